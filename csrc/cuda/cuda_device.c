@@ -1,0 +1,477 @@
+/* cuda_device.c: the CUDA device.
+ *
+ * One `struct gpu` a GPU, shared by all its queues: the primary context (so that pointers of CuPy and
+ * PyTorch mean the same here), a memory pool, the loaded image. One `struct queue` an open device: a
+ * stream, two events, two pinned buffers. Each entry makes the context current and restores the
+ * caller's when it leaves. Knows no kernel and no Python.
+ */
+#include "cuda_device.h"
+
+#include "cuda_driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    GPU_MAX = 64,
+    STAGING_BUFFERS = 2,
+    STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
+};
+
+struct gpu {
+    int ordinal;
+    bool ready;
+    CUdevice device;
+    CUcontext context;
+    CUmemoryPool pool;
+    const struct device_image *image;
+    CUmodule module;
+    pthread_mutex_t lock; /* of ready, image and module */
+    atomic_bool lost;
+};
+
+struct staging {
+    void *host; /* pinned; NULL until first used */
+    CUevent done;
+    bool busy; /* a copy from it may be under way: wait for `done` */
+};
+
+struct queue {
+    struct device device;
+    struct gpu *gpu;
+    CUstream stream;
+    CUevent begin, end;
+    struct staging staging[STAGING_BUFFERS];
+};
+
+static struct gpu gpus[GPU_MAX];
+static pthread_mutex_t gpus_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int cuda_toolkit_version(void) { return CUDA_VERSION; }
+
+int cuda_driver_version(const char **library) {
+    *library = cuda.library;
+    return cuda.version;
+}
+
+static struct queue *queue_of(struct device *device) { return (struct queue *)device; }
+
+/* --- entering and leaving a GPU's context */
+
+static enum status enter(struct gpu *gpu) {
+    if (cuda_driver_forked())
+        return cuda_driver_start(); /* fails and says why */
+    if (atomic_load(&gpu->lost))
+        return status_fail(STATUS_DEVICE_LOST,
+                           "cuda:%d: an earlier fault broke CUDA for this process; restart it, or go "
+                           "on with device='cpu'",
+                           gpu->ordinal);
+    return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
+}
+
+/* Passes the entry's status on, after noting a fault that is for ever. */
+static enum status leave(struct gpu *gpu, enum status status) {
+    CUcontext ours;
+    if (status == STATUS_DEVICE_LOST)
+        atomic_store(&gpu->lost, true);
+    cuda.cuCtxPopCurrent(&ours);
+    return status;
+}
+
+static enum status gpu_prepare(struct gpu *gpu) {
+    enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
+    if (!status)
+        status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
+                            "cuDevicePrimaryCtxRetain");
+    if (status || (status = enter(gpu)))
+        return status;
+    const CUmemPoolProps properties = {
+        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu->device},
+    };
+    status = cuda_check(cuda.cuMemPoolCreate(&gpu->pool, &properties), "cuMemPoolCreate");
+    size_t total = 0;
+    if (!status)
+        status = cuda_check(cuda.cuDeviceTotalMem(&total, gpu->device), "cuDeviceTotalMem");
+    if (!status) {
+        /* Keep up to an eighth of the memory for the next call; the rest goes back to everybody. */
+        cuuint64_t keep = total / 8;
+        status = cuda_check(
+            cuda.cuMemPoolSetAttribute(gpu->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
+            "cuMemPoolSetAttribute");
+    }
+    return leave(gpu, status);
+}
+
+static enum status gpu_get(const char *which, struct gpu **found) {
+    int ordinal = 0;
+    enum status status = cuda_driver_start();
+    if (!status)
+        status = device_ordinal("cuda", which, cuda.device_count, &ordinal);
+    if (!status && ordinal >= GPU_MAX)
+        status = status_fail(STATUS_BAD_VALUE, "device: gpuopt serves the first %d GPUs", GPU_MAX);
+    if (status)
+        return status;
+    struct gpu *gpu = &gpus[ordinal];
+    pthread_mutex_lock(&gpus_lock);
+    if (!gpu->ready) {
+        gpu->ordinal = ordinal;
+        status = gpu_prepare(gpu);
+        if (!status) {
+            pthread_mutex_init(&gpu->lock, NULL);
+            gpu->ready = true;
+        }
+    }
+    pthread_mutex_unlock(&gpus_lock);
+    *found = gpu;
+    return status;
+}
+
+/* --- count, open, close, info */
+
+static enum status cuda_count(int *count) {
+    const enum status status = cuda_driver_start();
+    *count = status ? 0 : cuda.device_count;
+    return status;
+}
+
+static void cuda_close(struct device *device) {
+    struct queue *queue = queue_of(device);
+    if (!enter(queue->gpu)) { /* otherwise the driver has taken everything back, or a fork left it */
+        cuda.cuStreamSynchronize(queue->stream);
+        for (int i = 0; i < STAGING_BUFFERS; i++) {
+            if (queue->staging[i].host)
+                cuda.cuMemFreeHost(queue->staging[i].host);
+            if (queue->staging[i].done)
+                cuda.cuEventDestroy(queue->staging[i].done);
+        }
+        if (queue->begin)
+            cuda.cuEventDestroy(queue->begin);
+        if (queue->end)
+            cuda.cuEventDestroy(queue->end);
+        if (queue->stream)
+            cuda.cuStreamDestroy(queue->stream);
+        leave(queue->gpu, STATUS_OK);
+    }
+    free(queue);
+}
+
+static enum status cuda_open(const char *which, struct device **opened) {
+    struct gpu *gpu;
+    enum status status = gpu_get(which, &gpu);
+    if (status || (status = enter(gpu)))
+        return status;
+    struct queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return leave(gpu, status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a queue"));
+    queue->device.ops = &cuda_device_ops;
+    queue->device.capabilities = DEVICE_KERNELS | DEVICE_TIMER;
+    queue->gpu = gpu;
+    status = cuda_check(cuda.cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    if (!status)
+        status = cuda_check(cuda.cuEventCreate(&queue->begin, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (!status)
+        status = cuda_check(cuda.cuEventCreate(&queue->end, CU_EVENT_DEFAULT), "cuEventCreate");
+    for (int i = 0; i < STAGING_BUFFERS && !status; i++)
+        status = cuda_check(
+            cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    leave(gpu, status);
+    if (status)
+        cuda_close(&queue->device);
+    else
+        *opened = &queue->device;
+    return status;
+}
+
+static enum status cuda_info(const char *which, struct device_info *info) {
+    struct gpu *gpu;
+    enum status status = gpu_get(which, &gpu);
+    if (status || (status = enter(gpu)))
+        return status;
+    int major = 0, minor = 0, cache = 0;
+    const struct {
+        CUdevice_attribute attribute;
+        int *value;
+    } attributes[] = {
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info->multiprocessors},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &info->threads_per_multiprocessor},
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &info->clock_khz},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &info->memory_clock_khz},
+        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &info->memory_bus_bits},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cache},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+    };
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes && !status; i++)
+        status = cuda_check(
+            cuda.cuDeviceGetAttribute(attributes[i].value, attributes[i].attribute, gpu->device),
+            "cuDeviceGetAttribute");
+    size_t free_bytes = 0, total_bytes = 0;
+    if (!status)
+        status = cuda_check(cuda.cuMemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo");
+    if (!status)
+        status = cuda_check(
+            cuda.cuDeviceGetName(info->description, sizeof info->description, gpu->device),
+            "cuDeviceGetName");
+    snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
+    info->capabilities = DEVICE_KERNELS | DEVICE_TIMER;
+    info->memory_free = free_bytes;
+    info->memory_total = total_bytes;
+    info->cache_bytes = (uint64_t)cache;
+    info->compute_capability = major * 10 + minor;
+    return leave(gpu, status);
+}
+
+/* --- waiting */
+
+static void nap(void) {
+    const struct timespec pause = {.tv_nsec = 50000};
+    nanosleep(&pause, NULL);
+}
+
+/* Waits for the stream, or for an event of it. Spins at first, since most work is short, then naps;
+ * in both it lets a signal end the wait. */
+static enum status wait_for(struct queue *queue, CUevent event) {
+    for (uint64_t turn = 0;; turn++) {
+        const CUresult result = event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
+        if (result != CUDA_ERROR_NOT_READY)
+            return cuda_check(result, event ? "cuEventQuery" : "cuStreamQuery");
+        if (turn < 2000)
+            continue;
+        if (turn % 256 == 0) {
+            const enum status status = device_poll(&queue->device);
+            if (status)
+                return status;
+        }
+        nap();
+    }
+}
+
+static enum status cuda_sync(struct device *device) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    return status ? status : leave(queue->gpu, wait_for(queue, NULL));
+}
+
+/* --- memory */
+
+static enum status cuda_alloc(struct device *device, size_t bytes, device_address *address) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    CUdeviceptr pointer = 0;
+    const size_t asked = bytes ? bytes : 1;
+    CUresult result =
+        cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what other queues gave back may only be waiting */
+        cuda.cuStreamSynchronize(queue->stream);
+        cuda.cuMemPoolTrimTo(queue->gpu->pool, 0);
+        result = cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
+    }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        char name[32];
+        size_t free_bytes = 0, total_bytes = 0;
+        snprintf(name, sizeof name, "cuda:%d", queue->gpu->ordinal);
+        cuda.cuMemGetInfo(&free_bytes, &total_bytes);
+        status = status_no_device_memory(name, bytes, free_bytes);
+    } else {
+        status = cuda_check(result, "cuMemAllocFromPoolAsync");
+    }
+    *address = pointer;
+    return leave(queue->gpu, status);
+}
+
+static void cuda_free(struct device *device, device_address address) {
+    struct queue *queue = queue_of(device);
+    if (!address || enter(queue->gpu))
+        return; /* a lost context has freed everything */
+    cuda.cuMemFreeAsync(address, queue->stream);
+    leave(queue->gpu, STATUS_OK);
+}
+
+/* A pinned buffer that no copy uses any more. */
+static enum status staging_take(struct queue *queue, int index, struct staging **taken) {
+    struct staging *staging = &queue->staging[index % STAGING_BUFFERS];
+    enum status status = STATUS_OK;
+    if (!staging->host)
+        status = cuda_check(cuda.cuMemHostAlloc(&staging->host, STAGING_BYTES, 0), "cuMemHostAlloc");
+    if (!status && staging->busy)
+        status = wait_for(queue, staging->done);
+    if (!status)
+        staging->busy = false;
+    *taken = staging;
+    return status;
+}
+
+static enum status staging_mark(struct queue *queue, struct staging *staging) {
+    staging->busy = true;
+    return cuda_check(cuda.cuEventRecord(staging->done, queue->stream), "cuEventRecord");
+}
+
+/* While one buffer travels the other is filled. */
+static enum status cuda_copy_in(struct device *device, device_address to,
+                                const struct device_source *from, size_t bytes) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    int turn = 0;
+    for (size_t done = 0; done < bytes && !status; turn++) {
+        const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
+        struct staging *staging;
+        status = staging_take(queue, turn, &staging);
+        if (!status)
+            status = device_read(from, done, staging->host, part);
+        if (!status)
+            status = cuda_check(
+                cuda.cuMemcpyHtoDAsync(to + done, staging->host, part, queue->stream),
+                "cuMemcpyHtoDAsync");
+        if (!status)
+            status = staging_mark(queue, staging);
+        if (!status)
+            status = device_poll(device);
+        done += part;
+    }
+    return leave(queue->gpu, status);
+}
+
+static enum status cuda_copy_out(struct device *device, void *to, device_address from, size_t bytes) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    for (size_t done = 0; done < bytes && !status;) {
+        const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
+        struct staging *staging;
+        status = staging_take(queue, 0, &staging);
+        if (!status)
+            status = cuda_check(
+                cuda.cuMemcpyDtoHAsync(staging->host, from + done, part, queue->stream),
+                "cuMemcpyDtoHAsync");
+        if (!status)
+            status = staging_mark(queue, staging);
+        if (!status)
+            status = wait_for(queue, NULL);
+        if (!status)
+            memcpy((char *)to + done, staging->host, part);
+        done += part;
+    }
+    return leave(queue->gpu, status);
+}
+
+static enum status cuda_fill(struct device *device, device_address to, uint8_t value, size_t bytes) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    return leave(queue->gpu, cuda_check(cuda.cuMemsetD8Async(to, value, bytes, queue->stream),
+                                        "cuMemsetD8Async"));
+}
+
+/* --- modules, kernels, launches */
+
+static enum status load_image(struct gpu *gpu, const struct device_image *image) {
+    CUresult result = cuda.cuModuleLoadData(&gpu->module, image->machine_code);
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE)
+        result = cuda.cuModuleLoadData(&gpu->module, image->ptx); /* newer GPU: compiled here */
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX)
+        return status_fail(STATUS_DEVICE_ERROR,
+                           "cuda:%d: neither machine code nor PTX in gpuopt fits this GPU; compute "
+                           "capability 7.5 is the least, and GPUOPT_CUDA_ARCHS sets what is built",
+                           gpu->ordinal);
+    return cuda_check(result, "cuModuleLoadData");
+}
+
+static enum status cuda_module_load(struct device *device, const struct device_image *image,
+                                    struct device_module **module) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    enum status status = enter(gpu);
+    if (status)
+        return status;
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->image != image) {
+        status = load_image(gpu, image);
+        if (!status)
+            gpu->image = image;
+    }
+    *module = (struct device_module *)gpu->module;
+    pthread_mutex_unlock(&gpu->lock);
+    return leave(gpu, status);
+}
+
+static enum status cuda_kernel_get(struct device *device, struct device_module *module,
+                                   const char *symbol, struct device_kernel **kernel) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    enum status status = enter(gpu);
+    if (status)
+        return status;
+    CUfunction function = NULL;
+    status = cuda_check(cuda.cuModuleGetFunction(&function, (CUmodule)module, symbol), symbol);
+    *kernel = (struct device_kernel *)function;
+    return leave(gpu, status);
+}
+
+static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    const unsigned *grid = launch->grid, *block = launch->block;
+    status = cuda_check(cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2],
+                                            block[0], block[1], block[2], launch->shared_bytes,
+                                            queue->stream, launch->arguments, NULL),
+                        "cuLaunchKernel");
+    return leave(queue->gpu, status);
+}
+
+/* --- time */
+
+static enum status cuda_timer_begin(struct device *device) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    return leave(queue->gpu,
+                 cuda_check(cuda.cuEventRecord(queue->begin, queue->stream), "cuEventRecord"));
+}
+
+static enum status cuda_timer_end(struct device *device, double *seconds) {
+    struct queue *queue = queue_of(device);
+    enum status status = enter(queue->gpu);
+    if (status)
+        return status;
+    float milliseconds = 0;
+    status = cuda_check(cuda.cuEventRecord(queue->end, queue->stream), "cuEventRecord");
+    if (!status)
+        status = wait_for(queue, queue->end);
+    if (!status)
+        status = cuda_check(cuda.cuEventElapsedTime(&milliseconds, queue->begin, queue->end),
+                            "cuEventElapsedTime");
+    *seconds = milliseconds * 1e-3;
+    return leave(queue->gpu, status);
+}
+
+const struct device_ops cuda_device_ops = {
+    .kind = "cuda",
+    .count = cuda_count,
+    .open = cuda_open,
+    .close = cuda_close,
+    .info = cuda_info,
+    .alloc = cuda_alloc,
+    .free = cuda_free,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .fill = cuda_fill,
+    .module_load = cuda_module_load,
+    .kernel_get = cuda_kernel_get,
+    .launch = cuda_launch,
+    .sync = cuda_sync,
+    .timer_begin = cuda_timer_begin,
+    .timer_end = cuda_timer_end,
+    .counters = device_no_counters,
+};

@@ -1,0 +1,66 @@
+/* device.c: the list of device kinds, device names, and the stubs for what a device lacks. */
+#include "device.h"
+
+#include "cuda/cuda_device.h"
+#include "host/host_device.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct device_ops *const device_kinds[] = {&cuda_device_ops, &host_device_ops, NULL};
+
+enum status device_find(const char *argument, const char *name, const struct device_ops **ops,
+                        const char **which) {
+    const char *colon = strchr(name, ':');
+    const size_t length = colon ? (size_t)(colon - name) : strlen(name);
+    for (const struct device_ops *const *kind = device_kinds; *kind; kind++)
+        if (strlen((*kind)->kind) == length && memcmp((*kind)->kind, name, length) == 0) {
+            *ops = *kind;
+            *which = colon ? colon + 1 : "";
+            return STATUS_OK;
+        }
+    return status_fail(STATUS_BAD_VALUE,
+                       "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number) or 'cpu'",
+                       argument, name);
+}
+
+enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal) {
+    char *end = NULL;
+    errno = 0;
+    const long value = *which ? strtol(which, &end, 10) : 0;
+    const bool number = !*which || (*which >= '0' && *which <= '9' && !*end && !errno);
+    if (!number || value >= count)
+        return status_fail(STATUS_BAD_VALUE, "device: '%s:%.32s' is not a device; use '%s:0' to '%s:%d'",
+                           kind, which, kind, kind, count - 1);
+    *ordinal = (int)value;
+    return STATUS_OK;
+}
+
+enum status device_poll(struct device *device) {
+    if (device->interrupted && device->interrupted(device->interrupted_state))
+        return status_fail(STATUS_INTERRUPTED, "interrupted");
+    return STATUS_OK;
+}
+
+enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes) {
+    if (!source->data)
+        return source->read(source->state, to, bytes);
+    memcpy(to, (const char *)source->data + offset, bytes);
+    return STATUS_OK;
+}
+
+enum status device_no_timer_begin(struct device *device) {
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no timer: time on 'cuda' or 'cpu'",
+                       device->ops->kind);
+}
+
+enum status device_no_timer_end(struct device *device, double *seconds) {
+    *seconds = 0;
+    return device_no_timer_begin(device);
+}
+
+enum status device_no_counters(struct device *device, uint64_t *values, size_t count) {
+    memset(values, 0, count * sizeof *values);
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no counters", device->ops->kind);
+}

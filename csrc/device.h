@@ -1,0 +1,114 @@
+/* device.h: THE contract. A device is anything that fills `struct device_ops`.
+ *
+ * A `struct device` is one in-order queue on one device: copies and launches run in the order in
+ * which they were given, and only one thread may use it at a time. Open several to work in parallel.
+ * Addresses are 64-bit integers on every device. No entry is NULL: what a device lacks is the shared
+ * stub from device.c, and its capability bit is not set. Nothing here knows Python or an operation.
+ */
+#ifndef GPUOPT_DEVICE_H
+#define GPUOPT_DEVICE_H
+
+#include "gpuopt.h"
+
+typedef uint64_t device_address;
+
+enum device_capability {
+    DEVICE_KERNELS = 1,     /* runs the kernels of the image; without it, the host's C rungs */
+    DEVICE_HOST_MEMORY = 2, /* its addresses are the host's pointers: arrays are used in place */
+    DEVICE_TIMER = 4,       /* timer_begin and timer_end measure */
+    DEVICE_COUNTERS = 8,    /* counters are counted */
+};
+
+struct device_info {
+    char name[32];         /* as a user writes it: "cuda:0" */
+    char description[256]; /* as the maker calls it: "NVIDIA H200" */
+    unsigned capabilities;
+    uint64_t memory_total, memory_free; /* bytes */
+    int multiprocessors;                /* cores, on the cpu */
+    int threads_per_multiprocessor;
+    int compute_capability; /* 90 for 9.0; 0 where there is none */
+    int clock_khz, memory_clock_khz, memory_bus_bits;
+    uint64_t cache_bytes; /* the last level */
+};
+
+/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text. */
+struct device_image {
+    const void *machine_code; /* a fat binary */
+    size_t machine_code_size;
+    const char *ptx; /* NUL-terminated */
+    size_t ptx_size; /* without the NUL */
+};
+const struct device_image *gpuopt_image(void);
+
+struct device;        /* an open queue; each device's own struct begins with it */
+struct device_module; /* a loaded image */
+struct device_kernel; /* a kernel of a module */
+
+struct device_launch {
+    const struct device_kernel *kernel;
+    unsigned grid[3], block[3];
+    unsigned shared_bytes;  /* dynamic shared memory of a block */
+    void **arguments;       /* pointers to the values, in the kernel's order */
+    unsigned argument_count;
+};
+
+/* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an array
+ * that is not contiguous is read this way, a piece at a time). */
+struct device_source {
+    const void *data; /* NULL: ask read() */
+    enum status (*read)(void *state, void *to, size_t bytes);
+    void *state;
+};
+
+/* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the colon
+ * ("" for the first). Everything but `count`, `open` and `info` acts on an open queue. */
+struct device_ops {
+    const char *kind;
+    enum status (*count)(int *count); /* fails with the reason when the kind cannot serve at all */
+    enum status (*open)(const char *which, struct device **opened);
+    void (*close)(struct device *device);
+    enum status (*info)(const char *which, struct device_info *info);
+    enum status (*alloc)(struct device *device, size_t bytes, device_address *address);
+    void (*free)(struct device *device, device_address address);
+    enum status (*copy_in)(struct device *device, device_address to, const struct device_source *from,
+                           size_t bytes);
+    enum status (*copy_out)(struct device *device, void *to, device_address from, size_t bytes);
+    enum status (*fill)(struct device *device, device_address to, uint8_t value, size_t bytes);
+    /* Loading the same image again gives the same module. Modules live as long as the device. */
+    enum status (*module_load)(struct device *device, const struct device_image *image,
+                               struct device_module **module);
+    enum status (*kernel_get)(struct device *device, struct device_module *module,
+                              const char *symbol, struct device_kernel **kernel);
+    enum status (*launch)(struct device *device, const struct device_launch *launch);
+    enum status (*sync)(struct device *device);
+    enum status (*timer_begin)(struct device *device);
+    enum status (*timer_end)(struct device *device, double *seconds); /* waits */
+    enum status (*counters)(struct device *device, uint64_t *values, size_t count);
+};
+
+struct device {
+    const struct device_ops *ops;
+    unsigned capabilities;
+    /* Asked at least every 100 ms while the host waits or works; true ends the call with
+     * STATUS_INTERRUPTED. NULL: nobody asks. */
+    bool (*interrupted)(void *state);
+    void *interrupted_state;
+};
+
+/* Every kind of device, in the order in which a default is looked for. NULL ends the list. */
+extern const struct device_ops *const device_kinds[];
+
+/* The kind and the part after the colon of a device's name, or BAD_VALUE that lists the valid ones and
+ * says where the name came from ("device", "GPUOPT_DEVICE"). */
+enum status device_find(const char *argument, const char *name, const struct device_ops **ops,
+                        const char **which);
+/* The number after the colon, from 0 to count - 1. "" is 0. */
+enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal);
+enum status device_poll(struct device *device);
+enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes);
+
+enum status device_no_timer_begin(struct device *device);
+enum status device_no_timer_end(struct device *device, double *seconds);
+enum status device_no_counters(struct device *device, uint64_t *values, size_t count);
+
+#endif

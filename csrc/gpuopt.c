@@ -1,0 +1,40 @@
+/* gpuopt.c: the thread's status record and the data types' table. Knows nothing above gpuopt.h. */
+#include "gpuopt.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local struct status_record record;
+
+enum status status_fail(enum status code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(record.text, sizeof record.text, format, arguments);
+    va_end(arguments);
+    record.bytes_asked = record.bytes_free = 0;
+    return code;
+}
+
+enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free) {
+    status_fail(STATUS_NO_DEVICE_MEMORY,
+                "%s: cannot allocate %llu bytes, %llu bytes are free; pass a smaller array, or "
+                "device='cpu', which works in place",
+                device, (unsigned long long)bytes_asked, (unsigned long long)bytes_free);
+    record.bytes_asked = bytes_asked;
+    record.bytes_free = bytes_free;
+    return STATUS_NO_DEVICE_MEMORY;
+}
+
+const struct status_record *status_last(void) { return &record; }
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[DTYPE_COUNT] = {
+#define DTYPE(name, bytes) {#name, bytes},
+    GPUOPT_DTYPES(DTYPE)
+#undef DTYPE
+};
+
+size_t dtype_size(enum dtype dtype) { return dtypes[dtype].size; }
+const char *dtype_name(enum dtype dtype) { return dtypes[dtype].name; }

@@ -1,0 +1,64 @@
+/* gpuopt.h: what every part of the library shares: status codes, data types, limits.
+ *
+ * A function that can fail returns an enum status. When it is not STATUS_OK, the calling thread's
+ * status record holds a text that names what failed and how to mend it. Nothing here knows Python,
+ * CUDA or a kernel.
+ */
+#ifndef GPUOPT_H
+#define GPUOPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum status {
+    STATUS_OK,
+#define STATUS_BUILTIN(code, text, exception) STATUS_##code,
+#define STATUS_OWN(code, text, exception, base) STATUS_##code,
+#include "status.def"
+#undef STATUS_BUILTIN
+#undef STATUS_OWN
+    STATUS_COUNT
+};
+
+/* What the last failing call of this thread left behind. */
+struct status_record {
+    char text[1024];
+    uint64_t bytes_asked, bytes_free; /* of STATUS_NO_DEVICE_MEMORY */
+};
+
+#if defined(__GNUC__)
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+#else
+#define PRINTF_LIKE(text, first)
+#endif
+
+/* Records the text and returns the code, so that a function can end with `return status_fail(...)`. */
+enum status status_fail(enum status code, const char *format, ...) PRINTF_LIKE(2, 3);
+enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free);
+const struct status_record *status_last(void);
+
+/* The data types, by their NumPy names: DTYPE(name, bytes an item takes). */
+/* clang-format off */
+#define GPUOPT_DTYPES(DTYPE)                                                                       \
+    DTYPE(bool, 1)                                                                                 \
+    DTYPE(int8, 1)    DTYPE(int16, 2)   DTYPE(int32, 4)   DTYPE(int64, 8)                          \
+    DTYPE(uint8, 1)   DTYPE(uint16, 2)  DTYPE(uint32, 4)  DTYPE(uint64, 8)                         \
+    DTYPE(float16, 2) DTYPE(float32, 4) DTYPE(float64, 8)                                          \
+    DTYPE(complex64, 8) DTYPE(complex128, 16)
+/* clang-format on */
+
+/* `bool` is a macro of <stdbool.h>: paste or quote the name at once, never through a second macro. */
+enum dtype {
+#define DTYPE(name, bytes) DTYPE_##name,
+    GPUOPT_DTYPES(DTYPE)
+#undef DTYPE
+    DTYPE_COUNT
+};
+
+size_t dtype_size(enum dtype dtype);
+const char *dtype_name(enum dtype dtype);
+
+enum { GPUOPT_ITEM_MAX = 16 }; /* bytes of the largest item */
+
+#endif

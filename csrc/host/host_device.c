@@ -1,0 +1,221 @@
+/* host_device.c: the cpu device. Memory is the host's, launches run at once. Knows no operation: its
+ * kernels are the tables that host_kernels.h names.
+ */
+#include "host_device.h"
+
+#include "host_kernels.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct host_queue {
+    struct device device;
+    double begin; /* seconds */
+};
+
+enum { ALIGNMENT = 64 }; /* a cache line */
+
+/* --- threads, and what a fork leaves of them */
+
+static bool forked;
+static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
+
+static void in_child(void) { forked = true; }
+static void watch(void) { pthread_atfork(NULL, NULL, in_child); }
+
+int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+
+/* --- count, open, close, info */
+
+static enum status host_count(int *count) {
+    *count = 1;
+    return STATUS_OK;
+}
+
+static enum status host_open(const char *which, struct device **opened) {
+    int ordinal;
+    const enum status status = device_ordinal("cpu", which, 1, &ordinal);
+    if (status)
+        return status;
+    struct host_queue *queue = calloc(1, sizeof *queue);
+    if (!queue)
+        return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for a queue");
+    pthread_once(&watch_once, watch);
+    queue->device.ops = &host_device_ops;
+    queue->device.capabilities = DEVICE_HOST_MEMORY | DEVICE_TIMER;
+    *opened = &queue->device;
+    return STATUS_OK;
+}
+
+static void host_close(struct device *device) { free(device); }
+
+/* The value of a line "key : value" of a file of the kernel's, or "". */
+static void proc_value(const char *path, const char *key, char *value, size_t size) {
+    char line[256];
+    FILE *file = fopen(path, "r");
+    *value = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0 && strchr(line, ':')) {
+            const char *start = strchr(line, ':') + 1;
+            start += strspn(start, " \t");
+            snprintf(value, size, "%.*s", (int)strcspn(start, "\n"), start);
+            break;
+        }
+    if (file)
+        fclose(file);
+}
+
+static enum status host_info(const char *which, struct device_info *info) {
+    int ordinal;
+    const enum status status = device_ordinal("cpu", which, 1, &ordinal);
+    if (status)
+        return status;
+    char kib[32];
+    proc_value("/proc/cpuinfo", "model name", info->description, sizeof info->description);
+    if (!*info->description)
+        snprintf(info->description, sizeof info->description, "CPU");
+    proc_value("/proc/meminfo", "MemAvailable", kib, sizeof kib);
+    const long page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
+    snprintf(info->name, sizeof info->name, "cpu");
+    info->capabilities = DEVICE_HOST_MEMORY | DEVICE_TIMER;
+    info->memory_total = page > 0 && pages > 0 ? (uint64_t)page * (uint64_t)pages : 0;
+    info->memory_free = strtoull(kib, NULL, 10) * 1024;
+    info->multiprocessors = host_threads();
+    info->threads_per_multiprocessor = 1;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    info->cache_bytes = cache > 0 ? (uint64_t)cache : 0;
+#endif
+    return STATUS_OK;
+}
+
+/* --- memory */
+
+static enum status host_alloc(struct device *device, size_t bytes, device_address *address) {
+    (void)device;
+    void *memory = bytes > SIZE_MAX - ALIGNMENT
+                       ? NULL
+                       : aligned_alloc(ALIGNMENT, bytes / ALIGNMENT * ALIGNMENT + ALIGNMENT);
+    if (!memory) {
+        struct device_info info = {0};
+        host_info("", &info);
+        return status_no_device_memory("cpu", bytes, info.memory_free);
+    }
+    *address = (device_address)(uintptr_t)memory;
+    return STATUS_OK;
+}
+
+static void host_free(struct device *device, device_address address) {
+    (void)device;
+    free((void *)(uintptr_t)address);
+}
+
+enum { COPY_PART = 16 << 20 }; /* bytes between two polls */
+
+static enum status host_copy_in(struct device *device, device_address to,
+                                const struct device_source *from, size_t bytes) {
+    enum status status = STATUS_OK;
+    for (size_t done = 0; done < bytes && !status;) {
+        const size_t part = bytes - done < COPY_PART ? bytes - done : COPY_PART;
+        status = device_read(from, done, (char *)(uintptr_t)to + done, part);
+        if (!status)
+            status = device_poll(device);
+        done += part;
+    }
+    return status;
+}
+
+static enum status host_copy_out(struct device *device, void *to, device_address from, size_t bytes) {
+    (void)device;
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return STATUS_OK;
+}
+
+static enum status host_fill(struct device *device, device_address to, uint8_t value, size_t bytes) {
+    (void)device;
+    memset((void *)(uintptr_t)to, value, bytes);
+    return STATUS_OK;
+}
+
+/* --- modules, kernels, launches */
+
+static enum status host_module_load(struct device *device, const struct device_image *image,
+                                    struct device_module **module) {
+    (void)device;
+    (void)image; /* its kernels are C, and always there */
+    *module = NULL;
+    return STATUS_OK;
+}
+
+static enum status host_kernel_get(struct device *device, struct device_module *module,
+                                   const char *symbol, struct device_kernel **kernel) {
+    (void)device;
+    (void)module;
+    const struct {
+        const struct host_kernel *kernels;
+        size_t count;
+    } tables[] = {
+        {host_reduce_kernels, host_reduce_kernel_count},
+        {host_roofline_kernels, host_roofline_kernel_count},
+    };
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (size_t k = 0; k < tables[t].count; k++)
+            if (strcmp(tables[t].kernels[k].symbol, symbol) == 0) {
+                *kernel = (struct device_kernel *)(uintptr_t)&tables[t].kernels[k];
+                return STATUS_OK;
+            }
+    return status_fail(STATUS_DEVICE_ERROR, "cpu: there is no kernel %s", symbol);
+}
+
+static enum status host_launch(struct device *device, const struct device_launch *launch) {
+    const struct host_kernel *kernel = (const struct host_kernel *)launch->kernel;
+    return kernel->run(device, kernel, launch->arguments);
+}
+
+static enum status host_sync(struct device *device) {
+    (void)device;
+    return STATUS_OK;
+}
+
+/* --- time */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static enum status host_timer_begin(struct device *device) {
+    ((struct host_queue *)device)->begin = now();
+    return STATUS_OK;
+}
+
+static enum status host_timer_end(struct device *device, double *seconds) {
+    *seconds = now() - ((struct host_queue *)device)->begin;
+    return STATUS_OK;
+}
+
+const struct device_ops host_device_ops = {
+    .kind = "cpu",
+    .count = host_count,
+    .open = host_open,
+    .close = host_close,
+    .info = host_info,
+    .alloc = host_alloc,
+    .free = host_free,
+    .copy_in = host_copy_in,
+    .copy_out = host_copy_out,
+    .fill = host_fill,
+    .module_load = host_module_load,
+    .kernel_get = host_kernel_get,
+    .launch = host_launch,
+    .sync = host_sync,
+    .timer_begin = host_timer_begin,
+    .timer_end = host_timer_end,
+    .counters = device_no_counters,
+};

@@ -1,0 +1,330 @@
+/* host_reduce.c: the reduction on the CPU, rungs `serial` and `openmp`.
+ *
+ * The items are cut into leaves of 16 x 16: 16 lanes, which the compiler turns into vector registers,
+ * each of which combines 16 items one after the other. Leaves are combined lane by lane in a binary
+ * tree, 64 of them make a chunk; chunks make a binary tree again. So an item goes through 16 steps and
+ * then through log2 of them, which keeps a float64 sum as exact as NumPy's pairwise one; float32 and
+ * float16 accumulate in float64. The cut depends on the number of items alone, never on the number of
+ * threads or on the vector width: every machine and every thread count gives the same bits.
+ */
+
+/* (operation, items, accumulator): one accumulator for each operation and item type. Prod, min and
+ * max of bool are `and` and `or`. float16 is compared as float32, which holds it exactly. */
+/* clang-format off */
+#define HOST_REDUCE_INTEGERS(SIGNATURE, op)                                                        \
+    SIGNATURE(op, int8, int8)     SIGNATURE(op, int16, int16)                                      \
+    SIGNATURE(op, int32, int32)   SIGNATURE(op, int64, int64)                                      \
+    SIGNATURE(op, uint8, uint8)   SIGNATURE(op, uint16, uint16)                                    \
+    SIGNATURE(op, uint32, uint32) SIGNATURE(op, uint64, uint64)
+#define HOST_REDUCE_WIDENED(SIGNATURE, op)                                                         \
+    SIGNATURE(op, int8, int64)     SIGNATURE(op, int16, int64)                                     \
+    SIGNATURE(op, int32, int64)    SIGNATURE(op, int64, int64)                                     \
+    SIGNATURE(op, uint8, uint64)   SIGNATURE(op, uint16, uint64)                                   \
+    SIGNATURE(op, uint32, uint64)  SIGNATURE(op, uint64, uint64)                                   \
+    SIGNATURE(op, float16, float64) SIGNATURE(op, float32, float64)                                \
+    SIGNATURE(op, float64, float64)                                                                \
+    SIGNATURE(op, complex64, complex128) SIGNATURE(op, complex128, complex128)
+#define HOST_REDUCE_COMPARED(SIGNATURE, op)                                                        \
+    HOST_REDUCE_INTEGERS(SIGNATURE, op)                                                            \
+    SIGNATURE(op, float16, float32) SIGNATURE(op, float32, float32)                                \
+    SIGNATURE(op, float64, float64)
+#define HOST_REDUCE_BITWISE(SIGNATURE, op)                                                         \
+    SIGNATURE(op, bool, bool) HOST_REDUCE_INTEGERS(SIGNATURE, op)
+#define HOST_REDUCE_SIGNATURES(SIGNATURE)                                                          \
+    SIGNATURE(sum, bool, int64)                                                                    \
+    HOST_REDUCE_WIDENED(SIGNATURE, sum)   HOST_REDUCE_WIDENED(SIGNATURE, prod)                     \
+    HOST_REDUCE_COMPARED(SIGNATURE, min)  HOST_REDUCE_COMPARED(SIGNATURE, max)                     \
+    HOST_REDUCE_BITWISE(SIGNATURE, and)   HOST_REDUCE_BITWISE(SIGNATURE, or)                       \
+    HOST_REDUCE_BITWISE(SIGNATURE, xor)
+/* clang-format on */
+
+#ifdef GPUOPT_RUNGS
+/* clang-format off */
+RUNG(-1, "serial", "host_reduce_serial",
+     "one thread, vectorised: 16 lanes, a tree of fixed shape",
+     "D4 sequential loop", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "openmp", "host_reduce_openmp",
+     "the same tree, its chunks spread over all cores",
+     "D1 cpu+omp, for a reduction", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+/* clang-format on */
+#else
+
+#include "host_kernels.h"
+
+#include <string.h>
+
+/* The signatures paste the name `bool`: a type's name from here on, no longer a macro. */
+#undef bool
+typedef _Bool bool;
+
+enum {
+    LANES = 16,
+    ROWS = 16,
+    LEAF = LANES * ROWS,         /* items */
+    CHUNK = 64 * LEAF,           /* items that a thread takes at a time */
+    SEGMENT_CHUNKS = 256,        /* chunks between two polls: 2^22 items, a few milliseconds */
+    TREE_DEPTH = 64,             /* of a binary tree over any 64-bit count */
+    PARALLEL_LEAST = 4 * CHUNK,  /* items: below, waking the threads costs more than it saves */
+};
+
+/* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an item as an accumulator */
+
+struct complex_single {
+    float real, imag;
+};
+struct complex_double {
+    double real, imag;
+};
+
+typedef uint8_t type_bool;
+typedef int8_t type_int8;
+typedef int16_t type_int16;
+typedef int32_t type_int32;
+typedef int64_t type_int64;
+typedef uint8_t type_uint8;
+typedef uint16_t type_uint16;
+typedef uint32_t type_uint32;
+typedef uint64_t type_uint64;
+typedef uint16_t type_float16; /* its bits */
+typedef float type_float32;
+typedef double type_float64;
+typedef struct complex_single type_complex64;
+typedef struct complex_double type_complex128;
+
+/* Binary16 to binary32: the exponent is moved by a multiplication, which also makes subnormal numbers
+ * right; infinity and NaN get their exponent back. */
+static inline float half_to_float(uint16_t half) {
+    union {
+        uint32_t bits;
+        float value;
+    } number = {(uint32_t)(half & 0x7fff) << 13}, scale = {0x77800000}; /* 2^112 */
+    number.value *= scale.value;
+    number.bits |= (half & 0x7c00) == 0x7c00 ? 0x7f800000 : 0;
+    number.bits |= (uint32_t)(half & 0x8000) << 16;
+    return number.value;
+}
+
+#define LOAD_bool(acc, x) ((type_##acc)((x) != 0))
+#define LOAD_int8(acc, x) ((type_##acc)(x))
+#define LOAD_int16(acc, x) ((type_##acc)(x))
+#define LOAD_int32(acc, x) ((type_##acc)(x))
+#define LOAD_int64(acc, x) ((type_##acc)(x))
+#define LOAD_uint8(acc, x) ((type_##acc)(x))
+#define LOAD_uint16(acc, x) ((type_##acc)(x))
+#define LOAD_uint32(acc, x) ((type_##acc)(x))
+#define LOAD_uint64(acc, x) ((type_##acc)(x))
+#define LOAD_float16(acc, x) ((type_##acc)half_to_float(x))
+#define LOAD_float32(acc, x) ((type_##acc)(x))
+#define LOAD_float64(acc, x) ((type_##acc)(x))
+#define LOAD_complex64(acc, x) ((type_##acc){(x).real, (x).imag})
+#define LOAD_complex128(acc, x) (x)
+
+/* --- operations: APPLY_<op>(acc, a, b), and IDENTITY_<op>(acc), which changes nothing */
+
+static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){a.real + b.real, a.imag + b.imag};
+}
+static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){a.real * b.real - a.imag * b.imag,
+                                   a.real * b.imag + a.imag * b.real};
+}
+
+/* Signed integers wrap as NumPy's do: the arithmetic is done unsigned, where C defines it. */
+#define SUM_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define SUM_uint64(a, b) ((a) + (b))
+#define SUM_float64(a, b) ((a) + (b))
+#define SUM_complex128(a, b) complex_sum(a, b)
+#define PROD_int64(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+#define PROD_uint64(a, b) ((a) * (b))
+#define PROD_float64(a, b) ((a) * (b))
+#define PROD_complex128(a, b) complex_prod(a, b)
+
+#define APPLY_sum(acc, a, b) SUM_##acc(a, b)
+#define APPLY_prod(acc, a, b) PROD_##acc(a, b)
+/* A NaN on either side wins, as in NumPy. `|` and not `||`: no branch, so that it vectorises. */
+#define APPLY_min(acc, a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+#define APPLY_max(acc, a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
+#define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
+#define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
+
+#define LOWEST_int8 INT8_MIN
+#define LOWEST_int16 INT16_MIN
+#define LOWEST_int32 INT32_MIN
+#define LOWEST_int64 INT64_MIN
+#define LOWEST_uint8 0
+#define LOWEST_uint16 0
+#define LOWEST_uint32 0
+#define LOWEST_uint64 0
+#define LOWEST_float32 (-__builtin_inff())
+#define LOWEST_float64 (-__builtin_inf())
+#define HIGHEST_int8 INT8_MAX
+#define HIGHEST_int16 INT16_MAX
+#define HIGHEST_int32 INT32_MAX
+#define HIGHEST_int64 INT64_MAX
+#define HIGHEST_uint8 UINT8_MAX
+#define HIGHEST_uint16 UINT16_MAX
+#define HIGHEST_uint32 UINT32_MAX
+#define HIGHEST_uint64 UINT64_MAX
+#define HIGHEST_float32 __builtin_inff()
+#define HIGHEST_float64 __builtin_inf()
+#define ONE_int64 1
+#define ONE_uint64 1
+#define ONE_float64 1
+#define ONE_complex128 ((type_complex128){1, 0})
+#define ZERO_int64 0
+#define ZERO_uint64 0
+#define ZERO_float64 0
+#define ZERO_complex128 ((type_complex128){0, 0})
+#define ALL_ONES_bool 1
+#define ALL_ONES_int8 -1
+#define ALL_ONES_int16 -1
+#define ALL_ONES_int32 -1
+#define ALL_ONES_int64 -1
+#define ALL_ONES_uint8 UINT8_MAX
+#define ALL_ONES_uint16 UINT16_MAX
+#define ALL_ONES_uint32 UINT32_MAX
+#define ALL_ONES_uint64 UINT64_MAX
+
+#define IDENTITY_sum(acc) ZERO_##acc
+#define IDENTITY_prod(acc) ONE_##acc
+#define IDENTITY_min(acc) HIGHEST_##acc
+#define IDENTITY_max(acc) LOWEST_##acc
+#define IDENTITY_and(acc) ALL_ONES_##acc
+#define IDENTITY_or(acc) 0
+#define IDENTITY_xor(acc) 0
+
+/* --- the functions of a signature
+ *
+ * chunk_<op>_<items> turns up to CHUNK items into one accumulator, combine_<op>_<items> *b into *a.
+ * A leaf's lanes live in registers; the stack holds leaves that wait for their sibling in the tree.
+ */
+#define FUNCTIONS(op, items, acc)                                                                  \
+    static void combine_##op##_##items(void *a, const void *b) {                                   \
+        *(type_##acc *)a = APPLY_##op(acc, *(type_##acc *)a, *(const type_##acc *)b);              \
+    }                                                                                              \
+    static inline void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out) {     \
+        type_##acc lanes[LANES];                                                                   \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            lanes[lane] = LOAD_##items(acc, in[lane]);                                             \
+        for (int row = 1; row < ROWS; row++)                                                       \
+            for (int lane = 0; lane < LANES; lane++)                                               \
+                lanes[lane] = APPLY_##op(acc, lanes[lane],                                         \
+                                         LOAD_##items(acc, in[row * LANES + lane]));               \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            out[lane] = lanes[lane];                                                               \
+    }                                                                                              \
+    static inline void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) { \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                           \
+    }                                                                                              \
+    static void chunk_##op##_##items(const void *data, size_t n, void *result) {                   \
+        const type_##items *in = data;                                                             \
+        type_##acc stack[8][LANES], rest[LANES];                                                   \
+        int depth = 0;                                                                             \
+        const size_t leaves = n / LEAF;                                                            \
+        for (size_t leaf = 0; leaf < leaves; leaf++) {                                             \
+            leaf_##op##_##items(in + leaf * LEAF, stack[depth++]);                                 \
+            for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                     \
+                merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                          \
+        }                                                                                          \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            rest[lane] = IDENTITY_##op(acc);                                                       \
+        for (size_t i = leaves * LEAF; i < n; i++)                                                 \
+            rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));          \
+        while (depth > 0)                                                                          \
+            merge_##op##_##items(rest, stack[--depth]);                                            \
+        for (int half = LANES / 2; half > 0; half /= 2)                                            \
+            for (int lane = 0; lane < half; lane++)                                                \
+                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                       \
+        *(type_##acc *)result = rest[0];                                                           \
+    }
+
+HOST_REDUCE_SIGNATURES(FUNCTIONS)
+
+struct functions {
+    void (*chunk)(const void *items, size_t n, void *result);
+    void (*combine)(void *a, const void *b);
+    size_t item_size, accumulator_size;
+};
+
+#define FUNCTIONS_ROW(op, items, acc)                                                              \
+    static const struct functions functions_##op##_##items = {                                     \
+        chunk_##op##_##items, combine_##op##_##items, sizeof(type_##items), sizeof(type_##acc)};
+
+HOST_REDUCE_SIGNATURES(FUNCTIONS_ROW)
+
+/* --- the tree over chunks and segments */
+
+typedef union {
+    unsigned char bytes[GPUOPT_ITEM_MAX];
+    struct complex_double widest; /* for the alignment */
+} accumulator;
+
+/* Combines neighbours, level by level, into values[0]. */
+static void combine_all(const struct functions *functions, accumulator *values, size_t count) {
+    for (; count > 1; count = (count + 1) / 2) {
+        for (size_t i = 0; i < count / 2; i++) {
+            values[i] = values[2 * i];
+            functions->combine(&values[i], &values[2 * i + 1]);
+        }
+        if (count % 2)
+            values[count / 2] = values[count - 1];
+    }
+}
+
+static void reduce_segment(const struct functions *functions, bool parallel, const char *items,
+                           size_t n, accumulator *value) {
+    accumulator partial[SEGMENT_CHUNKS];
+    const size_t chunks = n ? (n - 1) / CHUNK + 1 : 1;
+    const int threads = parallel && n >= PARALLEL_LEAST ? host_threads() : 1;
+    if (threads > 1) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
+        for (size_t chunk = 0; chunk < chunks; chunk++)
+            functions->chunk(items + chunk * CHUNK * functions->item_size,
+                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk]);
+    } else {
+        for (size_t chunk = 0; chunk < chunks; chunk++)
+            functions->chunk(items + chunk * CHUNK * functions->item_size,
+                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk]);
+    }
+    combine_all(functions, partial, chunks);
+    *value = partial[0];
+}
+
+/* Arguments as the kernels of reduce.cu: items, result, how many. */
+static enum status host_reduce(struct device *device, const struct host_kernel *kernel,
+                               void **arguments) {
+    const struct functions *functions = kernel->data;
+    const char *items = (const char *)(uintptr_t) * (const device_address *)arguments[0];
+    void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
+    const uint64_t n = *(const uint64_t *)arguments[2];
+    const uint64_t segment = (uint64_t)SEGMENT_CHUNKS * CHUNK;
+    const uint64_t segments = n ? (n - 1) / segment + 1 : 1;
+
+    accumulator tree[TREE_DEPTH];
+    int depth = 0;
+    for (uint64_t s = 0; s < segments; s++) {
+        const uint64_t rest = n - s * segment;
+        reduce_segment(functions, kernel->parallel, items + s * segment * functions->item_size,
+                       rest < segment ? rest : segment, &tree[depth++]);
+        for (uint64_t pairs = s + 1; pairs % 2 == 0; pairs /= 2, depth--)
+            functions->combine(&tree[depth - 2], &tree[depth - 1]);
+        const enum status status = device_poll(device);
+        if (status)
+            return status;
+    }
+    for (; depth > 1; depth--)
+        functions->combine(&tree[depth - 2], &tree[depth - 1]);
+    memcpy(result, &tree[0], functions->accumulator_size);
+    return STATUS_OK;
+}
+
+#define KERNEL_ROWS(op, items, acc)                                                                \
+    {"host_reduce_serial_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, false}, \
+    {"host_reduce_openmp_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, true},
+
+const struct host_kernel host_reduce_kernels[] = {HOST_REDUCE_SIGNATURES(KERNEL_ROWS)};
+const size_t host_reduce_kernel_count = sizeof host_reduce_kernels / sizeof *host_reduce_kernels;
+
+#endif

@@ -1,0 +1,30 @@
+/* image.c: the compiled kernels, taken into the extension as they are. setup.py compiles them and
+ * names their folder in GPUOPT_IMAGE_DIR.
+ */
+#include "device.h"
+
+#define EMBED(symbol, file)                                                                        \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".globl " #symbol ", " #symbol "_end\n"                                                \
+            ".hidden " #symbol ", " #symbol "_end\n"                                               \
+            ".balign 16\n" #symbol ":\n"                                                           \
+            ".incbin \"" GPUOPT_IMAGE_DIR "/" file "\"\n" #symbol "_end:\n"                        \
+            ".byte 0\n"                                                                            \
+            ".popsection\n");                                                                      \
+    extern __attribute__((visibility("hidden"))) const char symbol[], symbol##_end[]
+
+EMBED(gpuopt_machine_code, "kernels.fatbin");
+EMBED(gpuopt_ptx, "kernels.ptx");
+
+/* Filled at run time: the difference of two symbols is no constant expression. */
+static struct device_image image;
+
+const struct device_image *gpuopt_image(void) {
+    image = (struct device_image){
+        .machine_code = gpuopt_machine_code,
+        .machine_code_size = (size_t)(gpuopt_machine_code_end - gpuopt_machine_code),
+        .ptx = gpuopt_ptx,
+        .ptx_size = (size_t)(gpuopt_ptx_end - gpuopt_ptx),
+    };
+    return &image;
+}

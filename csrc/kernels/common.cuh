@@ -1,0 +1,28 @@
+// common.cuh: what every kernel file shares: the project's names for CUDA's types, and a kernel's
+// dynamic shared memory as an array of any type. No kernel lives here.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+using int32 = int32_t;
+using int64 = long long;
+using uint64 = unsigned long long;
+using float32 = float;
+using float64 = double;
+enum boolean : uint8_t {}; // NumPy's bool: a byte, true when it is not zero
+
+// The block's dynamic shared memory.
+template <class T> __device__ inline T *shared_memory() {
+    extern __shared__ __align__(16) unsigned char shared_bytes[];
+    return reinterpret_cast<T *>(shared_bytes);
+}
+
+// This thread's number in the whole grid, and how many threads the grid has. 64 bits: a grid may
+// hold more than 2^31 threads.
+__device__ inline uint64 global_thread() {
+    return static_cast<uint64>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline uint64 global_threads() {
+    return static_cast<uint64>(gridDim.x) * blockDim.x;
+}

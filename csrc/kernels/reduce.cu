@@ -1,0 +1,364 @@
+// reduce.cu: the reduction ladder of the decks D0 and D4 (after M. Harris), rungs 1 to 7.
+//
+// Every rung turns n items into one partial result per block; the host launches it again on the
+// partial results until one value is left. A rung's comment says what is new against the one before.
+//
+// To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
+
+// The operations and types that every rung is compiled for: (operation, items, accumulator).
+// Prod, min and max of bool are `and` and `or`, so bool needs no kernels of their own for them.
+#define REDUCE_SIGNATURES(SIGNATURE)                                                               \
+    SIGNATURE(sum, int32, int32)                                                                   \
+    SIGNATURE(sum, int32, int64)                                                                   \
+    SIGNATURE(sum, int64, int64)                                                                   \
+    SIGNATURE(sum, float32, float32)                                                               \
+    SIGNATURE(sum, float32, float64)                                                               \
+    SIGNATURE(sum, float64, float64)                                                               \
+    SIGNATURE(sum, bool, int64)                                                                    \
+    SIGNATURE(prod, int32, int32)                                                                  \
+    SIGNATURE(prod, int32, int64)                                                                  \
+    SIGNATURE(prod, int64, int64)                                                                  \
+    SIGNATURE(prod, float32, float32)                                                              \
+    SIGNATURE(prod, float32, float64)                                                              \
+    SIGNATURE(prod, float64, float64)                                                              \
+    SIGNATURE(min, int32, int32)                                                                   \
+    SIGNATURE(min, int64, int64)                                                                   \
+    SIGNATURE(min, float32, float32)                                                               \
+    SIGNATURE(min, float64, float64)                                                               \
+    SIGNATURE(max, int32, int32)                                                                   \
+    SIGNATURE(max, int64, int64)                                                                   \
+    SIGNATURE(max, float32, float32)                                                               \
+    SIGNATURE(max, float64, float64)                                                               \
+    SIGNATURE(and, int32, int32)                                                                   \
+    SIGNATURE(and, int64, int64)                                                                   \
+    SIGNATURE(and, bool, bool)                                                                     \
+    SIGNATURE(or, int32, int32)                                                                    \
+    SIGNATURE(or, int64, int64)                                                                    \
+    SIGNATURE(or, bool, bool)                                                                      \
+    SIGNATURE(xor, int32, int32)                                                                   \
+    SIGNATURE(xor, int64, int64)                                                                   \
+    SIGNATURE(xor, bool, bool)
+
+#ifdef GPUOPT_RUNGS
+// clang-format off
+//   number, name, kernel, lesson, source,
+//   threads a block (least, most, default: the deck's), items a thread (0: a grid-stride loop), flags,
+//   the deck's microseconds for 2^22 int32 on a G80
+RUNG(1, "interleaved", "reduce_1",
+     "interleaved pairs, every (2s)-th thread adds: divergent warps",
+     "D0, D4 reduction 1", 32, 1024, 128, 1, 0, 8054)
+RUNG(2, "consecutive", "reduce_2",
+     "the same pairs, consecutive threads add: no divergence, shared-memory bank conflicts",
+     "D0, D4 reduction 2", 32, 1024, 128, 1, 0, 3456)
+RUNG(3, "sequential", "reduce_3",
+     "sequential addressing, the stride halves: no bank conflicts",
+     "D0, D4 reduction 3", 32, 1024, 128, 1, 0, 1722)
+RUNG(4, "first-add", "reduce_4",
+     "each thread adds two items while loading: half the blocks, no idle half",
+     "D0, D4 reduction 4", 32, 1024, 128, 2, 0, 965)
+RUNG(5, "last-warp", "reduce_5",
+     "the last warp unrolled: warp barriers instead of block barriers",
+     "D0, D4 reduction 5", 32, 1024, 128, 2, 0, 536)
+RUNG(5, "5-historical", "reduce_5h",
+     "rung 5 as the decks wrote it: no barrier in the last warp, undefined since Volta",
+     "D0, D4 reduction 5", 64, 1024, 128, 2, RUNG_HISTORICAL, 536)
+RUNG(6, "unrolled", "reduce_6",
+     "the loop completely unrolled: the block size is a template argument",
+     "D0, D4 reduction 6", 32, 1024, 128, 2, RUNG_BLOCK_IS_TEMPLATE, 381)
+RUNG(7, "cascading", "reduce_7",
+     "each thread first sums many items in a grid-stride loop (algorithm cascading)",
+     "D0, D4 reduction 7", 32, 1024, 128, 0, RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 268)
+// clang-format on
+#else
+
+#include "common.cuh"
+
+// --- operations: load() turns an item into the accumulator's type, apply() combines two, and
+// apply(identity(), x) is x. Integers wrap, as NumPy's do: the arithmetic is done unsigned, where
+// C++ defines it.
+
+template <class T> struct wrapping {
+    using type = T;
+};
+template <> struct wrapping<int32> {
+    using type = uint32_t;
+};
+template <> struct wrapping<int64> {
+    using type = uint64;
+};
+
+template <class T> struct limits;
+template <> struct limits<int32> {
+    static __device__ int32 lowest() { return INT32_MIN; }
+    static __device__ int32 highest() { return INT32_MAX; }
+};
+template <> struct limits<int64> {
+    static __device__ int64 lowest() { return INT64_MIN; }
+    static __device__ int64 highest() { return INT64_MAX; }
+};
+template <> struct limits<float32> {
+    static __device__ float32 lowest() { return -__int_as_float(0x7f800000); }
+    static __device__ float32 highest() { return __int_as_float(0x7f800000); }
+};
+template <> struct limits<float64> {
+    static __device__ float64 lowest() { return -__longlong_as_double(0x7ff0000000000000); }
+    static __device__ float64 highest() { return __longlong_as_double(0x7ff0000000000000); }
+};
+
+template <class Acc, class In> __device__ Acc load(In item) { return static_cast<Acc>(item); }
+template <> __device__ int64 load<int64, boolean>(boolean item) { return item != 0; }
+template <> __device__ boolean load<boolean, boolean>(boolean item) { return boolean(item != 0); }
+
+struct op_sum {
+    template <class T> static __device__ T identity() { return T(0); }
+    template <class T> static __device__ T apply(T a, T b) {
+        using W = typename wrapping<T>::type;
+        return T(W(a) + W(b));
+    }
+};
+struct op_prod {
+    template <class T> static __device__ T identity() { return T(1); }
+    template <class T> static __device__ T apply(T a, T b) {
+        using W = typename wrapping<T>::type;
+        return T(W(a) * W(b));
+    }
+};
+// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
+struct op_min {
+    template <class T> static __device__ T identity() { return limits<T>::highest(); }
+    template <class T> static __device__ T apply(T a, T b) { return a < b || a != a ? a : b; }
+};
+struct op_max {
+    template <class T> static __device__ T identity() { return limits<T>::lowest(); }
+    template <class T> static __device__ T apply(T a, T b) { return a > b || a != a ? a : b; }
+};
+struct op_and {
+    template <class T> static __device__ T identity() { return T(sizeof(T) == 1 ? 1 : -1); }
+    template <class T> static __device__ T apply(T a, T b) { return T(a & b); }
+};
+struct op_or {
+    template <class T> static __device__ T identity() { return T(0); }
+    template <class T> static __device__ T apply(T a, T b) { return T(a | b); }
+};
+struct op_xor {
+    template <class T> static __device__ T identity() { return T(0); }
+    template <class T> static __device__ T apply(T a, T b) { return T(a ^ b); }
+};
+
+template <class Op, class Acc, class In>
+__device__ Acc load_or_identity(const In *in, uint64 i, uint64 n) {
+    return i < n ? load<Acc>(in[i]) : Op::template identity<Acc>();
+}
+
+// --- the rungs
+
+// One item a thread goes into shared memory. Then pairs at distance s = 1, 2, 4, ... are combined
+// by the threads whose number is a multiple of 2s.
+template <class Op, class In, class Acc>
+__device__ void reduce_1(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_or_identity<Op, Acc>(in, global_thread(), n);
+    __syncthreads();
+    for (unsigned s = 1; s < blockDim.x; s *= 2) {
+        if (t % (2 * s) == 0)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// New: thread t combines the t-th pair, so that the working threads fill whole warps.
+template <class Op, class In, class Acc>
+__device__ void reduce_2(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_or_identity<Op, Acc>(in, global_thread(), n);
+    __syncthreads();
+    for (unsigned s = 1; s < blockDim.x; s *= 2) {
+        const unsigned left = 2 * s * t;
+        if (left < blockDim.x)
+            partial[left] = Op::apply(partial[left], partial[left + s]);
+        __syncthreads();
+    }
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// New: the distance s halves instead of doubling, so that neighbouring threads read neighbouring
+// words.
+template <class Op, class In, class Acc>
+__device__ void reduce_3(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_or_identity<Op, Acc>(in, global_thread(), n);
+    __syncthreads();
+    for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// The pair that a thread of rungs 4 to 6 combines while loading: a block takes 2 * blockDim.x items.
+template <class Op, class In, class Acc> __device__ Acc load_pair(const In *in, uint64 n) {
+    const uint64 i = static_cast<uint64>(blockIdx.x) * (2 * blockDim.x) + threadIdx.x;
+    return Op::apply(load_or_identity<Op, Acc>(in, i, n),
+                     load_or_identity<Op, Acc>(in, i + blockDim.x, n));
+}
+
+// New: the first combination happens while loading, so that no thread idles from the start.
+template <class Op, class In, class Acc>
+__device__ void reduce_4(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_pair<Op, In, Acc>(in, n);
+    __syncthreads();
+    for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// The last 64 partial results, by one warp. Every step is followed by a warp barrier: since Volta
+// the lanes of a warp need not run in step.
+template <class Op, class Acc>
+__device__ void last_warp(Acc *partial, unsigned t, unsigned block) {
+    if (block >= 64)
+        partial[t] = Op::apply(partial[t], partial[t + 32]);
+    __syncwarp();
+#pragma unroll
+    for (unsigned s = 16; s > 0; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncwarp();
+    }
+}
+
+// New: when one warp is left, the loop is unrolled and the block barriers are gone.
+template <class Op, class In, class Acc>
+__device__ void reduce_5(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_pair<Op, In, Acc>(in, n);
+    __syncthreads();
+    for (unsigned s = blockDim.x / 2; s > 32; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t < 32)
+        last_warp<Op>(partial, t, blockDim.x);
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// Historical: what rung 5 was while a warp ran in lock-step. No barrier orders the steps: a race.
+template <class Op, class In, class Acc>
+__device__ void reduce_5h(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const unsigned t = threadIdx.x;
+    partial[t] = load_pair<Op, In, Acc>(in, n);
+    __syncthreads();
+    for (unsigned s = blockDim.x / 2; s > 32; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t < 32) {
+        volatile Acc *warp = partial;
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 32]);
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 16]);
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 8]);
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 4]);
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 2]);
+        warp[t] = Op::template apply<Acc>(warp[t], warp[t + 1]);
+    }
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// The block's tree with every loop unrolled: Block is known when compiling.
+template <unsigned Block, class Op, class Acc> __device__ void unrolled_tree(Acc *partial, Acc *out) {
+    const unsigned t = threadIdx.x;
+#pragma unroll
+    for (unsigned s = Block / 2; s > 32; s /= 2) {
+        if (t < s)
+            partial[t] = Op::apply(partial[t], partial[t + s]);
+        __syncthreads();
+    }
+    if (t < 32)
+        last_warp<Op>(partial, t, Block);
+    if (t == 0)
+        out[blockIdx.x] = partial[0];
+}
+
+// New: no loop is left.
+template <unsigned Block, class Op, class In, class Acc>
+__device__ void reduce_6(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    partial[threadIdx.x] = load_pair<Op, In, Acc>(in, n);
+    __syncthreads();
+    unrolled_tree<Block, Op>(partial, out);
+}
+
+// New: a thread combines many items in a register before the tree, at the grid's stride, so that
+// the grid can stay as small as the GPU and the tree costs little.
+template <unsigned Block, class Op, class In, class Acc>
+__device__ void reduce_7(const In *in, Acc *out, uint64 n) {
+    Acc *partial = shared_memory<Acc>();
+    const uint64 stride = 2 * global_threads();
+    Acc sum = Op::template identity<Acc>();
+    for (uint64 i = static_cast<uint64>(blockIdx.x) * (2 * Block) + threadIdx.x; i < n; i += stride)
+        sum = Op::apply(sum, Op::apply(load<Acc>(in[i]),
+                                       load_or_identity<Op, Acc>(in, i + Block, n)));
+    partial[threadIdx.x] = sum;
+    __syncthreads();
+    unrolled_tree<Block, Op>(partial, out);
+}
+
+// --- the kernels: reduce_<rung>_<operation>_<items>_<accumulator>[_b<block>]
+
+using type_bool = boolean;
+using type_int32 = int32;
+using type_int64 = int64;
+using type_float32 = float32;
+using type_float64 = float64;
+
+#define KERNEL(rung, op, in, acc)                                                                  \
+    extern "C" __global__ void rung##_##op##_##in##_##acc(const type_##in *items,                  \
+                                                          type_##acc *partials, uint64 n) {        \
+        rung<op_##op>(items, partials, n);                                                         \
+    }
+#define KERNEL_B(rung, block, op, in, acc)                                                         \
+    extern "C" __global__ void __launch_bounds__(block)                                            \
+        rung##_##op##_##in##_##acc##_b##block(const type_##in *items, type_##acc *partials,        \
+                                              uint64 n) {                                          \
+        rung<block, op_##op>(items, partials, n);                                                  \
+    }
+#define EVERY_BLOCK(rung, op, in, acc)                                                             \
+    KERNEL_B(rung, 32, op, in, acc)                                                                \
+    KERNEL_B(rung, 64, op, in, acc)                                                                \
+    KERNEL_B(rung, 128, op, in, acc)                                                               \
+    KERNEL_B(rung, 256, op, in, acc)                                                               \
+    KERNEL_B(rung, 512, op, in, acc)                                                               \
+    KERNEL_B(rung, 1024, op, in, acc)
+#define EVERY_RUNG(op, in, acc)                                                                    \
+    KERNEL(reduce_1, op, in, acc)                                                                  \
+    KERNEL(reduce_2, op, in, acc)                                                                  \
+    KERNEL(reduce_3, op, in, acc)                                                                  \
+    KERNEL(reduce_4, op, in, acc)                                                                  \
+    KERNEL(reduce_5, op, in, acc)                                                                  \
+    KERNEL(reduce_5h, op, in, acc)                                                                 \
+    EVERY_BLOCK(reduce_6, op, in, acc)                                                             \
+    EVERY_BLOCK(reduce_7, op, in, acc)
+
+REDUCE_SIGNATURES(EVERY_RUNG)
+
+#endif

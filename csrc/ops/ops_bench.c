@@ -1,0 +1,96 @@
+/* ops_bench.c: runs and times choices on data that stays on the device. What is a fair measurement
+ * (verify first, warm-up, how often, which median) is the caller's business.
+ */
+#include "ops.h"
+
+#include <string.h>
+
+enum {
+    COLD_CACHES = 4,        /* a round over the copies takes this many times the last-level cache */
+    COLD_LEAST = 256 << 20, /* bytes, where that cache is small or unknown */
+    STRIDE_ALIGNMENT = 4096,
+    POISON = 0xff, /* NaN in every float, -1 in every integer, no bool */
+};
+
+enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue, enum dtype items,
+                           const struct device_source *source, uint64_t n) {
+    const struct device_ops *ops = queue->device->ops;
+    const uint64_t bytes = n * dtype_size(items);
+    *bench = (struct ops_bench){.queue = queue, .items = items, .n = n};
+    bench->stride = (bytes + STRIDE_ALIGNMENT - 1) / STRIDE_ALIGNMENT * STRIDE_ALIGNMENT;
+    const uint64_t caches = COLD_CACHES * queue->info.cache_bytes;
+    bench->copies = (caches > COLD_LEAST ? caches : COLD_LEAST) / bench->stride;
+    if (bench->copies == 0)
+        bench->copies = 1;
+    enum status status = ops->alloc(queue->device, bench->copies * bench->stride, &bench->data);
+    for (uint64_t copy = 0; copy < bench->copies && !status; copy++)
+        status = ops->copy_in(queue->device, bench->data + copy * bench->stride, source, bytes);
+    if (status)
+        ops_bench_close(bench);
+    return status;
+}
+
+void ops_bench_close(struct ops_bench *bench) {
+    if (bench->data)
+        bench->queue->device->ops->free(bench->queue->device, bench->data);
+    bench->data = 0;
+}
+
+enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,
+                            uint64_t *algorithm_bytes, size_t *result_bytes) {
+    struct ops_plan plan;
+    const enum status status = ops_plan(bench->queue, choice, bench->data, bench->n, &plan);
+    if (status)
+        return status;
+    *algorithm_bytes = plan.bytes;
+    *result_bytes = plan.result_bytes;
+    ops_plan_free(bench->queue, &plan);
+    return STATUS_OK;
+}
+
+enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choice, void *result,
+                          size_t result_size) {
+    struct ops_queue *queue = bench->queue;
+    const struct device_ops *ops = queue->device->ops;
+    struct ops_plan plan;
+    enum status status = ops_plan(queue, choice, bench->data, bench->n, &plan);
+    if (status)
+        return status;
+    if (result_size < plan.result_bytes)
+        status = status_fail(STATUS_BAD_VALUE, "a result of %zu bytes does not fit into %zu",
+                             plan.result_bytes, result_size);
+    if (!status)
+        status = ops->fill(queue->device, plan.scratch, POISON, plan.scratch_bytes);
+    if (!status)
+        status = ops_run(queue, &plan);
+    if (!status)
+        status = ops->copy_out(queue->device, result, plan.result, plan.result_bytes);
+    ops_plan_free(queue, &plan);
+    return status;
+}
+
+enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
+                           bool cold, double *seconds) {
+    struct ops_queue *queue = bench->queue;
+    const struct device_ops *ops = queue->device->ops;
+    struct ops_plan plan;
+    enum status status = ops_plan(queue, choice, bench->data, bench->n, &plan);
+    if (status)
+        return status;
+    status = ops_run(queue, &plan); /* the first run loads the kernel */
+    if (!status)
+        status = ops->sync(queue->device);
+    if (!status)
+        status = ops->timer_begin(queue->device);
+    for (unsigned run = 0; run < runs && !status; run++) {
+        if (cold)
+            plan.steps[0].values[0] = bench->data + (run + 1) % bench->copies * bench->stride;
+        status = ops_run(queue, &plan);
+    }
+    if (!status)
+        status = ops->timer_end(queue->device, seconds);
+    if (!status)
+        *seconds /= runs;
+    ops_plan_free(queue, &plan);
+    return status;
+}

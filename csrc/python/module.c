@@ -1,0 +1,82 @@
+/* module.c: the extension module gpuopt._core: its methods, its state, its start. Importing it touches
+ * no device.
+ */
+#define PY_CORE_IMPORTS_NUMPY
+#include "py_core.h"
+
+struct py_state *py_state_of(PyObject *module) { return PyModule_GetState(module); }
+
+static int module_exec(PyObject *module) {
+    struct py_state *state = py_state_of(module);
+    if (PyArray_ImportNumPyAPI() < 0)
+        return -1;
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    for (int i = 0; numpy && i < PY_OP_COUNT; i++)
+        state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
+    Py_XDECREF(numpy);
+    if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state))
+        return -1;
+    return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
+    struct py_state *state = py_state_of(module);
+    for (int i = 0; i < STATUS_COUNT; i++)
+        Py_VISIT(state->exceptions[i]);
+    for (int i = 0; i < PY_OP_COUNT; i++)
+        Py_VISIT(state->ufuncs[i]);
+    Py_VISIT(state->masked_array);
+    Py_VISIT(state->bench_type);
+    return 0;
+}
+
+static int module_clear(PyObject *module) {
+    struct py_state *state = py_state_of(module);
+    for (int i = 0; i < STATUS_COUNT; i++)
+        Py_CLEAR(state->exceptions[i]);
+    for (int i = 0; i < PY_OP_COUNT; i++)
+        Py_CLEAR(state->ufuncs[i]);
+    Py_CLEAR(state->masked_array);
+    Py_CLEAR(state->bench_type);
+    return 0;
+}
+
+static void module_free(void *module) {
+    py_queues_close(py_state_of(module));
+    module_clear(module);
+}
+
+static PyMethodDef module_methods[] = {
+    {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL | METH_KEYWORDS,
+     "reduce($module, /, array, op='sum', *, variant=None, dtype=None, out=None,\n"
+     "       initial=<no value>, block=None, device=None)\n--\n\n"
+     "See gpuopt.reduce."},
+    {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
+    {"device_count", py_device_count, METH_O,
+     "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the reason."},
+    {"device_info", py_device_info, METH_O,
+     "device_info($module, name, /)\n--\n\nWhat is known of a device, as a dict."},
+    {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
+    {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot module_slots[] = {
+    /* __extension__: ISO C has no void pointer to a function, the C API wants one */
+    {Py_mod_exec, __extension__(void *)module_exec},
+    {0, NULL},
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "gpuopt._core",
+    .m_doc = "gpuopt's C part: devices, kernels, arrays.",
+    .m_size = sizeof(struct py_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module_definition); }

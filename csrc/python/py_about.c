@@ -1,0 +1,112 @@
+/* py_about.c: what the extension holds: its rungs, its image, how it was built. */
+#include "py_core.h"
+
+#include "../cuda/cuda_device.h"
+
+#include <string.h>
+
+/* [(op, items, accumulator), ...] */
+static PyObject *signatures_list(const struct reg_family *family, const struct reg_rung *rung) {
+    size_t count;
+    const struct reg_signature *signatures = reg_signatures(family, rung, &count);
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *item = Py_BuildValue("(sss)", signatures[i].op, dtype_name(signatures[i].items),
+                                       dtype_name(signatures[i].accumulator));
+        if (!item || PyList_SetItem(list, (Py_ssize_t)i, item)) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* The symbols in the image, one a signature and, where the block is a template argument, a block. */
+static PyObject *kernels_list(const struct reg_family *family, const struct reg_rung *rung) {
+    size_t count;
+    const struct reg_signature *signatures = reg_signatures(family, rung, &count);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < count; i++) {
+        const unsigned last = rung->flags & RUNG_BLOCK_IS_TEMPLATE ? rung->block_max : 0;
+        for (unsigned block = last ? rung->block_min : 0; block <= last; block *= 2) {
+            char symbol[REG_SYMBOL_MAX];
+            reg_symbol(rung, &signatures[i], block, symbol);
+            PyObject *name = PyUnicode_FromString(symbol);
+            const int failed = !name || PyList_Append(list, name);
+            Py_XDECREF(name);
+            if (failed) {
+                Py_DECREF(list);
+                return NULL;
+            }
+            if (!last)
+                break;
+        }
+    }
+    return list;
+}
+
+PyObject *py_rungs(PyObject *module, PyObject *argument) {
+    (void)module;
+    const char *name = py_text(argument, "family");
+    if (!name)
+        return NULL;
+    const struct reg_family *family = reg_family(name);
+    if (!family) {
+        char list[256] = "";
+        size_t length = 0;
+        for (size_t i = 0; i < reg_family_count && length < sizeof list; i++)
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'",
+                                            length ? ", " : "", reg_families[i].name);
+        PyErr_Format(PyExc_ValueError, "family: %R is not a family of kernels; use one of %s", argument,
+                     list);
+        return NULL;
+    }
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < family->rung_count; i++) {
+        const struct reg_rung *rung = &family->rungs[i];
+        const int host = !!(rung->flags & RUNG_HOST);
+        PyObject *signatures = signatures_list(family, rung), *kernels = kernels_list(family, rung);
+        PyObject *row =
+            signatures && kernels
+                ? Py_BuildValue("{s:s, s:i, s:s, s:s, s:s, s:N, s:N, s:I, s:I, s:I, s:I, s:N, s:N, "
+                                "s:N, s:d}",
+                                "family", family->name, "number", rung->number, "name", rung->name,
+                                "lesson", rung->lesson, "source", rung->source, "signatures",
+                                Py_NewRef(signatures), "kernels", Py_NewRef(kernels), "block_min",
+                                rung->block_min, "block_max", rung->block_max, "block_default",
+                                rung->block_default, "items_per_thread", rung->items_per_thread,
+                                "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL), "best",
+                                PyBool_FromLong(rung->flags & RUNG_BEST), "host",
+                                PyBool_FromLong(host), "deck_us", rung->deck_us)
+                : NULL;
+        Py_XDECREF(signatures);
+        Py_XDECREF(kernels);
+        const int failed = !row || PyList_Append(list, row);
+        Py_XDECREF(row);
+        if (failed) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+PyObject *py_config(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    const char *library = NULL;
+    const int driver = cuda_driver_version(&library);
+    const struct device_image *image = gpuopt_image();
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s}", "version", GPUOPT_VERSION,
+                         "nvcc", GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver", driver,
+                         "driver_library", library, "architectures", GPUOPT_ARCHITECTURES,
+                         "machine_code_bytes", (Py_ssize_t)image->machine_code_size, "ptx_bytes",
+                         (Py_ssize_t)image->ptx_size, "compiler", __VERSION__);
+}
+
+PyObject *py_ptx(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    const struct device_image *image = gpuopt_image();
+    return PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)image->ptx_size);
+}

@@ -1,0 +1,184 @@
+/* py_arrays.c: NumPy arrays in. A reduction does not care for the order of its items, so any layout
+ * without gaps is one contiguous run, also transposed or reversed; the rest is read through NumPy's
+ * own iterator, a piece at a time, which converts byte order, alignment and dtype on the way.
+ */
+#include "py_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
+    const npy_intp size = PyDataType_ELSIZE(descr);
+    if (descr->type_num >= NPY_NTYPES_LEGACY)
+        return 0; /* somebody's own dtype, whatever its kind says */
+    switch (descr->kind) {
+    case 'b':
+        *dtype = DTYPE_bool;
+        return 1;
+    case 'i':
+        *dtype = size == 1 ? DTYPE_int8 : size == 2 ? DTYPE_int16 : size == 4 ? DTYPE_int32 : DTYPE_int64;
+        return 1;
+    case 'u':
+        *dtype = size == 1   ? DTYPE_uint8
+                 : size == 2 ? DTYPE_uint16
+                 : size == 4 ? DTYPE_uint32
+                             : DTYPE_uint64;
+        return 1;
+    case 'f':
+        *dtype = size == 2 ? DTYPE_float16 : size == 4 ? DTYPE_float32 : DTYPE_float64;
+        return size <= 8;
+    case 'c':
+        *dtype = size == 8 ? DTYPE_complex64 : DTYPE_complex128;
+        return size <= 16;
+    default:
+        return 0;
+    }
+}
+
+PyArray_Descr *py_descr(enum dtype dtype) {
+    static const int type_numbers[DTYPE_COUNT] = {
+        [DTYPE_bool] = NPY_BOOL,         [DTYPE_int8] = NPY_INT8,
+        [DTYPE_int16] = NPY_INT16,       [DTYPE_int32] = NPY_INT32,
+        [DTYPE_int64] = NPY_INT64,       [DTYPE_uint8] = NPY_UINT8,
+        [DTYPE_uint16] = NPY_UINT16,     [DTYPE_uint32] = NPY_UINT32,
+        [DTYPE_uint64] = NPY_UINT64,     [DTYPE_float16] = NPY_FLOAT16,
+        [DTYPE_float32] = NPY_FLOAT32,   [DTYPE_float64] = NPY_FLOAT64,
+        [DTYPE_complex64] = NPY_COMPLEX64, [DTYPE_complex128] = NPY_COMPLEX128,
+    };
+    return PyArray_DescrFromType(type_numbers[dtype]);
+}
+
+static int is_masked(struct py_state *state, PyObject *object) {
+    if (PyArray_CheckExact(object))
+        return 0;
+    if (!state->masked_array) {
+        PyObject *module = PyImport_ImportModule("numpy.ma");
+        state->masked_array = module ? PyObject_GetAttrString(module, "MaskedArray") : NULL;
+        Py_XDECREF(module);
+        if (!state->masked_array)
+            return -1;
+    }
+    return PyObject_IsInstance(object, state->masked_array);
+}
+
+int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in) {
+    memset(in, 0, sizeof *in);
+    const int masked = is_masked(state, object);
+    if (masked < 0)
+        return -1;
+    if (masked) {
+        PyErr_SetString(PyExc_TypeError, "array: masked arrays are not supported; pass "
+                                         "array.compressed(), or array.filled(value)");
+        return -1;
+    }
+    in->array = (PyArrayObject *)PyArray_FROM_O(object);
+    if (!in->array)
+        return -1;
+    if (!py_dtype_of(PyArray_DESCR(in->array), &in->dtype)) {
+        PyErr_Format(PyExc_TypeError,
+                     "array: dtype %S is not supported; use bool, an integer type, float16, float32, "
+                     "float64, complex64 or complex128 (array.astype(...))",
+                     PyArray_DESCR(in->array));
+        py_array_release(in);
+        return -1;
+    }
+    in->n = (uint64_t)PyArray_SIZE(in->array);
+    return 0;
+}
+
+/* The first byte of an array whose items fill a run of memory without gaps or overlaps, in whatever
+ * order of axes and directions; NULL where they do not. */
+static const void *contiguous_start(PyArrayObject *array) {
+    if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array))
+        return NULL;
+    if (PyArray_IS_C_CONTIGUOUS(array) || PyArray_IS_F_CONTIGUOUS(array))
+        return PyArray_DATA(array);
+    const npy_intp *shape = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
+    const char *start = PyArray_DATA(array);
+    npy_intp expected = PyArray_ITEMSIZE(array);
+    char used[64] = {0}; /* axes: NumPy has at most 64 */
+    const int axes = PyArray_NDIM(array);
+    for (int axis = 0; axis < axes; axis++) {
+        used[axis] = shape[axis] == 1;
+        if (strides[axis] < 0)
+            start += strides[axis] * (shape[axis] - 1);
+    }
+    /* Axis by axis, the one whose step is the size of all found so far. */
+    for (int found = 0; found < axes; found++) {
+        int next = 0;
+        while (next < axes && (used[next] || (strides[next] != expected && strides[next] != -expected)))
+            next++;
+        if (next == axes)
+            break;
+        used[next] = 1;
+        expected *= shape[next];
+    }
+    return memchr(used, 0, (size_t)axes) ? NULL : start;
+}
+
+/* The source's read(): the iterator's next `bytes` bytes. Called without the GIL. */
+static enum status read_items(void *state, void *to, size_t bytes) {
+    struct py_array_in *in = state;
+    const npy_intp item = (npy_intp)dtype_size(in->dtype);
+    PyGILState_STATE gil = PyGILState_UNLOCKED;
+    enum status status = STATUS_OK;
+    if (in->needs_python)
+        gil = PyGILState_Ensure();
+    for (size_t done = 0; done < bytes && !status;) {
+        if (in->inner_offset == *in->inner_size) {
+            in->finished = !in->next(in->iterator);
+            in->inner_offset = 0;
+            if (in->finished) {
+                status = status_fail(STATUS_BAD_VALUE, "array: it ended early");
+                break;
+            }
+        }
+        const size_t left = (size_t)((*in->inner_size - in->inner_offset) * item);
+        const size_t part = bytes - done < left ? bytes - done : left;
+        memcpy((char *)to + done, in->data_pointers[0] + in->inner_offset * item, part);
+        in->inner_offset += (npy_intp)part / item;
+        done += part;
+    }
+    if (in->needs_python)
+        PyGILState_Release(gil);
+    return status;
+}
+
+int py_array_source(struct py_array_in *in, enum dtype dtype) {
+    if (dtype == in->dtype) {
+        in->source.data = contiguous_start(in->array);
+        if (in->source.data)
+            return 0;
+    }
+    PyArray_Descr *descr = py_descr(dtype);
+    if (!descr)
+        return -1;
+    in->dtype = dtype;
+    npy_uint32 operand_flags = NPY_ITER_READONLY | NPY_ITER_NBO | NPY_ITER_ALIGNED | NPY_ITER_CONTIG;
+    /* The buffer, 2^15 items, fits a core's second-level cache. */
+    in->iterator = NpyIter_AdvancedNew(
+        1, &in->array, NPY_ITER_EXTERNAL_LOOP | NPY_ITER_BUFFERED | NPY_ITER_GROWINNER, NPY_KEEPORDER,
+        NPY_UNSAFE_CASTING, &operand_flags, &descr, -1, NULL, NULL, 1 << 15);
+    Py_DECREF(descr);
+    if (!in->iterator)
+        return -1;
+    char *error = NULL;
+    in->next = NpyIter_GetIterNext(in->iterator, &error);
+    if (!in->next) {
+        PyErr_Format(PyExc_ValueError, "array: %s", error ? error : "it cannot be iterated");
+        return -1;
+    }
+    in->data_pointers = NpyIter_GetDataPtrArray(in->iterator);
+    in->inner_size = NpyIter_GetInnerLoopSizePtr(in->iterator);
+    in->needs_python = NpyIter_IterationNeedsAPI(in->iterator);
+    in->source.read = read_items;
+    in->source.state = in;
+    return 0;
+}
+
+void py_array_release(struct py_array_in *in) {
+    if (in->iterator)
+        NpyIter_Deallocate(in->iterator);
+    Py_XDECREF((PyObject *)in->array);
+    memset(in, 0, sizeof *in);
+}

@@ -1,0 +1,245 @@
+/* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
+ * (gpuopt/ladder.py) is built from these two; what is verified and what is printed is its business.
+ */
+#include "py_core.h"
+
+#include <string.h>
+
+struct bench {
+    PyObject_HEAD
+    PyObject *module;
+    struct ops_bench bench; /* bench.queue NULL: not open */
+    const struct device_ops *kind;
+    char which[32];
+    struct py_problem problem;
+    int busy; /* a method runs without the GIL */
+};
+
+static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"family", "array", "op", "dtype", "device", NULL};
+    const char *family;
+    PyObject *array, *op = NULL, *dtype = NULL, *device = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO|O$OO", keys, &family, &array, &op, &dtype,
+                                     &device))
+        return NULL;
+    PyObject *module = PyType_GetModule(type);
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct py_state *state = py_state_of(module);
+    struct bench *self = (struct bench *)allocate(type, 0);
+    struct py_array_in in = {0};
+    struct py_target target;
+    enum py_operation operation = PY_OP_sum;
+    if (!self)
+        return NULL;
+    self->module = Py_NewRef(module);
+    self->problem.family = reg_family(family);
+    if (!self->problem.family) {
+        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family of kernels", family);
+        goto fail;
+    }
+    if (py_array_in(state, array, &in))
+        goto fail;
+    self->problem.given = self->problem.result = in.dtype;
+    self->problem.op = "copy";
+    if (strcmp(family, "reduce") == 0) {
+        if (py_operation(op, &operation) ||
+            py_result_dtype(operation, in.dtype, dtype, NULL, &self->problem.result))
+            goto fail;
+        self->problem.op = py_operation_names[py_effective_operation(operation, in.dtype,
+                                                                     self->problem.result)];
+    }
+    if (in.n == 0) {
+        PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
+        goto fail;
+    }
+    if (py_choose(state, &self->problem, NULL, NULL, device, &target) ||
+        py_array_source(&in, self->problem.given))
+        goto fail;
+    self->kind = target.kind;
+    memcpy(self->which, target.which, sizeof self->which);
+    struct ops_queue *queue = py_queue_take(state, target.kind, target.which);
+    if (!queue)
+        goto fail;
+    struct py_unlocked unlocked;
+    enum status status = STATUS_OK;
+    if (!in.source.data) /* a source is read once, a bench may copy several times */
+        status = status_fail(STATUS_BAD_VALUE, "array: must be contiguous to be measured; pass "
+                                               "numpy.ascontiguousarray(array)");
+    py_unlock(&unlocked, queue->device);
+    if (!status)
+        status = ops_bench_open(&self->bench, queue, self->problem.given, &in.source, in.n);
+    py_lock(&unlocked);
+    if (status) {
+        py_queue_give(state, queue, target.kind, target.which);
+        self->bench.queue = NULL;
+        py_raise(state, status);
+        goto fail;
+    }
+    py_array_release(&in);
+    return (PyObject *)self;
+fail:
+    py_array_release(&in);
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void bench_dealloc(struct bench *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    if (self->bench.queue) {
+        ops_bench_close(&self->bench);
+        py_queue_give(py_state_of(self->module), self->bench.queue, self->kind, self->which);
+    }
+    Py_XDECREF(self->module);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* The choice that variant= and block= mean on the bench's device. */
+static int choose(struct bench *self, PyObject *variant, PyObject *block, struct py_target *target) {
+    char name[64];
+    PyOS_snprintf(name, sizeof name, "%s%s%s", self->kind->kind, *self->which ? ":" : "", self->which);
+    PyObject *device = PyUnicode_FromString(name);
+    const int failed =
+        !device || py_choose(py_state_of(self->module), &self->problem, variant, block, device, target);
+    Py_XDECREF(device);
+    return failed ? -1 : 0;
+}
+
+/* Between these the GIL is free and no other thread may use the bench. */
+static int begin(struct bench *self, struct py_unlocked *unlocked) {
+    if (self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "this Bench is in use by another thread");
+        return -1;
+    }
+    self->busy = 1;
+    py_unlock(unlocked, self->bench.queue->device);
+    return 0;
+}
+
+static int end(struct bench *self, struct py_unlocked *unlocked, enum status status) {
+    py_lock(unlocked);
+    self->busy = 0;
+    if (status)
+        py_raise(py_state_of(self->module), status);
+    return status ? -1 : 0;
+}
+
+static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"variant", "block", NULL};
+    PyObject *variant = NULL, *block = NULL;
+    struct py_target target;
+    struct py_unlocked unlocked;
+    uint64_t algorithm_bytes;
+    size_t result_bytes;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
+        choose(self, variant, block, &target) || begin(self, &unlocked))
+        return NULL;
+    enum status status =
+        ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
+    if (end(self, &unlocked, status))
+        return NULL;
+
+    const enum dtype accumulator = target.choice.signature->accumulator;
+    npy_intp items = (npy_intp)(result_bytes / dtype_size(accumulator));
+    PyObject *result =
+        PyArray_NewFromDescr(&PyArray_Type, py_descr(accumulator), 1, &items, NULL, NULL, 0, NULL);
+    if (!result || begin(self, &unlocked)) {
+        Py_XDECREF(result);
+        return NULL;
+    }
+    void *data = PyArray_DATA((PyArrayObject *)result);
+    status = ops_bench_run(&self->bench, &target.choice, data, result_bytes);
+    if (end(self, &unlocked, status)) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    if (strcmp(self->problem.family->name, "reduce") == 0) {
+        PyObject *number = py_scalar(accumulator, self->problem.result, data);
+        Py_DECREF(result);
+        return number;
+    }
+    return result;
+}
+
+static PyObject *bench_time(struct bench *self, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"variant", "block", "runs", "cold", NULL};
+    PyObject *variant = NULL, *block = NULL;
+    unsigned runs = 1;
+    int cold = 0;
+    struct py_target target;
+    struct py_unlocked unlocked;
+    double seconds = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$Ip", keys, &variant, &block, &runs,
+                                     &cold))
+        return NULL;
+    if (runs == 0) {
+        PyErr_SetString(PyExc_ValueError, "runs: must be at least 1");
+        return NULL;
+    }
+    if (choose(self, variant, block, &target) || begin(self, &unlocked))
+        return NULL;
+    const enum status status = ops_bench_time(&self->bench, &target.choice, runs, cold, &seconds);
+    return end(self, &unlocked, status) ? NULL : PyFloat_FromDouble(seconds);
+}
+
+static PyObject *bench_bytes(struct bench *self, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"variant", "block", NULL};
+    PyObject *variant = NULL, *block = NULL;
+    struct py_target target;
+    struct py_unlocked unlocked;
+    uint64_t algorithm_bytes = 0;
+    size_t result_bytes;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
+        choose(self, variant, block, &target) || begin(self, &unlocked))
+        return NULL;
+    const enum status status =
+        ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
+    return end(self, &unlocked, status) ? NULL : PyLong_FromUnsignedLongLong(algorithm_bytes);
+}
+
+static PyObject *bench_device(struct bench *self, void *closure) {
+    (void)closure;
+    return PyUnicode_FromString(self->bench.queue->info.name);
+}
+
+static PyMethodDef bench_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))bench_run, METH_VARARGS | METH_KEYWORDS,
+     "run($self, /, variant=None, block=None)\n--\n\n"
+     "Poison the output, run the rung once, and return its result."},
+    {"time", (PyCFunction)(void (*)(void))bench_time, METH_VARARGS | METH_KEYWORDS,
+     "time($self, /, variant=None, block=None, *, runs=1, cold=False)\n--\n\n"
+     "Seconds a run takes, of `runs` back to back; cold: on another copy of the data each time."},
+    {"bytes", (PyCFunction)(void (*)(void))bench_bytes, METH_VARARGS | METH_KEYWORDS,
+     "bytes($self, /, variant=None, block=None)\n--\n\n"
+     "Bytes that the algorithm reads and writes, each once."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef bench_getset[] = {
+    {"device", (getter)bench_device, NULL, "The device's name.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+static PyType_Slot bench_slots[] = {
+    {Py_tp_new, __extension__(void *)bench_new},
+    {Py_tp_dealloc, __extension__(void *)bench_dealloc},
+    {Py_tp_methods, bench_methods},
+    {Py_tp_getset, bench_getset},
+    {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
+                "An array's data on a device, on which rungs are run and timed."},
+    {0, NULL},
+};
+
+static PyType_Spec bench_spec = {
+    .name = "gpuopt._core.Bench",
+    .basicsize = sizeof(struct bench),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = bench_slots,
+};
+
+int py_bench_add(PyObject *module, struct py_state *state) {
+    state->bench_type = PyType_FromModuleAndSpec(module, &bench_spec, NULL);
+    return state->bench_type ? PyModule_AddObjectRef(module, "Bench", state->bench_type) : -1;
+}

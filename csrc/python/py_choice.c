@@ -1,0 +1,369 @@
+/* py_choice.c: from a call's arguments to the device, the rung and the signature that serve it, or to
+ * an error that lists what would.
+ */
+#include "py_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const py_operation_names[PY_OP_COUNT] = {
+#define OPERATION(name, ufunc) #name,
+    PY_OPERATIONS(OPERATION)
+#undef OPERATION
+};
+const char *const py_operation_ufuncs[PY_OP_COUNT] = {
+#define OPERATION(name, ufunc) ufunc,
+    PY_OPERATIONS(OPERATION)
+#undef OPERATION
+};
+
+int py_operation(PyObject *op, enum py_operation *operation) {
+    const char *text = op ? py_text(op, "op") : "sum";
+    if (!text)
+        return -1;
+    for (int i = 0; i < PY_OP_COUNT; i++)
+        if (strcmp(text, py_operation_names[i]) == 0) {
+            *operation = (enum py_operation)i;
+            return 0;
+        }
+    PyErr_Format(PyExc_ValueError,
+                 "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or' or 'xor'",
+                 op);
+    return -1;
+}
+
+/* --- dtypes */
+
+static char kind_of(enum dtype dtype) {
+    return dtype == DTYPE_bool      ? 'b'
+           : dtype <= DTYPE_int64   ? 'i'
+           : dtype <= DTYPE_uint64  ? 'u'
+           : dtype <= DTYPE_float64 ? 'f'
+                                    : 'c';
+}
+
+static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
+
+int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
+                    enum dtype *result) {
+    if (py_given(dtype)) {
+        PyArray_Descr *descr = NULL;
+        if (!PyArray_DescrConverter(dtype, &descr))
+            return -1;
+        const int known = py_dtype_of(descr, result);
+        if (!known)
+            PyErr_Format(PyExc_TypeError,
+                         "dtype: %S is not supported; use bool, an integer type, float16, float32, "
+                         "float64, complex64 or complex128",
+                         descr);
+        Py_DECREF(descr);
+        return known ? 0 : -1;
+    }
+    if (py_given(out)) { /* NumPy: the dtype of `out` is the default of `dtype` */
+        const int known = py_dtype_of(PyArray_DESCR((PyArrayObject *)out), result);
+        if (!known)
+            PyErr_Format(PyExc_TypeError, "out: dtype %S is not supported",
+                         PyArray_DESCR((PyArrayObject *)out));
+        return known ? 0 : -1;
+    }
+    *result = given;
+    if (operation == PY_OP_sum || operation == PY_OP_prod) {
+        const char kind = kind_of(given);
+        *result = kind == 'b' || kind == 'i' ? DTYPE_int64 : kind == 'u' ? DTYPE_uint64 : given;
+    }
+    return 0;
+}
+
+enum py_operation py_effective_operation(enum py_operation operation, enum dtype given,
+                                         enum dtype result) {
+    if (result == DTYPE_bool)
+        switch (operation) {
+        case PY_OP_sum:
+        case PY_OP_max:
+            return PY_OP_or;
+        case PY_OP_prod:
+        case PY_OP_min:
+            return PY_OP_and;
+        default:
+            return operation;
+        }
+    return operation == PY_OP_prod && given == DTYPE_bool && is_integer(result) ? PY_OP_and
+                                                                                : operation;
+}
+
+/* Whether an accumulator of one signature gives what NumPy would compute in `result`: integers wrap
+ * alike in every width, floats may be wider than asked but not read wider than asked. */
+static int serves(const struct reg_signature *signature, enum dtype items, enum dtype result) {
+    const enum dtype accumulator = signature->accumulator;
+    if (signature->items != items)
+        return 0;
+    if (accumulator == result)
+        return 1;
+    if (strcmp(signature->op, "and") == 0) /* the product of bools */
+        return items == DTYPE_bool && is_integer(result);
+    if (strcmp(signature->op, "sum") == 0 || strcmp(signature->op, "prod") == 0) {
+        if (is_integer(accumulator) && is_integer(result))
+            return result != DTYPE_bool && dtype_size(accumulator) >= dtype_size(result);
+        return kind_of(accumulator) == kind_of(result) && kind_of(items) == kind_of(result) &&
+               dtype_size(accumulator) >= dtype_size(result) && dtype_size(result) >= dtype_size(items);
+    }
+    return result == items; /* float16 compared as float32 */
+}
+
+/* The rung's signature for the problem, reading the array as it is or else, where the caller named a
+ * dtype, as that one. */
+static const struct reg_signature *find_signature(const struct py_problem *problem,
+                                                  const struct reg_rung *rung, enum dtype *items) {
+    size_t count;
+    const struct reg_signature *signatures = reg_signatures(problem->family, rung, &count);
+    const enum dtype tried[] = {problem->given, problem->result};
+    const int tries = problem->may_convert && problem->given != problem->result ? 2 : 1;
+    for (int t = 0; t < tries; t++) {
+        const struct reg_signature *wide = NULL;
+        for (size_t i = 0; i < count; i++) {
+            if (strcmp(signatures[i].op, problem->op) != 0 ||
+                !serves(&signatures[i], tried[t], problem->result))
+                continue;
+            *items = tried[t];
+            if (signatures[i].accumulator == problem->result)
+                return &signatures[i];
+            wide = &signatures[i];
+        }
+        if (wide)
+            return wide;
+    }
+    return NULL;
+}
+
+/* Raises TypeError with the item types that the rung has for the operation. */
+static void raise_no_signature(const struct py_problem *problem, const struct reg_rung *rung) {
+    char list[256] = "";
+    size_t count, length = 0;
+    const struct reg_signature *signatures = reg_signatures(problem->family, rung, &count);
+    for (size_t i = 0; i < count && length < sizeof list; i++) {
+        const char *name = dtype_name(signatures[i].items);
+        const int repeated = i && signatures[i - 1].items == signatures[i].items &&
+                             strcmp(signatures[i - 1].op, problem->op) == 0;
+        if (strcmp(signatures[i].op, problem->op) == 0 && !repeated)
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s%s",
+                                            length ? ", " : "", name);
+    }
+    if (!length)
+        PyErr_Format(PyExc_TypeError, "op: rung '%s' of %s has no '%s'", rung->name,
+                     problem->family->name, problem->op);
+    else if (problem->given == problem->result)
+        PyErr_Format(PyExc_TypeError, "array: rung '%s' of %s takes %s for op='%s', not %s%s",
+                     rung->name, problem->family->name, list, problem->op,
+                     dtype_name(problem->given),
+                     rung->flags & RUNG_HOST ? "" : "; convert the array, or use device='cpu'");
+    else
+        PyErr_Format(PyExc_TypeError,
+                     "array: rung '%s' of %s takes %s for op='%s', not %s with a result of %s%s",
+                     rung->name, problem->family->name, list, problem->op,
+                     dtype_name(problem->given), dtype_name(problem->result),
+                     rung->flags & RUNG_HOST ? "" : "; convert the array, or use device='cpu'");
+}
+
+/* --- rungs */
+
+static int is_host_kind(const struct device_ops *kind) { return strcmp(kind->kind, "cpu") == 0; }
+
+static int fits_kind(const struct reg_rung *rung, const struct device_ops *kind) {
+    return !kind || is_host_kind(kind) == !!(rung->flags & RUNG_HOST);
+}
+
+static const struct reg_rung *best_rung(const struct reg_family *family,
+                                        const struct device_ops *kind) {
+    for (size_t i = 0; i < family->rung_count; i++)
+        if (family->rungs[i].flags & RUNG_BEST && fits_kind(&family->rungs[i], kind))
+            return &family->rungs[i];
+    return NULL;
+}
+
+/* Raises ValueError with the variants that the kind of device has (all of them for NULL). */
+static void raise_no_rung(const struct reg_family *family, PyObject *variant,
+                          const struct device_ops *kind) {
+    char list[512] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < family->rung_count && length < sizeof list; i++) {
+        const struct reg_rung *rung = &family->rungs[i];
+        if (!fits_kind(rung, kind))
+            continue;
+        const char *comma = length ? ", " : "";
+        if (rung->number >= 0 && !(rung->flags & RUNG_HISTORICAL))
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s%d '%s'", comma,
+                                            rung->number, rung->name);
+        else
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'", comma,
+                                            rung->name);
+    }
+    PyErr_Format(PyExc_ValueError, "variant: %R is not a rung of %s%s%s; use one of %s", variant,
+                 family->name, kind ? " on " : "", kind ? kind->kind : "", list);
+}
+
+/* The rung that `variant` names, on any kind of device if kind is NULL. */
+static const struct reg_rung *find_rung(const struct reg_family *family, PyObject *variant,
+                                        const struct device_ops *kind) {
+    const char *name = NULL;
+    long long number = -1;
+    if (PyUnicode_Check(variant)) {
+        name = PyUnicode_AsUTF8AndSize(variant, NULL);
+        if (!name)
+            return NULL;
+    } else {
+        PyObject *integer = PyNumber_Index(variant);
+        if (!integer) {
+            PyErr_Clear();
+            PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R", variant);
+            return NULL;
+        }
+        int overflow;
+        number = PyLong_AsLongLongAndOverflow(integer, &overflow);
+        Py_DECREF(integer);
+        if (overflow || number < 0)
+            number = -2; /* a number that no rung has: -1 is for those without one */
+    }
+    for (size_t i = 0; i < family->rung_count; i++) {
+        const struct reg_rung *rung = &family->rungs[i];
+        const int meant = name ? strcmp(rung->name, name) == 0
+                               : rung->number == number && !(rung->flags & RUNG_HISTORICAL);
+        if (meant && fits_kind(rung, kind))
+            return rung;
+    }
+    raise_no_rung(family, variant, kind);
+    return NULL;
+}
+
+static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *chosen) {
+    *chosen = rung->block_default;
+    if (!py_given(block))
+        return 0;
+    if (!rung->block_max) {
+        PyErr_Format(PyExc_ValueError, "block: rung '%s' has no blocks of threads; leave it out",
+                     rung->name);
+        return -1;
+    }
+    PyObject *integer = PyNumber_Index(block);
+    if (!integer) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "block: must be an integer, not %R", block);
+        return -1;
+    }
+    int overflow;
+    const long long threads = PyLong_AsLongLongAndOverflow(integer, &overflow);
+    Py_DECREF(integer);
+    if (overflow || threads < rung->block_min || threads > rung->block_max ||
+        (threads & (threads - 1))) {
+        char list[128] = "";
+        size_t length = 0;
+        for (unsigned size = rung->block_min; size <= rung->block_max; size *= 2)
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s%u",
+                                            length ? ", " : "", size);
+        PyErr_Format(PyExc_ValueError, "block: %R is not a block size of rung '%s'; use one of %s",
+                     block, rung->name, list);
+        return -1;
+    }
+    *chosen = (unsigned)threads;
+    return 0;
+}
+
+/* --- devices */
+
+/* The kind that `device=` or GPUOPT_DEVICE names; leaves NULL where neither does. */
+static int named_device(struct py_state *state, PyObject *device, const struct device_ops **kind,
+                        const char **which) {
+    const char *argument = "device", *name = NULL;
+    if (py_given(device)) {
+        name = py_text(device, argument);
+        if (!name)
+            return -1;
+    } else {
+        name = getenv("GPUOPT_DEVICE");
+        argument = "GPUOPT_DEVICE";
+    }
+    if (!name || !*name)
+        return 0;
+    const enum status status = device_find(argument, name, kind, which);
+    if (status)
+        py_raise(state, status);
+    return status ? -1 : 0;
+}
+
+/* The first kind that has GPUs, or kind NULL. A fork after CUDA has started is an error, not a
+ * machine without a GPU: the caller would get a slower answer for a reason that nobody told. */
+static int default_gpu(struct py_state *state, const struct device_ops **kind) {
+    for (const struct device_ops *const *each = device_kinds; *each; each++) {
+        int count = 0;
+        if (is_host_kind(*each))
+            continue;
+        const enum status status = (*each)->count(&count);
+        if (status == STATUS_FORKED) {
+            py_raise(state, status);
+            return -1;
+        }
+        if (!status && count) {
+            *kind = *each;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static const struct device_ops *host_kind(void) {
+    const struct device_ops *const *kind = device_kinds;
+    while (*kind && !is_host_kind(*kind))
+        kind++;
+    return *kind;
+}
+
+/* A rung of a GPU where no GPU is: raises the kind's own reason. */
+static int raise_no_gpu(struct py_state *state) {
+    for (const struct device_ops *const *kind = device_kinds; *kind; kind++) {
+        int count;
+        const enum status status = is_host_kind(*kind) ? STATUS_OK : (*kind)->count(&count);
+        if (status) {
+            py_raise(state, status);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
+              PyObject *block, PyObject *device, struct py_target *target) {
+    const struct reg_family *family = problem->family;
+    const struct device_ops *kind = NULL;
+    const struct reg_rung *rung = NULL;
+    const char *which = "";
+    if (named_device(state, device, &kind, &which))
+        return -1;
+    if (py_given(variant)) {
+        rung = find_rung(family, variant, kind);
+        if (!rung)
+            return -1;
+    }
+    if (!kind) {
+        if (rung && rung->flags & RUNG_HOST)
+            kind = host_kind();
+        else if (default_gpu(state, &kind))
+            return -1;
+        if (!kind && rung)
+            return raise_no_gpu(state);
+        /* With nothing named, the GPU only where it has a kernel for these types. */
+        if (kind && !rung && !find_signature(problem, best_rung(family, kind), &target->items))
+            kind = NULL;
+        if (!kind)
+            kind = host_kind();
+    }
+    if (!rung)
+        rung = best_rung(family, kind);
+    target->kind = kind;
+    PyOS_snprintf(target->which, sizeof target->which, "%s", which);
+    target->choice = (struct ops_choice){.family = family, .rung = rung};
+    target->choice.signature = find_signature(problem, rung, &target->items);
+    if (!target->choice.signature) {
+        raise_no_signature(problem, rung);
+        return -1;
+    }
+    return choose_block(block, rung, &target->choice.block);
+}

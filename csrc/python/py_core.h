@@ -1,0 +1,153 @@
+/* py_core.h: what the files of the extension module share. Only csrc/python includes Python.h.
+ *
+ * A function here that can fail returns NULL or -1 with a Python exception set, as the C API does.
+ */
+#ifndef GPUOPT_PY_CORE_H
+#define GPUOPT_PY_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_24_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL gpuopt_numpy_api
+#ifndef PY_CORE_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#include "../ops/ops.h"
+
+/* The reduction's operations by name, with the ufunc that does the same in NumPy. */
+#define PY_OPERATIONS(OPERATION)                                                                   \
+    OPERATION(sum, "add")                                                                          \
+    OPERATION(prod, "multiply")                                                                    \
+    OPERATION(min, "minimum")                                                                      \
+    OPERATION(max, "maximum")                                                                      \
+    OPERATION(and, "bitwise_and")                                                                  \
+    OPERATION(or, "bitwise_or")                                                                    \
+    OPERATION(xor, "bitwise_xor")
+
+enum py_operation {
+#define OPERATION(name, ufunc) PY_OP_##name,
+    PY_OPERATIONS(OPERATION)
+#undef OPERATION
+    PY_OP_COUNT
+};
+
+extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_ufuncs[PY_OP_COUNT];
+
+enum { PY_POOLS = 32, PY_POOL_IDLE = 16 };
+
+/* Queues that wait for their next call, by device. */
+struct py_pool {
+    const struct device_ops *kind;
+    char which[32];
+    struct ops_queue *idle[PY_POOL_IDLE];
+    int idle_count;
+};
+
+struct py_state {
+    PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
+    PyObject *ufuncs[PY_OP_COUNT];
+    PyObject *masked_array; /* numpy.ma.MaskedArray, once it is needed */
+    PyObject *bench_type;
+    struct py_pool pools[PY_POOLS];
+};
+
+struct py_state *py_state_of(PyObject *module);
+
+/* py_errors.c */
+int py_errors_add(PyObject *module, struct py_state *state);
+/* Raises the exception of a status with the thread's status text; always NULL. */
+PyObject *py_raise(const struct py_state *state, enum status status);
+
+/* py_arguments.c: arguments of METH_FASTCALL | METH_KEYWORDS, in the order of `names`; the first
+ * `positional` may come without a keyword, the first `required` must come. Borrowed; NULL if absent. */
+int py_arguments(const char *function, const char *const *names, size_t count, size_t positional,
+                 size_t required, PyObject *const *given, Py_ssize_t given_count, PyObject *keywords,
+                 PyObject **values);
+/* NULL if it is no str; `argument` is named in the TypeError. */
+const char *py_text(PyObject *value, const char *argument);
+static inline int py_given(PyObject *value) { return value && value != Py_None; }
+
+/* py_arrays.c */
+int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 where gpuopt has no such type */
+PyArray_Descr *py_descr(enum dtype dtype);                /* a new reference */
+
+/* An array on its way in: its items as one contiguous run, or read a piece at a time. */
+struct py_array_in {
+    PyArrayObject *array;
+    enum dtype dtype;
+    uint64_t n;
+    struct device_source source;
+    NpyIter *iterator; /* behind source.read */
+    NpyIter_IterNextFunc *next;
+    char **data_pointers;
+    npy_intp *inner_size;
+    npy_intp inner_offset;
+    int needs_python, finished;
+};
+
+/* What gpuopt can take of anything that numpy.asarray takes. */
+int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in);
+/* Sets `source` to the array's items as `dtype` (converted as they are read where that differs). */
+int py_array_source(struct py_array_in *in, enum dtype dtype);
+void py_array_release(struct py_array_in *in);
+
+/* py_devices.c */
+struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops *kind,
+                                const char *which);
+void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
+                   const char *which);
+void py_queues_close(struct py_state *state);
+PyObject *py_device_count(PyObject *module, PyObject *kind);
+PyObject *py_device_info(PyObject *module, PyObject *name);
+
+/* py_choice.c: which device, rung and signature a call means */
+struct py_problem {
+    const struct reg_family *family;
+    const char *op;     /* of the signatures */
+    enum dtype given;   /* the array's */
+    enum dtype result;  /* what the caller gets */
+    int may_convert;    /* the caller named a dtype: the items may be read as that one */
+};
+struct py_target {
+    const struct device_ops *kind;
+    char which[32];
+    struct ops_choice choice;
+    enum dtype items; /* what the array is converted to on its way in; mostly what it is */
+};
+
+int py_operation(PyObject *op, enum py_operation *operation);
+/* The dtype of the result, from `dtype=`, `out=` and NumPy's rules. */
+int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
+                    enum dtype *result);
+/* The operation to run: prod, min and max of bool are `and` and `or`. */
+enum py_operation py_effective_operation(enum py_operation operation, enum dtype given,
+                                         enum dtype result);
+int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
+              PyObject *block, PyObject *device, struct py_target *target);
+
+/* py_reduce.c */
+PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
+                    PyObject *keywords);
+/* A NumPy scalar of dtype `result` from an accumulator. */
+PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
+
+/* While these are in force the GIL is free and the device asks for signals. */
+struct py_unlocked {
+    PyThreadState *thread;
+    struct device *device;
+    int64_t next_look; /* milliseconds */
+};
+void py_unlock(struct py_unlocked *unlocked, struct device *device);
+void py_lock(struct py_unlocked *unlocked);
+
+/* py_bench.c, py_about.c */
+int py_bench_add(PyObject *module, struct py_state *state);
+PyObject *py_rungs(PyObject *module, PyObject *family);
+PyObject *py_config(PyObject *module, PyObject *nothing);
+PyObject *py_ptx(PyObject *module, PyObject *nothing);
+
+#endif

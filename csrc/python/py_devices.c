@@ -1,0 +1,89 @@
+/* py_devices.c: what devices there are, and a pool of open queues for each. The GIL guards the pools.
+ */
+#include "py_core.h"
+
+#include <string.h>
+
+static struct py_pool *pool_of(struct py_state *state, const struct device_ops *kind,
+                               const char *which) {
+    for (int i = 0; i < PY_POOLS; i++) {
+        struct py_pool *pool = &state->pools[i];
+        if (!pool->kind) {
+            pool->kind = kind;
+            PyOS_snprintf(pool->which, sizeof pool->which, "%s", which);
+        }
+        if (pool->kind == kind && strcmp(pool->which, which) == 0)
+            return pool;
+    }
+    return NULL; /* more devices than pools: their queues are opened and closed each time */
+}
+
+struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops *kind,
+                                const char *which) {
+    struct py_pool *pool = pool_of(state, kind, which);
+    if (pool && pool->idle_count)
+        return pool->idle[--pool->idle_count];
+    struct ops_queue *queue = NULL;
+    enum status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ops_open(kind, which, &queue);
+    Py_END_ALLOW_THREADS
+    if (status)
+        py_raise(state, status);
+    return queue;
+}
+
+void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
+                   const char *which) {
+    struct py_pool *pool = pool_of(state, kind, which);
+    if (pool && pool->idle_count < PY_POOL_IDLE)
+        pool->idle[pool->idle_count++] = queue;
+    else
+        ops_close(queue);
+}
+
+void py_queues_close(struct py_state *state) {
+    for (int i = 0; i < PY_POOLS; i++)
+        while (state->pools[i].idle_count)
+            ops_close(state->pools[i].idle[--state->pools[i].idle_count]);
+}
+
+PyObject *py_device_count(PyObject *module, PyObject *kind) {
+    struct py_state *state = py_state_of(module);
+    const struct device_ops *ops;
+    const char *which;
+    int count = 0;
+    const char *name = py_text(kind, "device");
+    if (!name)
+        return NULL;
+    enum status status = device_find("device", name, &ops, &which);
+    if (!status)
+        status = ops->count(&count);
+    return status ? py_raise(state, status) : PyLong_FromLong(count);
+}
+
+PyObject *py_device_info(PyObject *module, PyObject *name) {
+    struct py_state *state = py_state_of(module);
+    const struct device_ops *ops;
+    const char *which;
+    struct device_info info = {0};
+    const char *text = py_text(name, "device");
+    if (!text)
+        return NULL;
+    enum status status = device_find("device", text, &ops, &which);
+    if (!status) {
+        Py_BEGIN_ALLOW_THREADS
+        status = ops->info(which, &info);
+        Py_END_ALLOW_THREADS
+    }
+    if (status)
+        return py_raise(state, status);
+    return Py_BuildValue(
+        "{s:s, s:s, s:s, s:i, s:K, s:K, s:i, s:i, s:i, s:i, s:i, s:K}", "name", info.name, "kind",
+        ops->kind, "description", info.description, "capabilities", (int)info.capabilities,
+        "memory_total", (unsigned long long)info.memory_total, "memory_free",
+        (unsigned long long)info.memory_free, "multiprocessors", info.multiprocessors,
+        "compute_capability", info.compute_capability, "clock_khz", info.clock_khz,
+        "memory_clock_khz", info.memory_clock_khz, "memory_bus_bits", info.memory_bus_bits,
+        "cache_bytes", (unsigned long long)info.cache_bytes);
+}

@@ -1,0 +1,73 @@
+/* registry.c: gathers the rows. A family is three includes: adding a rung changes nothing here. */
+#include "registry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define GPUOPT_RUNGS
+#define RUNG(number, name, kernel, lesson, source, block_min, block_max, block, items, flags, us)  \
+    {number, name, kernel, lesson, source, block_min, block_max, block, items, flags, us},
+
+static const struct reg_rung reduce_rungs[] = {
+#include "kernels/reduce.cu"
+#include "host/host_reduce.c"
+};
+
+static const struct reg_rung roofline_rungs[] = {
+#include "kernels/roofline.cu"
+#include "host/host_roofline.c"
+};
+
+#define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
+
+static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature reduce_host_signatures[] = {HOST_REDUCE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature roofline_host_signatures[] = {HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define FAMILY(name)                                                                               \
+    {#name,                                                                                        \
+     name##_rungs,                                                                                 \
+     COUNT(name##_rungs),                                                                          \
+     name##_kernel_signatures,                                                                     \
+     name##_host_signatures,                                                                       \
+     COUNT(name##_kernel_signatures),                                                              \
+     COUNT(name##_host_signatures)}
+
+const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline)};
+const size_t reg_family_count = COUNT(reg_families);
+
+const struct reg_family *reg_family(const char *name) {
+    for (size_t i = 0; i < reg_family_count; i++)
+        if (strcmp(reg_families[i].name, name) == 0)
+            return &reg_families[i];
+    return NULL;
+}
+
+const struct reg_signature *reg_signatures(const struct reg_family *family,
+                                           const struct reg_rung *rung, size_t *count) {
+    const bool host = rung->flags & RUNG_HOST;
+    *count = host ? family->host_signature_count : family->kernel_signature_count;
+    return host ? family->host_signatures : family->kernel_signatures;
+}
+
+const struct reg_signature *reg_signature(const struct reg_family *family,
+                                          const struct reg_rung *rung, const char *op,
+                                          enum dtype items, enum dtype accumulator) {
+    size_t count;
+    const struct reg_signature *signatures = reg_signatures(family, rung, &count);
+    for (size_t i = 0; i < count; i++)
+        if (signatures[i].items == items && signatures[i].accumulator == accumulator &&
+            strcmp(signatures[i].op, op) == 0)
+            return &signatures[i];
+    return NULL;
+}
+
+void reg_symbol(const struct reg_rung *rung, const struct reg_signature *signature, unsigned block,
+                char symbol[REG_SYMBOL_MAX]) {
+    const int length = snprintf(symbol, REG_SYMBOL_MAX, "%s_%s_%s_%s", rung->kernel, signature->op,
+                                dtype_name(signature->items), dtype_name(signature->accumulator));
+    if (rung->flags & RUNG_BLOCK_IS_TEMPLATE)
+        snprintf(symbol + length, (size_t)(REG_SYMBOL_MAX - length), "_b%u", block);
+}

@@ -1,0 +1,137 @@
+"""The classic GPU-optimisation ladders as real, callable kernels.
+
+>>> import numpy as np, gpuopt
+>>> gpuopt.reduce(np.arange(10), device="cpu")
+np.int64(45)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+try:
+    from gpuopt import _core
+except ImportError as error:
+    if getattr(error, "name", None) != "gpuopt._core" and "_core" not in str(error):
+        raise
+    raise ImportError(
+        "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
+        "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
+    ) from error
+from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
+from gpuopt.devices import Availability, Device, available, devices, show_config
+from gpuopt.rungs import Rung, rungs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, DTypeLike
+
+__all__ = [
+    "Availability",
+    "Device",
+    "DeviceError",
+    "DeviceLost",
+    "DeviceMemoryError",
+    "Rung",
+    "__version__",
+    "available",
+    "devices",
+    "reduce",
+    "rungs",
+    "show_config",
+]
+
+_NO_VALUE = object()
+
+
+def reduce(
+    array: ArrayLike,
+    op: str = "sum",
+    *,
+    variant: int | str | None = None,
+    dtype: DTypeLike | None = None,
+    out: np.ndarray | None = None,
+    initial: Any = _NO_VALUE,
+    block: int | None = None,
+    device: str | None = None,
+) -> Any:
+    """Reduce all items of an array to one value, on a rung of the reduction ladder.
+
+    Parameters
+    ----------
+    array : array_like
+        Anything that `numpy.asarray` takes, of any shape and layout. On a GPU: bool, int32, int64,
+        float32, float64. On the cpu: also every other integer type, float16 and, for "sum" and
+        "prod", complex64 and complex128.
+    op : {"sum", "prod", "min", "max", "and", "or", "xor"}
+        The operation; the last three (bitwise) take integers and bool. A NaN makes "min" and "max"
+        NaN, integers wrap: as in NumPy.
+    variant : int or str, optional
+        The rung, by the deck's number or by name: 1 to 7 and "5-historical" are CUDA kernels,
+        "serial" and "openmp" run on the cpu. Default: the best for the device. `gpuopt.rungs`
+        lists them.
+    dtype : dtype, optional
+        The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
+        int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
+        arithmetic.
+    out : ndarray, optional
+        A 0-d array that receives the result and is returned.
+    initial : scalar, optional
+        Starting value; what an empty array gives.
+    block : int, optional
+        Threads a block, a power of two from 32 to 1024. Default: the deck's 128.
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
+        one (and, with no variant named, if it has a kernel for the dtype); else the cpu.
+
+    Returns
+    -------
+    scalar or ndarray
+        A NumPy scalar, or `out`.
+
+    Raises
+    ------
+    TypeError
+        A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
+    ValueError
+        An unknown op, variant, block or device; "min" or "max" of nothing without `initial`.
+    DeviceMemoryError
+        The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
+    DeviceError
+        The device cannot serve; a RuntimeError that says why.
+
+    Notes
+    -----
+    The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
+    float64, in a tree whose shape depends on the number of items alone. Rungs 1 to 7 accumulate in
+    the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32) and k the most
+    additions that an item goes through, the error is at most k * u * sum(abs(array)); k is
+    about log2(n) for rungs 1 to 6 and n / (threads of the grid) + log2(n) for rung 7.
+
+    Source: decks D0 (DirectCompute Optimizations, NVIDIA GTC 2010) and D4 (Reduction, after M.
+    Harris), reductions 1 to 7.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.reduce([1, 2, 3, 4], device="cpu")
+    np.int64(10)
+    >>> gpuopt.reduce(np.array([2.5, np.nan]), "max", device="cpu")
+    np.float64(nan)
+    >>> gpuopt.reduce(np.arange(6).reshape(2, 3).T[::-1], "prod", initial=7, device="cpu")
+    np.int64(0)
+    """
+    if initial is _NO_VALUE:
+        return _core.reduce(
+            array, op, variant=variant, dtype=dtype, out=out, block=block, device=device
+        )
+    return _core.reduce(
+        array,
+        op,
+        variant=variant,
+        dtype=dtype,
+        out=out,
+        initial=initial,
+        block=block,
+        device=device,
+    )

@@ -1,0 +1,53 @@
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+__version__: str
+
+class DeviceMemoryError(MemoryError):
+    bytes_asked: int
+    bytes_free: int
+
+class DeviceError(RuntimeError): ...
+class DeviceLost(DeviceError): ...
+
+def reduce(
+    array: ArrayLike,
+    op: str = "sum",
+    *,
+    variant: int | str | None = None,
+    dtype: DTypeLike | None = None,
+    out: np.ndarray | None = None,
+    initial: Any = ...,
+    block: int | None = None,
+    device: str | None = None,
+) -> Any: ...
+def rungs(family: str, /) -> list[dict[str, Any]]: ...
+def device_count(kind: str, /) -> int: ...
+def device_info(name: str, /) -> dict[str, Any]: ...
+def config() -> dict[str, Any]: ...
+def ptx() -> str: ...
+@final
+class Bench:
+    def __init__(
+        self,
+        family: str,
+        array: ArrayLike,
+        op: str = "sum",
+        *,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
+    ) -> None: ...
+    @property
+    def device(self) -> str: ...
+    def run(self, variant: int | str | None = None, block: int | None = None) -> Any: ...
+    def time(
+        self,
+        variant: int | str | None = None,
+        block: int | None = None,
+        *,
+        runs: int = 1,
+        cold: bool = False,
+    ) -> float: ...
+    def bytes(self, variant: int | str | None = None, block: int | None = None) -> int: ...

@@ -1,0 +1,181 @@
+"""Which devices there are, and how gpuopt was built."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuopt import _core
+
+KINDS = ("cuda", "cpu")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that can serve.
+
+    Attributes
+    ----------
+    name : str
+        What ``device=`` takes: "cuda:0", "cpu".
+    kind : str
+        "cuda" or "cpu".
+    description : str
+        The maker's name of it.
+    memory_total, memory_free : int
+        Bytes.
+    multiprocessors : int
+        Streaming multiprocessors; on the cpu, threads that OpenMP uses.
+    compute_capability : str
+        "9.0"; empty on the cpu.
+    clock_mhz, memory_clock_mhz : float
+        The highest clocks; 0 where they are not known.
+    memory_bus_bits : int
+        0 where it is not known.
+    cache_bytes : int
+        The last-level cache.
+    """
+
+    name: str
+    kind: str
+    description: str
+    memory_total: int
+    memory_free: int
+    multiprocessors: int
+    compute_capability: str
+    clock_mhz: float
+    memory_clock_mhz: float
+    memory_bus_bits: int
+    cache_bytes: int
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a kind of device can serve: true or false, with the reason."""
+
+    kind: str
+    count: int
+    reason: str
+
+    def __bool__(self) -> bool:
+        """Return whether there is at least one."""
+        return self.count > 0
+
+
+def device(name: str) -> Device:
+    """Describe one device, given by the name that ``device=`` takes."""
+    info = _core.device_info(name)
+    capability = info["compute_capability"]
+    return Device(
+        name=info["name"],
+        kind=info["kind"],
+        description=info["description"],
+        memory_total=info["memory_total"],
+        memory_free=info["memory_free"],
+        multiprocessors=info["multiprocessors"],
+        compute_capability=f"{capability // 10}.{capability % 10}" if capability else "",
+        clock_mhz=info["clock_khz"] / 1e3,
+        memory_clock_mhz=info["memory_clock_khz"] / 1e3,
+        memory_bus_bits=info["memory_bus_bits"],
+        cache_bytes=info["cache_bytes"],
+    )
+
+
+def available(kind: str = "cuda") -> Availability:
+    """Tell whether a kind of device can serve, and why not.
+
+    Parameters
+    ----------
+    kind : {"cuda", "cpu"}
+
+    Returns
+    -------
+    Availability
+        True or false, with `reason` and `count`.
+
+    Raises
+    ------
+    ValueError
+        An unknown kind.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> bool(gpuopt.available("cpu"))
+    True
+    >>> gpuopt.available("cpu").reason
+    '1 device'
+    """
+    try:
+        count = _core.device_count(kind)
+    except RuntimeError as error:
+        return Availability(kind, 0, str(error))
+    return Availability(kind, count, f"{count} device{'s' if count != 1 else ''}")
+
+
+def devices() -> list[Device]:
+    """List every device that can serve, GPUs first.
+
+    Returns
+    -------
+    list of Device
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.devices()[-1].name
+    'cpu'
+    """
+    found = []
+    for kind in KINDS:
+        for number in range(available(kind).count):
+            found.append(device(f"{kind}:{number}"))
+    return found
+
+
+def show_config() -> None:
+    """Print how gpuopt was built and what it finds here, for a bug report.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.show_config()  # doctest: +ELLIPSIS
+    gpuopt ...
+    """
+    config = _core.config()
+    toolkit = config["toolkit"]
+    print(f"gpuopt {config['version']}, Python {platform.python_version()}, NumPy {np.__version__}")
+    print(f"  system      {platform.platform()}, {sys.implementation.name}")
+    print(f"  compiler    {config['compiler']}")
+    print(f"  nvcc        {toolkit // 1000}.{toolkit % 1000 // 10}, {config['nvcc']}")
+    print(
+        f"  kernels     {config['architectures']}: {config['machine_code_bytes']:,} bytes of machine "
+        f"code, {config['ptx_bytes']:,} of PTX"
+    )
+    for kind in KINDS:
+        found = available(kind)
+        if not found:
+            print(f"  {kind:<12}no: {found.reason}")
+        for number in range(found.count):
+            each = device(f"{kind}:{number}")
+            print(f"  {each.name:<12}{describe(each)}")
+    driver = _core.config()["driver"]
+    if driver:
+        print(
+            f"  driver      CUDA {driver // 1000}.{driver % 1000 // 10}, {config['driver_library']}"
+        )
+
+
+def describe(each: Device) -> str:
+    """Return a device in one line."""
+    parts = [each.description, f"{each.memory_total / 2**30:.0f} GiB"]
+    if each.kind == "cuda":
+        parts.append(f"{each.multiprocessors} multiprocessors")
+        parts.append(f"compute capability {each.compute_capability}")
+        parts.append(f"{each.clock_mhz:.0f} MHz")
+    else:
+        parts.append(f"{each.multiprocessors} threads")
+    return ", ".join(parts)

@@ -1,0 +1,90 @@
+"""The table of rungs, as the C registry holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuopt import _core
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a ladder.
+
+    Attributes
+    ----------
+    family : str
+        "reduce", ...
+    number : int or None
+        The deck's number; None for a rung that has only a name.
+    name : str
+        What `variant` takes as well.
+    lesson : str
+        The one idea that is new against the rung before.
+    source : str
+        The deck.
+    signatures : list of (str, str, str)
+        Operation, dtype of the items, dtype of the accumulator: what the rung is compiled for.
+    kernels : list of str
+        The symbols in the embedded image (on the cpu: the names of its C functions).
+    block_min, block_max, block_default : int
+        Threads a block, powers of two; 0 for a rung without blocks.
+    items_per_thread : int
+        0 for a grid-stride loop.
+    historical : bool
+        As a deck wrote it, undefined on today's hardware: never chosen by default.
+    best : bool
+        What ``variant=None`` runs.
+    host : bool
+        C on the cpu; otherwise a kernel.
+    deck_us : float
+        The deck's own time in microseconds; 0 where it gives none.
+    """
+
+    family: str
+    number: int | None
+    name: str
+    lesson: str
+    source: str
+    signatures: list[tuple[str, str, str]]
+    kernels: list[str]
+    block_min: int
+    block_max: int
+    block_default: int
+    items_per_thread: int
+    historical: bool
+    best: bool
+    host: bool
+    deck_us: float
+
+    @property
+    def variant(self) -> int | str:
+        """What to pass as ``variant=``."""
+        return self.name if self.number is None or self.historical else self.number
+
+
+def rungs(family: str = "reduce") -> list[Rung]:
+    """List a family's rungs, in the ladder's order.
+
+    Parameters
+    ----------
+    family : str
+        "reduce" or "roofline".
+
+    Returns
+    -------
+    list of Rung
+
+    Raises
+    ------
+    ValueError
+        An unknown family; the message lists them.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
+    [1, 2, 3, 4, 5, 5, 6, 7]
+    """
+    rows = _core.rungs(family)
+    return [Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows]
