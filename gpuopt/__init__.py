@@ -41,8 +41,6 @@ __all__ = [
     "show_config",
 ]
 
-_NO_VALUE = object()
-
 
 def reduce(
     array: ArrayLike,
@@ -51,7 +49,7 @@ def reduce(
     variant: int | str | None = None,
     dtype: DTypeLike | None = None,
     out: np.ndarray | None = None,
-    initial: Any = _NO_VALUE,
+    initial: Any = ...,
     block: int | None = None,
     device: str | None = None,
 ) -> Any:
@@ -77,7 +75,8 @@ def reduce(
     out : ndarray, optional
         A 0-d array that receives the result and is returned.
     initial : scalar, optional
-        Starting value; what an empty array gives.
+        Starting value; what an empty array gives. None: no starting value, not even the
+        operation's identity, so that an empty array is an error.
     block : int, optional
         Threads a block, a power of two from 32 to 1024. Default: the deck's 128.
     device : str, optional
@@ -121,17 +120,4 @@ def reduce(
     >>> gpuopt.reduce(np.arange(6).reshape(2, 3).T[::-1], "prod", initial=7, device="cpu")
     np.int64(0)
     """
-    if initial is _NO_VALUE:
-        return _core.reduce(
-            array, op, variant=variant, dtype=dtype, out=out, block=block, device=device
-        )
-    return _core.reduce(
-        array,
-        op,
-        variant=variant,
-        dtype=dtype,
-        out=out,
-        initial=initial,
-        block=block,
-        device=device,
-    )
+    return _core.reduce(array, op, variant, dtype, out, initial, block, device)

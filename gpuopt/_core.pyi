@@ -14,14 +14,14 @@ class DeviceLost(DeviceError): ...
 
 def reduce(
     array: ArrayLike,
-    op: str = "sum",
-    *,
-    variant: int | str | None = None,
-    dtype: DTypeLike | None = None,
-    out: np.ndarray | None = None,
-    initial: Any = ...,
-    block: int | None = None,
-    device: str | None = None,
+    op: str,
+    variant: int | str | None,
+    dtype: DTypeLike | None,
+    out: np.ndarray | None,
+    initial: Any,
+    block: int | None,
+    device: str | None,
+    /,
 ) -> Any: ...
 def rungs(family: str, /) -> list[dict[str, Any]]: ...
 def device_count(kind: str, /) -> int: ...

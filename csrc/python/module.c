@@ -47,10 +47,9 @@ static void module_free(void *module) {
 }
 
 static PyMethodDef module_methods[] = {
-    {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL | METH_KEYWORDS,
-     "reduce($module, /, array, op='sum', *, variant=None, dtype=None, out=None,\n"
-     "       initial=<no value>, block=None, device=None)\n--\n\n"
-     "See gpuopt.reduce."},
+    {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
+     "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
+     "See gpuopt.reduce; initial=... is none given."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the reason."},

@@ -23,7 +23,7 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
                                      &device))
         return NULL;
     PyObject *module = PyType_GetModule(type);
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
     struct py_state *state = py_state_of(module);
     struct bench *self = (struct bench *)allocate(type, 0);
     struct py_array_in in = {0};
@@ -84,8 +84,8 @@ fail:
 }
 
 static void bench_dealloc(struct bench *self) {
-    PyTypeObject *type = Py_TYPE(self);
-    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
     if (self->bench.queue) {
         ops_bench_close(&self->bench);
         py_queue_give(py_state_of(self->module), self->bench.queue, self->kind, self->which);

@@ -17,6 +17,14 @@ const char *const py_operation_ufuncs[PY_OP_COUNT] = {
 #undef OPERATION
 };
 
+const char *py_text(PyObject *value, const char *argument) {
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
+        return NULL;
+    }
+    return PyUnicode_AsUTF8AndSize(value, NULL);
+}
+
 int py_operation(PyObject *op, enum py_operation *operation) {
     const char *text = op ? py_text(op, "op") : "sum";
     if (!text)

@@ -62,12 +62,9 @@ int py_errors_add(PyObject *module, struct py_state *state);
 /* Raises the exception of a status with the thread's status text; always NULL. */
 PyObject *py_raise(const struct py_state *state, enum status status);
 
-/* py_arguments.c: arguments of METH_FASTCALL | METH_KEYWORDS, in the order of `names`; the first
- * `positional` may come without a keyword, the first `required` must come. Borrowed; NULL if absent. */
-int py_arguments(const char *function, const char *const *names, size_t count, size_t positional,
-                 size_t required, PyObject *const *given, Py_ssize_t given_count, PyObject *keywords,
-                 PyObject **values);
-/* NULL if it is no str; `argument` is named in the TypeError. */
+/* py_choice.c: which device, rung and signature a call means.
+ *
+ * py_text: NULL if it is no str; `argument` is named in the TypeError. */
 const char *py_text(PyObject *value, const char *argument);
 static inline int py_given(PyObject *value) { return value && value != Py_None; }
 
@@ -104,7 +101,6 @@ void py_queues_close(struct py_state *state);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
-/* py_choice.c: which device, rung and signature a call means */
 struct py_problem {
     const struct reg_family *family;
     const char *op;     /* of the signatures */
@@ -130,8 +126,7 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
               PyObject *block, PyObject *device, struct py_target *target);
 
 /* py_reduce.c */
-PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
-                    PyObject *keywords);
+PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 

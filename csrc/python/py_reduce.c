@@ -54,16 +54,18 @@ static PyObject *array_0d(enum dtype dtype, const void *value) {
 static PyObject *scalar(enum dtype dtype, const void *value) {
     PyArray_Descr *descr = py_descr(dtype);
     PyObject *result = descr ? PyArray_Scalar((void *)(uintptr_t)value, descr, NULL) : NULL;
-    Py_XDECREF(descr);
+    Py_XDECREF((PyObject *)descr);
     return result;
 }
 
 /* The array as `dtype`, as NumPy's astype gives it. Steals the array. */
 static PyObject *cast_0d(PyObject *array, enum dtype dtype) {
     PyArray_Descr *descr = py_descr(dtype);
-    PyObject *cast = array && descr
-                         ? PyArray_CastToType((PyArrayObject *)array, descr, 0)
-                         : (Py_XDECREF(descr), NULL);
+    PyObject *cast = NULL;
+    if (array && descr)
+        cast = PyArray_CastToType((PyArrayObject *)array, descr, 0); /* takes the descr */
+    else
+        Py_XDECREF((PyObject *)descr);
     Py_XDECREF(array);
     return cast;
 }
@@ -149,7 +151,7 @@ static int check_out_cast(PyObject *out, enum dtype result) {
         PyErr_Format(PyExc_TypeError,
                      "out: cannot cast the result from %S to %S with casting rule 'same_kind'", from,
                      to);
-    Py_XDECREF(from);
+    Py_XDECREF((PyObject *)from);
     return allowed ? 0 : -1;
 }
 
@@ -192,14 +194,12 @@ static int run(struct py_state *state, const struct py_target *target, struct py
     return status ? -1 : 0;
 }
 
+/* What gpuopt.reduce hands over, all by position. */
 enum { ARRAY, OP, VARIANT, DTYPE, OUT, INITIAL, BLOCK, DEVICE, ARGUMENTS };
-static const char *const names[ARGUMENTS] = {
-    [ARRAY] = "array", [OP] = "op",           [VARIANT] = "variant", [DTYPE] = "dtype",
-    [OUT] = "out",     [INITIAL] = "initial", [BLOCK] = "block",     [DEVICE] = "device",
-};
 
-static PyObject *reduce_array(struct py_state *state, PyObject **values, struct py_array_in *in) {
-    PyObject *out = values[OUT], *initial = values[INITIAL];
+static PyObject *reduce_array(struct py_state *state, PyObject *const *values, struct py_array_in *in) {
+    PyObject *out = values[OUT];
+    PyObject *initial = values[INITIAL] == Py_Ellipsis ? NULL : values[INITIAL];
     enum py_operation operation;
     struct py_problem problem = {.family = reg_family("reduce"), .given = in->dtype};
     struct py_target target;
@@ -231,16 +231,17 @@ static PyObject *reduce_array(struct py_state *state, PyObject **values, struct 
     return py_scalar(accumulator, problem.result, &value);
 }
 
-PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count,
-                    PyObject *keywords) {
+PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    PyObject *values[ARGUMENTS];
     struct py_array_in in;
-    if (py_arguments("reduce", names, ARGUMENTS, OP + 1, ARRAY + 1, arguments, count, keywords, values))
+    if (count != ARGUMENTS) {
+        PyErr_Format(PyExc_TypeError, "reduce() takes %d positional arguments (%zd given)", ARGUMENTS,
+                     count);
         return NULL;
-    if (py_array_in(state, values[ARRAY], &in))
+    }
+    if (py_array_in(state, arguments[ARRAY], &in))
         return NULL;
-    PyObject *result = reduce_array(state, values, &in);
+    PyObject *result = reduce_array(state, arguments, &in);
     py_array_release(&in);
     return result;
 }
