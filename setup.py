@@ -32,6 +32,7 @@ CUDA_WHEELS = [
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-cuda-cccl==13.0.85",
 ]
+HEADERS = {".h", ".def", ".cu", ".cuh"}
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
@@ -127,7 +128,9 @@ def cuda_headers(nvcc):
     for folder in (toolkit / "include", toolkit / "targets" / "x86_64-linux" / "include"):
         if (folder / "cudaTypedefs.h").exists():
             return str(folder)
-    raise SystemExit(f"gpuopt: {toolkit} has nvcc but no include/cudaTypedefs.h; install cudart's headers")
+    raise SystemExit(
+        f"gpuopt: {toolkit} has nvcc but no include/cudaTypedefs.h; install cudart's headers"
+    )
 
 
 class BuildExtension(build_ext):
@@ -158,7 +161,7 @@ def extension():
     return Extension(
         "gpuopt._core",
         sources=sorted(str(path) for path in SOURCES.rglob("*.c")),
-        depends=sorted(str(path) for pattern in ("*.h", "*.def", "*.cu") for path in SOURCES.rglob(pattern)),
+        depends=sorted(str(path) for path in SOURCES.rglob("*") if path.suffix in HEADERS),
         define_macros=macros,
         extra_compile_args=[
             "-std=c11", "-O3", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",

@@ -152,8 +152,8 @@ def show_config() -> None:
     print(f"  compiler    {config['compiler']}")
     print(f"  nvcc        {toolkit // 1000}.{toolkit % 1000 // 10}, {config['nvcc']}")
     print(
-        f"  kernels     {config['architectures']}: {config['machine_code_bytes']:,} bytes of machine "
-        f"code, {config['ptx_bytes']:,} of PTX"
+        f"  kernels     {config['architectures']}: {config['machine_code_bytes']:,} bytes of "
+        f"machine code, {config['ptx_bytes']:,} of PTX"
     )
     for kind in KINDS:
         found = available(kind)

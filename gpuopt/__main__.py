@@ -1,0 +1,140 @@
+"""The command line: python -m gpuopt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import gpuopt
+from gpuopt import ladder
+from gpuopt.devices import describe, devices, show_config
+
+OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
+DTYPES = ("bool", "int32", "int64", "float32", "float64")
+MARKS = ("<!-- ladder: written by `{command}` -->", "<!-- end of ladder -->")
+
+
+def _count(text: str) -> int:
+    """Read 4194304, 4_194_304 or 2^22."""
+    base, _, exponent = text.replace("**", "^").partition("^")
+    try:
+        value = int(base) ** int(exponent) if exponent else int(base)
+    except ValueError:
+        value = 0
+    if not 0 < value < 2**62:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of items, such as 4194304 or 2^22"
+        )
+    return value
+
+
+def _progress(text: str) -> None:
+    """Show what goes on to a person who waits, and to nobody else."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
+
+
+def _write_between_marks(path: Path, table: str, command: str) -> None:
+    text = path.read_text()
+    begin, end = (mark.split("`")[0] for mark in MARKS)
+    before, found, rest = text.partition(begin)
+    _, also_found, after = rest.partition(end)
+    if not (found and also_found):
+        raise SystemExit(f"gpuopt: {path} has no lines {begin!r} and {end!r} to write between")
+    head = MARKS[0].format(command=command)
+    path.write_text(f"{before}{head}\n```text\n{table}\n```\n{end}{after}")
+
+
+def _ladder(arguments: argparse.Namespace) -> int:
+    device = arguments.device or os.environ.get("GPUOPT_DEVICE")
+    if not device:
+        found = gpuopt.available("cuda")
+        device = "cuda" if found else "cpu"
+        if not found:
+            print(f"No GPU, so the cpu's rungs ({found.reason}).\n")
+    measured = ladder.measure(
+        arguments.n,
+        op=arguments.op,
+        dtype=arguments.dtype,
+        block=arguments.block,
+        device=device,
+        rounds=arguments.rounds,
+        progress=_progress,
+    )
+    _progress("")
+    print(measured)
+    if arguments.write_readme:
+        command = "python -m gpuopt " + " ".join(sys.argv[1:])
+        _write_between_marks(arguments.write_readme, str(measured), command)
+    return 0
+
+
+def _devices(arguments: argparse.Namespace) -> int:
+    del arguments
+    for each in devices():
+        print(f"{each.name:<10}{describe(each)}")
+    found = gpuopt.available("cuda")
+    if not found:
+        print(f"{'cuda':<10}no: {found.reason}")
+    return 0
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    del arguments
+    show_config()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuopt",
+        description="The classic GPU-optimisation ladders, every rung verified and timed.",
+    )
+    parser.add_argument("--version", action="version", version=f"gpuopt {gpuopt.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "ladder",
+        help="verify and time every rung of a family",
+        description="Verify every rung against NumPy, time it, verify it again, and print the "
+        "deck's table with the deck's own figures beside it.",
+    )
+    add = command.add_argument
+    add("family", choices=["reduce"], help="the family of kernels")
+    add(
+        "--n",
+        type=_count,
+        default=ladder.DECK_ITEMS,
+        help="items, as 4194304 or 2^22 (the default)",
+    )
+    add("--op", default="sum", choices=OPERATIONS, help="the operation (default: sum)")
+    add("--dtype", default="int32", choices=DTYPES, help="of items and result (default: int32)")
+    add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's 128)")
+    add("--device", help="cuda, cuda:1 or cpu (default: a GPU if there is one)")
+    add("--rounds", type=int, default=11, help="samples of each rung (default: 11)")
+    add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
+    command.set_defaults(run=_ladder)
+
+    command = commands.add_parser("devices", help="list the devices that can serve, and why not")
+    command.set_defaults(run=_devices)
+    command = commands.add_parser("config", help="show how gpuopt was built, for a bug report")
+    command.set_defaults(run=_config)
+    return parser
+
+
+def main() -> int:
+    """Run a command; errors of the user's or the machine's are one line, not a traceback."""
+    arguments = _parser().parse_args()
+    try:
+        return arguments.run(arguments)
+    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
+        print(f"gpuopt: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
