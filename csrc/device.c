@@ -20,9 +20,10 @@ enum status device_find(const char *argument, const char *name, const struct dev
             *which = colon ? colon + 1 : "";
             return STATUS_OK;
         }
-    return status_fail(STATUS_BAD_VALUE,
-                       "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number) or 'cpu'",
-                       argument, name);
+    return status_fail(
+        STATUS_BAD_VALUE,
+        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number) or 'cpu'", argument,
+        name);
 }
 
 enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal) {
@@ -31,8 +32,9 @@ enum status device_ordinal(const char *kind, const char *which, int count, int *
     const long value = *which ? strtol(which, &end, 10) : 0;
     const bool number = !*which || (*which >= '0' && *which <= '9' && !*end && !errno);
     if (!number || value >= count)
-        return status_fail(STATUS_BAD_VALUE, "device: '%s:%.32s' is not a device; use '%s:0' to '%s:%d'",
-                           kind, which, kind, kind, count - 1);
+        return status_fail(STATUS_BAD_VALUE,
+                           "device: '%s:%.32s' is not a device; use '%s:0' to '%s:%d'", kind, which,
+                           kind, kind, count - 1);
     *ordinal = (int)value;
     return STATUS_OK;
 }

@@ -1,9 +1,10 @@
 /* device.h: THE contract. A device is anything that fills `struct device_ops`.
  *
  * A `struct device` is one in-order queue on one device: copies and launches run in the order in
- * which they were given, and only one thread may use it at a time. Open several to work in parallel.
- * Addresses are 64-bit integers on every device. No entry is NULL: what a device lacks is the shared
- * stub from device.c, and its capability bit is not set. Nothing here knows Python or an operation.
+ * which they were given, and only one thread may use it at a time. Open several to work in
+ * parallel. Addresses are 64-bit integers on every device. No entry is NULL: what a device lacks is
+ * the shared stub from device.c, and its capability bit is not set. Nothing here knows Python or an
+ * operation.
  */
 #ifndef GPUOPT_DEVICE_H
 #define GPUOPT_DEVICE_H
@@ -31,7 +32,8 @@ struct device_info {
     uint64_t cache_bytes; /* the last level */
 };
 
-/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text. */
+/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text.
+ */
 struct device_image {
     const void *machine_code; /* a fat binary */
     size_t machine_code_size;
@@ -47,20 +49,21 @@ struct device_kernel; /* a kernel of a module */
 struct device_launch {
     const struct device_kernel *kernel;
     unsigned grid[3], block[3];
-    unsigned shared_bytes;  /* dynamic shared memory of a block */
-    void **arguments;       /* pointers to the values, in the kernel's order */
+    unsigned shared_bytes; /* dynamic shared memory of a block */
+    void **arguments;      /* pointers to the values, in the kernel's order */
     unsigned argument_count;
 };
 
-/* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an array
- * that is not contiguous is read this way, a piece at a time). */
+/* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an
+ * array that is not contiguous is read this way, a piece at a time). */
 struct device_source {
     const void *data; /* NULL: ask read() */
     enum status (*read)(void *state, void *to, size_t bytes);
     void *state;
 };
 
-/* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the colon
+/* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the
+ * colon
  * ("" for the first). Everything but `count`, `open` and `info` acts on an open queue. */
 struct device_ops {
     const char *kind;
@@ -70,8 +73,8 @@ struct device_ops {
     enum status (*info)(const char *which, struct device_info *info);
     enum status (*alloc)(struct device *device, size_t bytes, device_address *address);
     void (*free)(struct device *device, device_address address);
-    enum status (*copy_in)(struct device *device, device_address to, const struct device_source *from,
-                           size_t bytes);
+    enum status (*copy_in)(struct device *device, device_address to,
+                           const struct device_source *from, size_t bytes);
     enum status (*copy_out)(struct device *device, void *to, device_address from, size_t bytes);
     enum status (*fill)(struct device *device, device_address to, uint8_t value, size_t bytes);
     /* Loading the same image again gives the same module. Modules live as long as the device. */
@@ -98,8 +101,8 @@ struct device {
 /* Every kind of device, in the order in which a default is looked for. NULL ends the list. */
 extern const struct device_ops *const device_kinds[];
 
-/* The kind and the part after the colon of a device's name, or BAD_VALUE that lists the valid ones and
- * says where the name came from ("device", "GPUOPT_DEVICE"). */
+/* The kind and the part after the colon of a device's name, or BAD_VALUE that lists the valid ones
+ * and says where the name came from ("device", "GPUOPT_DEVICE"). */
 enum status device_find(const char *argument, const char *name, const struct device_ops **ops,
                         const char **which);
 /* The number after the colon, from 0 to count - 1. "" is 0. */

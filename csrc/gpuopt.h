@@ -33,7 +33,8 @@ struct status_record {
 #define PRINTF_LIKE(text, first)
 #endif
 
-/* Records the text and returns the code, so that a function can end with `return status_fail(...)`. */
+/* Records the text and returns the code, so that a function can end with `return status_fail(...)`.
+ */
 enum status status_fail(enum status code, const char *format, ...) PRINTF_LIKE(2, 3);
 enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free);
 const struct status_record *status_last(void);
@@ -48,12 +49,13 @@ const struct status_record *status_last(void);
     DTYPE(complex64, 8) DTYPE(complex128, 16)
 /* clang-format on */
 
-/* `bool` is a macro of <stdbool.h>: paste or quote the name at once, never through a second macro. */
+/* `bool` is a macro of <stdbool.h>: paste or quote the name at once, never through a second macro.
+ */
 enum dtype {
 #define DTYPE(name, bytes) DTYPE_##name,
     GPUOPT_DTYPES(DTYPE)
 #undef DTYPE
-    DTYPE_COUNT
+        DTYPE_COUNT
 };
 
 size_t dtype_size(enum dtype dtype);

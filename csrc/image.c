@@ -3,14 +3,14 @@
  */
 #include "device.h"
 
-#define EMBED(symbol, file)                                                                        \
-    __asm__(".pushsection .rodata\n"                                                               \
-            ".globl " #symbol ", " #symbol "_end\n"                                                \
-            ".hidden " #symbol ", " #symbol "_end\n"                                               \
-            ".balign 16\n" #symbol ":\n"                                                           \
-            ".incbin \"" GPUOPT_IMAGE_DIR "/" file "\"\n" #symbol "_end:\n"                        \
-            ".byte 0\n"                                                                            \
-            ".popsection\n");                                                                      \
+#define EMBED(symbol, file)                                                 \
+    __asm__(".pushsection .rodata\n"                                        \
+            ".globl " #symbol ", " #symbol "_end\n"                         \
+            ".hidden " #symbol ", " #symbol "_end\n"                        \
+            ".balign 16\n" #symbol ":\n"                                    \
+            ".incbin \"" GPUOPT_IMAGE_DIR "/" file "\"\n" #symbol "_end:\n" \
+            ".byte 0\n"                                                     \
+            ".popsection\n");                                               \
     extern __attribute__((visibility("hidden"))) const char symbol[], symbol##_end[]
 
 EMBED(gpuopt_machine_code, "kernels.fatbin");

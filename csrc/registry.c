@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define GPUOPT_RUNGS
-#define RUNG(number, name, kernel, lesson, source, block_min, block_max, block, items, flags, us)  \
+#define RUNG(number, name, kernel, lesson, source, block_min, block_max, block, items, flags, us) \
     {number, name, kernel, lesson, source, block_min, block_max, block, items, flags, us},
 
 static const struct reg_rung reduce_rungs[] = {
@@ -23,17 +23,15 @@ static const struct reg_rung roofline_rungs[] = {
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_host_signatures[] = {HOST_REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
-static const struct reg_signature roofline_host_signatures[] = {HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature roofline_host_signatures[] = {
+    HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name)                                                                               \
-    {#name,                                                                                        \
-     name##_rungs,                                                                                 \
-     COUNT(name##_rungs),                                                                          \
-     name##_kernel_signatures,                                                                     \
-     name##_host_signatures,                                                                       \
-     COUNT(name##_kernel_signatures),                                                              \
-     COUNT(name##_host_signatures)}
+    {                                                                                              \
+#name, name##_rungs, COUNT(name##_rungs), name##_kernel_signatures,                        \
+            name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
+    }
 
 const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline)};
 const size_t reg_family_count = COUNT(reg_families);

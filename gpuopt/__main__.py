@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
         "--n",
         type=_count,
         default=ladder.DECK_ITEMS,
-        help="items, as 4194304 or 2^22 (the default)",
+        help="items, as 4194304 or 2^22 (default)",
     )
     add("--op", default="sum", choices=OPERATIONS, help="the operation (default: sum)")
     add("--dtype", default="int32", choices=DTYPES, help="of items and result (default: int32)")

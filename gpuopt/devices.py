@@ -162,7 +162,8 @@ def show_config() -> None:
         for number in range(found.count):
             each = device(f"{kind}:{number}")
             print(f"  {each.name:<12}{describe(each)}")
-    driver = _core.config()["driver"]
+    config = _core.config()  # again: by now the driver is open, if there is one
+    driver = config["driver"]
     if driver:
         print(
             f"  driver      CUDA {driver // 1000}.{driver % 1000 // 10}, {config['driver_library']}"

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.devices import Device, device as describe_device
+from gpuopt.devices import Device
+from gpuopt.devices import device as describe_device
 from gpuopt.rungs import Rung, rungs
 
 DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
-COPY_BYTES = 1 << 28  # read by the copy that gives the ceiling: more than any cache
+COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
 RUNS_MOST = 1000  # in one sample
 
@@ -126,10 +127,11 @@ def _verify(got: object, rung: Rung, expected: object, tolerance: float) -> None
         )
 
 
-def copy_bandwidth(device: str, rounds: int = 7) -> float:
+def copy_bandwidth(device: Device, rounds: int = 7) -> float:
     """Return what a plain copy reaches on a device, cold, in bytes read and written a second."""
-    data = np.random.default_rng(1).random(COPY_BYTES // 4, np.float32)
-    bench = _core.Bench("roofline", data, device=device)
+    items = min(COPY_BYTES[device.kind], device.memory_free // 4) // 4
+    data = np.random.default_rng(1).random(items, np.float32)
+    bench = _core.Bench("roofline", data, device=device.name)
     if not np.array_equal(bench.run(), data):
         raise VerificationError("the copy kernel did not copy")
     seconds = statistics.median(bench.time(runs=4, cold=True) for _ in range(rounds))
@@ -207,7 +209,7 @@ def measure(
         _verify(bench.run(row.rung.variant, block), row.rung, expected, tolerance)
     bench = None  # its memory is the copy's now
     progress("measuring the copy")
-    return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(device))
+    return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(described))
 
 
 def _table(ladder: Ladder) -> str:

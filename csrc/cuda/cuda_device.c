@@ -1,9 +1,9 @@
 /* cuda_device.c: the CUDA device.
  *
- * One `struct gpu` a GPU, shared by all its queues: the primary context (so that pointers of CuPy and
- * PyTorch mean the same here), a memory pool, the loaded image. One `struct queue` an open device: a
- * stream, two events, two pinned buffers. Each entry makes the context current and restores the
- * caller's when it leaves. Knows no kernel and no Python.
+ * One `struct gpu` a GPU, shared by all its queues: the primary context (so that pointers of CuPy
+ * and PyTorch mean the same here), a memory pool, the loaded image. One `struct queue` an open
+ * device: a stream, two events, two pinned buffers. Each entry makes the context current and
+ * restores the caller's when it leaves. Knows no kernel and no Python.
  */
 #include "cuda_device.h"
 
@@ -19,7 +19,8 @@
 enum {
     GPU_MAX = 64,
     STAGING_BUFFERS = 2,
-    STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
+    STAGING_BYTES =
+        4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
 };
 
 struct gpu {
@@ -51,14 +52,18 @@ struct queue {
 static struct gpu gpus[GPU_MAX];
 static pthread_mutex_t gpus_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int cuda_toolkit_version(void) { return CUDA_VERSION; }
+int cuda_toolkit_version(void) {
+    return CUDA_VERSION;
+}
 
 int cuda_driver_version(const char **library) {
     *library = cuda.library;
     return cuda.version;
 }
 
-static struct queue *queue_of(struct device *device) { return (struct queue *)device; }
+static struct queue *queue_of(struct device *device) {
+    return (struct queue *)device;
+}
 
 /* --- entering and leaving a GPU's context */
 
@@ -66,10 +71,11 @@ static enum status enter(struct gpu *gpu) {
     if (cuda_driver_forked())
         return cuda_driver_start(); /* fails and says why */
     if (atomic_load(&gpu->lost))
-        return status_fail(STATUS_DEVICE_LOST,
-                           "cuda:%d: an earlier fault broke CUDA for this process; restart it, or go "
-                           "on with device='cpu'",
-                           gpu->ordinal);
+        return status_fail(
+            STATUS_DEVICE_LOST,
+            "cuda:%d: an earlier fault broke CUDA for this process; restart it, or go "
+            "on with device='cpu'",
+            gpu->ordinal);
     return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
 }
 
@@ -141,7 +147,8 @@ static enum status cuda_count(int *count) {
 
 static void cuda_close(struct device *device) {
     struct queue *queue = queue_of(device);
-    if (!enter(queue->gpu)) { /* otherwise the driver has taken everything back, or a fork left it */
+    if (!enter(
+            queue->gpu)) { /* otherwise the driver has taken everything back, or a fork left it */
         cuda.cuStreamSynchronize(queue->stream);
         for (int i = 0; i < STAGING_BUFFERS; i++) {
             if (queue->staging[i].host)
@@ -171,14 +178,15 @@ static enum status cuda_open(const char *which, struct device **opened) {
     queue->device.ops = &cuda_device_ops;
     queue->device.capabilities = DEVICE_KERNELS | DEVICE_TIMER;
     queue->gpu = gpu;
-    status = cuda_check(cuda.cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    status =
+        cuda_check(cuda.cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     if (!status)
         status = cuda_check(cuda.cuEventCreate(&queue->begin, CU_EVENT_DEFAULT), "cuEventCreate");
     if (!status)
         status = cuda_check(cuda.cuEventCreate(&queue->end, CU_EVENT_DEFAULT), "cuEventCreate");
     for (int i = 0; i < STAGING_BUFFERS && !status; i++)
-        status = cuda_check(
-            cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        status = cuda_check(cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING),
+                            "cuEventCreate");
     leave(gpu, status);
     if (status)
         cuda_close(&queue->device);
@@ -237,7 +245,8 @@ static void nap(void) {
  * in both it lets a signal end the wait. */
 static enum status wait_for(struct queue *queue, CUevent event) {
     for (uint64_t turn = 0;; turn++) {
-        const CUresult result = event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
+        const CUresult result =
+            event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
         if (result != CUDA_ERROR_NOT_READY)
             return cuda_check(result, event ? "cuEventQuery" : "cuStreamQuery");
         if (turn < 2000)
@@ -299,7 +308,8 @@ static enum status staging_take(struct queue *queue, int index, struct staging *
     struct staging *staging = &queue->staging[index % STAGING_BUFFERS];
     enum status status = STATUS_OK;
     if (!staging->host)
-        status = cuda_check(cuda.cuMemHostAlloc(&staging->host, STAGING_BYTES, 0), "cuMemHostAlloc");
+        status =
+            cuda_check(cuda.cuMemHostAlloc(&staging->host, STAGING_BYTES, 0), "cuMemHostAlloc");
     if (!status && staging->busy)
         status = wait_for(queue, staging->done);
     if (!status)
@@ -328,9 +338,9 @@ static enum status cuda_copy_in(struct device *device, device_address to,
         if (!status)
             status = device_read(from, done, staging->host, part);
         if (!status)
-            status = cuda_check(
-                cuda.cuMemcpyHtoDAsync(to + done, staging->host, part, queue->stream),
-                "cuMemcpyHtoDAsync");
+            status =
+                cuda_check(cuda.cuMemcpyHtoDAsync(to + done, staging->host, part, queue->stream),
+                           "cuMemcpyHtoDAsync");
         if (!status)
             status = staging_mark(queue, staging);
         if (!status)
@@ -340,7 +350,8 @@ static enum status cuda_copy_in(struct device *device, device_address to,
     return leave(queue->gpu, status);
 }
 
-static enum status cuda_copy_out(struct device *device, void *to, device_address from, size_t bytes) {
+static enum status cuda_copy_out(struct device *device, void *to, device_address from,
+                                 size_t bytes) {
     struct queue *queue = queue_of(device);
     enum status status = enter(queue->gpu);
     if (status)
@@ -350,9 +361,9 @@ static enum status cuda_copy_out(struct device *device, void *to, device_address
         struct staging *staging;
         status = staging_take(queue, 0, &staging);
         if (!status)
-            status = cuda_check(
-                cuda.cuMemcpyDtoHAsync(staging->host, from + done, part, queue->stream),
-                "cuMemcpyDtoHAsync");
+            status =
+                cuda_check(cuda.cuMemcpyDtoHAsync(staging->host, from + done, part, queue->stream),
+                           "cuMemcpyDtoHAsync");
         if (!status)
             status = staging_mark(queue, staging);
         if (!status)
@@ -364,7 +375,8 @@ static enum status cuda_copy_out(struct device *device, void *to, device_address
     return leave(queue->gpu, status);
 }
 
-static enum status cuda_fill(struct device *device, device_address to, uint8_t value, size_t bytes) {
+static enum status cuda_fill(struct device *device, device_address to, uint8_t value,
+                             size_t bytes) {
     struct queue *queue = queue_of(device);
     enum status status = enter(queue->gpu);
     if (status)

@@ -17,13 +17,16 @@ static enum status outcome;
 static char reason[1024];
 static bool forked;
 
-static void in_child(void) { forked = outcome == STATUS_OK; }
+static void in_child(void) {
+    forked = outcome == STATUS_OK;
+}
 
 /* The driver's own function for a name at a version, through its cuGetProcAddress. */
 static enum status resolve(void *library) {
     PFN_cuGetProcAddress_v12000 get = NULL;
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
-    memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from an object's pointer to a function's */
+    memcpy(&get, &symbol,
+           sizeof get); /* ISO C has no cast from an object's pointer to a function's */
     if (!get)
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda: the driver in %s is older than CUDA 12; " ADVICE, cuda.library);
@@ -39,7 +42,8 @@ static enum status resolve(void *library) {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *function = NULL;
         CUdriverProcAddressQueryResult found;
-        if (get(symbols[i].name, &function, symbols[i].version, CU_GET_PROC_ADDRESS_DEFAULT, &found) ||
+        if (get(symbols[i].name, &function, symbols[i].version, CU_GET_PROC_ADDRESS_DEFAULT,
+                &found) ||
             !function)
             return status_fail(STATUS_DEVICE_ERROR, "cuda: the driver in %s lacks %s; " ADVICE,
                                cuda.library, symbols[i].name);
@@ -63,11 +67,12 @@ static enum status start(void) {
     if (!status)
         status = cuda_check(cuda.cuDriverGetVersion(&cuda.version), "cuDriverGetVersion");
     if (!status && cuda.version / 1000 < CUDA_VERSION / 1000)
-        status = status_fail(STATUS_DEVICE_ERROR,
-                             "cuda: the driver serves CUDA %d.%d and gpuopt was built with CUDA %d.%d; "
-                             "update the driver, or build gpuopt with an older nvcc (GPUOPT_NVCC)",
-                             cuda.version / 1000, cuda.version % 1000 / 10, CUDA_VERSION / 1000,
-                             CUDA_VERSION % 1000 / 10);
+        status =
+            status_fail(STATUS_DEVICE_ERROR,
+                        "cuda: the driver serves CUDA %d.%d and gpuopt was built with CUDA %d.%d; "
+                        "update the driver, or build gpuopt with an older nvcc (GPUOPT_NVCC)",
+                        cuda.version / 1000, cuda.version % 1000 / 10, CUDA_VERSION / 1000,
+                        CUDA_VERSION % 1000 / 10);
     if (!status) {
         const CUresult result = cuda.cuInit(0);
         if (result == CUDA_ERROR_NO_DEVICE)
@@ -80,18 +85,19 @@ static enum status start(void) {
     if (!status)
         status = cuda_check(cuda.cuDeviceGetCount(&cuda.device_count), "cuDeviceGetCount");
     if (!status && cuda.device_count == 0)
-        status = status_fail(STATUS_DEVICE_ERROR,
-                             "cuda: the driver sees no GPU; check nvidia-smi and "
-                             "CUDA_VISIBLE_DEVICES, or use device='cpu'");
+        status =
+            status_fail(STATUS_DEVICE_ERROR, "cuda: the driver sees no GPU; check nvidia-smi and "
+                                             "CUDA_VISIBLE_DEVICES, or use device='cpu'");
     return status;
 }
 
 enum status cuda_driver_start(void) {
     if (forked)
-        return status_fail(STATUS_FORKED,
-                           "cuda: this process was forked after CUDA was started, which CUDA does not "
-                           "support; use the 'spawn' start method of multiprocessing, or "
-                           "device='cpu'");
+        return status_fail(
+            STATUS_FORKED,
+            "cuda: this process was forked after CUDA was started, which CUDA does not "
+            "support; use the 'spawn' start method of multiprocessing, or "
+            "device='cpu'");
     pthread_mutex_lock(&start_lock);
     if (!tried) {
         outcome = start();
@@ -103,7 +109,9 @@ enum status cuda_driver_start(void) {
     return outcome ? status_fail(outcome, "%s", reason) : STATUS_OK;
 }
 
-bool cuda_driver_forked(void) { return forked; }
+bool cuda_driver_forked(void) {
+    return forked;
+}
 
 /* After these the context answers nothing else until the process ends. */
 static bool is_sticky(CUresult result) {

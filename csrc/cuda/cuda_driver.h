@@ -13,7 +13,7 @@ struct cuda_driver {
 #define CU(name, version) PFN_##name##_v##version name;
 #include "cuda_driver.def"
 #undef CU
-    int version;        /* 13000 for 13.0: the newest CUDA that the driver serves */
+    int version; /* 13000 for 13.0: the newest CUDA that the driver serves */
     int device_count;
     const char *library; /* what was opened */
 };

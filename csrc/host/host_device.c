@@ -1,5 +1,5 @@
-/* host_device.c: the cpu device. Memory is the host's, launches run at once. Knows no operation: its
- * kernels are the tables that host_kernels.h names.
+/* host_device.c: the cpu device. Memory is the host's, launches run at once. Knows no operation:
+ * its kernels are the tables that host_kernels.h names.
  */
 #include "host_device.h"
 
@@ -25,10 +25,16 @@ enum { ALIGNMENT = 64 }; /* a cache line */
 static bool forked;
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
-static void in_child(void) { forked = true; }
-static void watch(void) { pthread_atfork(NULL, NULL, in_child); }
+static void in_child(void) {
+    forked = true;
+}
+static void watch(void) {
+    pthread_atfork(NULL, NULL, in_child);
+}
 
-int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+int host_threads(void) {
+    return forked ? 1 : omp_get_max_threads();
+}
 
 /* --- count, open, close, info */
 
@@ -52,7 +58,9 @@ static enum status host_open(const char *which, struct device **opened) {
     return STATUS_OK;
 }
 
-static void host_close(struct device *device) { free(device); }
+static void host_close(struct device *device) {
+    free(device);
+}
 
 /* The value of a line "key : value" of a file of the kernel's, or "". */
 static void proc_value(const char *path, const char *key, char *value, size_t size) {
@@ -130,13 +138,15 @@ static enum status host_copy_in(struct device *device, device_address to,
     return status;
 }
 
-static enum status host_copy_out(struct device *device, void *to, device_address from, size_t bytes) {
+static enum status host_copy_out(struct device *device, void *to, device_address from,
+                                 size_t bytes) {
     (void)device;
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return STATUS_OK;
 }
 
-static enum status host_fill(struct device *device, device_address to, uint8_t value, size_t bytes) {
+static enum status host_fill(struct device *device, device_address to, uint8_t value,
+                             size_t bytes) {
     (void)device;
     memset((void *)(uintptr_t)to, value, bytes);
     return STATUS_OK;

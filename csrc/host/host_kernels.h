@@ -1,5 +1,5 @@
-/* host_kernels.h: how the C rungs look to the cpu device: functions that are found by symbol and take
- * their arguments as a GPU's kernels do.
+/* host_kernels.h: how the C rungs look to the cpu device: functions that are found by symbol and
+ * take their arguments as a GPU's kernels do.
  */
 #ifndef GPUOPT_HOST_KERNELS_H
 #define GPUOPT_HOST_KERNELS_H
@@ -17,8 +17,8 @@ struct host_kernel {
 extern const struct host_kernel host_reduce_kernels[], host_roofline_kernels[];
 extern const size_t host_reduce_kernel_count, host_roofline_kernel_count;
 
-/* How many threads a parallel kernel uses: OpenMP's choice (OMP_NUM_THREADS, the affinity mask), but
- * one in a forked child, where OpenMP's threads do not exist any more. */
+/* How many threads a parallel kernel uses: OpenMP's choice (OMP_NUM_THREADS, the affinity mask),
+ * but one in a forked child, where OpenMP's threads do not exist any more. */
 int host_threads(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* host_reduce.c: the reduction on the CPU, rungs `serial` and `openmp`.
  *
- * The items are cut into leaves of 16 x 16: 16 lanes, which the compiler turns into vector registers,
- * each of which combines 16 items one after the other. Leaves are combined lane by lane in a binary
- * tree, 64 of them make a chunk; chunks make a binary tree again. So an item goes through 16 steps and
- * then through log2 of them, which keeps a float64 sum as exact as NumPy's pairwise one; float32 and
- * float16 accumulate in float64. The cut depends on the number of items alone, never on the number of
- * threads or on the vector width: every machine and every thread count gives the same bits.
+ * The items are cut into leaves of 16 x 16: 16 lanes, which the compiler turns into vector
+ * registers, each of which combines 16 items one after the other. Leaves are combined lane by lane
+ * in a binary tree, 64 of them make a chunk; chunks make a binary tree again. So an item goes
+ * through 16 steps and then through log2 of them, which keeps a float64 sum as exact as NumPy's
+ * pairwise one; float32 and float16 accumulate in float64. The cut depends on the number of items
+ * alone, never on the number of threads or on the vector width: every machine and every thread
+ * count gives the same bits.
  */
 
 /* (operation, items, accumulator): one accumulator for each operation and item type. Prod, min and
@@ -60,11 +61,11 @@ typedef _Bool bool;
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,         /* items */
-    CHUNK = 64 * LEAF,           /* items that a thread takes at a time */
-    SEGMENT_CHUNKS = 256,        /* chunks between two polls: 2^22 items, a few milliseconds */
-    TREE_DEPTH = 64,             /* of a binary tree over any 64-bit count */
-    PARALLEL_LEAST = 4 * CHUNK,  /* items: below, waking the threads costs more than it saves */
+    LEAF = LANES * ROWS,        /* items */
+    CHUNK = 64 * LEAF,          /* items that a thread takes at a time */
+    SEGMENT_CHUNKS = 256,       /* chunks between two polls: 2^22 items, a few milliseconds */
+    TREE_DEPTH = 64,            /* of a binary tree over any 64-bit count */
+    PARALLEL_LEAST = 4 * CHUNK, /* items: below, waking the threads costs more than it saves */
 };
 
 /* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an item as an accumulator */
@@ -91,8 +92,8 @@ typedef double type_float64;
 typedef struct complex_single type_complex64;
 typedef struct complex_double type_complex128;
 
-/* Binary16 to binary32: the exponent is moved by a multiplication, which also makes subnormal numbers
- * right; infinity and NaN get their exponent back. */
+/* Binary16 to binary32: the exponent is moved by a multiplication, which also makes subnormal
+ * numbers right; infinity and NaN get their exponent back. */
 static inline float half_to_float(uint16_t half) {
     union {
         uint32_t bits;
@@ -199,45 +200,46 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
  * chunk_<op>_<items> turns up to CHUNK items into one accumulator, combine_<op>_<items> *b into *a.
  * A leaf's lanes live in registers; the stack holds leaves that wait for their sibling in the tree.
  */
-#define FUNCTIONS(op, items, acc)                                                                  \
-    static void combine_##op##_##items(void *a, const void *b) {                                   \
-        *(type_##acc *)a = APPLY_##op(acc, *(type_##acc *)a, *(const type_##acc *)b);              \
-    }                                                                                              \
-    static inline void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out) {     \
-        type_##acc lanes[LANES];                                                                   \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            lanes[lane] = LOAD_##items(acc, in[lane]);                                             \
-        for (int row = 1; row < ROWS; row++)                                                       \
-            for (int lane = 0; lane < LANES; lane++)                                               \
-                lanes[lane] = APPLY_##op(acc, lanes[lane],                                         \
-                                         LOAD_##items(acc, in[row * LANES + lane]));               \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            out[lane] = lanes[lane];                                                               \
-    }                                                                                              \
-    static inline void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) { \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                           \
-    }                                                                                              \
-    static void chunk_##op##_##items(const void *data, size_t n, void *result) {                   \
-        const type_##items *in = data;                                                             \
-        type_##acc stack[8][LANES], rest[LANES];                                                   \
-        int depth = 0;                                                                             \
-        const size_t leaves = n / LEAF;                                                            \
-        for (size_t leaf = 0; leaf < leaves; leaf++) {                                             \
-            leaf_##op##_##items(in + leaf * LEAF, stack[depth++]);                                 \
-            for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                     \
-                merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                          \
-        }                                                                                          \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            rest[lane] = IDENTITY_##op(acc);                                                       \
-        for (size_t i = leaves * LEAF; i < n; i++)                                                 \
-            rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));          \
-        while (depth > 0)                                                                          \
-            merge_##op##_##items(rest, stack[--depth]);                                            \
-        for (int half = LANES / 2; half > 0; half /= 2)                                            \
-            for (int lane = 0; lane < half; lane++)                                                \
-                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                       \
-        *(type_##acc *)result = rest[0];                                                           \
+#define FUNCTIONS(op, items, acc)                                                              \
+    static void combine_##op##_##items(void *a, const void *b) {                               \
+        *(type_##acc *)a = APPLY_##op(acc, *(type_##acc *)a, *(const type_##acc *)b);          \
+    }                                                                                          \
+    static inline void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out) { \
+        type_##acc lanes[LANES];                                                               \
+        for (int lane = 0; lane < LANES; lane++)                                               \
+            lanes[lane] = LOAD_##items(acc, in[lane]);                                         \
+        for (int row = 1; row < ROWS; row++)                                                   \
+            for (int lane = 0; lane < LANES; lane++)                                           \
+                lanes[lane] =                                                                  \
+                    APPLY_##op(acc, lanes[lane], LOAD_##items(acc, in[row * LANES + lane]));   \
+        for (int lane = 0; lane < LANES; lane++)                                               \
+            out[lane] = lanes[lane];                                                           \
+    }                                                                                          \
+    static inline void merge_##op##_##items(type_##acc *restrict a,                            \
+                                            const type_##acc *restrict b) {                    \
+        for (int lane = 0; lane < LANES; lane++)                                               \
+            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                       \
+    }                                                                                          \
+    static void chunk_##op##_##items(const void *data, size_t n, void *result) {               \
+        const type_##items *in = data;                                                         \
+        type_##acc stack[8][LANES], rest[LANES];                                               \
+        int depth = 0;                                                                         \
+        const size_t leaves = n / LEAF;                                                        \
+        for (size_t leaf = 0; leaf < leaves; leaf++) {                                         \
+            leaf_##op##_##items(in + leaf * LEAF, stack[depth++]);                             \
+            for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                 \
+                merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                      \
+        }                                                                                      \
+        for (int lane = 0; lane < LANES; lane++)                                               \
+            rest[lane] = IDENTITY_##op(acc);                                                   \
+        for (size_t i = leaves * LEAF; i < n; i++)                                             \
+            rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));      \
+        while (depth > 0)                                                                      \
+            merge_##op##_##items(rest, stack[--depth]);                                        \
+        for (int half = LANES / 2; half > 0; half /= 2)                                        \
+            for (int lane = 0; lane < half; lane++)                                            \
+                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                   \
+        *(type_##acc *)result = rest[0];                                                       \
     }
 
 HOST_REDUCE_SIGNATURES(FUNCTIONS)
@@ -248,8 +250,8 @@ struct functions {
     size_t item_size, accumulator_size;
 };
 
-#define FUNCTIONS_ROW(op, items, acc)                                                              \
-    static const struct functions functions_##op##_##items = {                                     \
+#define FUNCTIONS_ROW(op, items, acc)                          \
+    static const struct functions functions_##op##_##items = { \
         chunk_##op##_##items, combine_##op##_##items, sizeof(type_##items), sizeof(type_##acc)};
 
 HOST_REDUCE_SIGNATURES(FUNCTIONS_ROW)
@@ -282,11 +284,13 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
         for (size_t chunk = 0; chunk < chunks; chunk++)
             functions->chunk(items + chunk * CHUNK * functions->item_size,
-                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk]);
+                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK,
+                             &partial[chunk]);
     } else {
         for (size_t chunk = 0; chunk < chunks; chunk++)
             functions->chunk(items + chunk * CHUNK * functions->item_size,
-                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk]);
+                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK,
+                             &partial[chunk]);
     }
     combine_all(functions, partial, chunks);
     *value = partial[0];
@@ -320,9 +324,11 @@ static enum status host_reduce(struct device *device, const struct host_kernel *
     return STATUS_OK;
 }
 
-#define KERNEL_ROWS(op, items, acc)                                                                \
-    {"host_reduce_serial_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, false}, \
-    {"host_reduce_openmp_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, true},
+#define KERNEL_ROWS(op, items, acc)                                                             \
+    {"host_reduce_serial_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items,     \
+     false},                                                                                    \
+        {"host_reduce_openmp_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, \
+         true},
 
 const struct host_kernel host_reduce_kernels[] = {HOST_REDUCE_SIGNATURES(KERNEL_ROWS)};
 const size_t host_reduce_kernel_count = sizeof host_reduce_kernels / sizeof *host_reduce_kernels;

@@ -1,4 +1,5 @@
-/* host_roofline.c: what the CPU's memory can do at most: the ceilings that ladders are compared with. */
+/* host_roofline.c: what the CPU's memory can do at most: the ceilings that ladders are compared
+ * with. */
 
 #define HOST_ROOFLINE_SIGNATURES(SIGNATURE) SIGNATURE(copy, float32, float32)
 

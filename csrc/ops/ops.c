@@ -37,7 +37,8 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        struct device_kernel **kernel) {
     const struct device_ops *ops = queue->device->ops;
     const size_t slots = sizeof queue->kernels / sizeof *queue->kernels;
-    const uintptr_t hash = (uintptr_t)rung / sizeof *rung + 7 * ((uintptr_t)signature / sizeof *signature);
+    const uintptr_t hash =
+        (uintptr_t)rung / sizeof *rung + 7 * ((uintptr_t)signature / sizeof *signature);
     struct ops_kernel *slot = &queue->kernels[(hash + block) % slots];
     if (slot->rung == rung && slot->signature == signature && slot->block == block) {
         *kernel = slot->kernel;

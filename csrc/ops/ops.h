@@ -1,5 +1,5 @@
-/* ops.h: operations. One file a family plans a call: which kernels, what grids, which passes, how much
- * scratch; ops.c runs a plan on any device through device.h. Knows no Python.
+/* ops.h: operations. One file a family plans a call: which kernels, what grids, which passes, how
+ * much scratch; ops.c runs a plan on any device through device.h. Knows no Python.
  */
 #ifndef GPUOPT_OPS_H
 #define GPUOPT_OPS_H

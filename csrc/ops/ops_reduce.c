@@ -1,23 +1,24 @@
-/* ops_reduce.c: plans a reduction: the rung's kernel on the items, then the same rung on its partial
- * results, until one is left. All passes are queued at once: the end of a launch is the barrier
- * between all blocks, and nothing returns to the host in between.
+/* ops_reduce.c: plans a reduction: the rung's kernel on the items, then the same rung on its
+ * partial results, until one is left. All passes are queued at once: the end of a launch is the
+ * barrier between all blocks, and nothing returns to the host in between.
  */
 #include "ops.h"
 
 #include <string.h>
 
 enum {
-    GRID_MAX = 0x7fffffff,      /* blocks, in x */
-    ONE_BLOCK_ITEMS = 32,       /* a thread, up to which a grid-stride rung needs no second block */
-    SCRATCH_ALIGNMENT = 256,    /* bytes, as the device's allocator */
-    PIECE = 256 * 64 * 256,     /* items of a non-contiguous array at a time, on the cpu: 2^22, the
-                                   segment of host_reduce.c */
+    GRID_MAX = 0x7fffffff,   /* blocks, in x */
+    ONE_BLOCK_ITEMS = 32,    /* a thread, up to which a grid-stride rung needs no second block */
+    SCRATCH_ALIGNMENT = 256, /* bytes, as the device's allocator */
+    PIECE = 256 * 64 * 256,  /* items of a non-contiguous array at a time, on the cpu: 2^22, the
+                                segment of host_reduce.c */
 };
 
 /* How many blocks a pass over n items has. */
 static uint64_t pass_blocks(const struct ops_queue *queue, const struct reg_rung *rung,
                             unsigned block, uint64_t n) {
-    const uint64_t items_per_block = (uint64_t)block * (rung->items_per_thread ? rung->items_per_thread : 2);
+    const uint64_t items_per_block =
+        (uint64_t)block * (rung->items_per_thread ? rung->items_per_thread : 2);
     const uint64_t blocks = (n - 1) / items_per_block + 1;
     if (rung->items_per_thread)
         return blocks;
@@ -43,8 +44,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
                                "variant: rung '%s' with block=%u cannot take %llu items; use "
                                "variant=7 or a larger block",
                                rung->name, choice->block, (unsigned long long)n);
-        const enum status status =
-            ops_kernel(queue, rung, signature, choice->block, &step->kernel);
+        const enum status status = ops_kernel(queue, rung, signature, choice->block, &step->kernel);
         if (status)
             return status;
         step->grid = (unsigned)blocks;
@@ -53,7 +53,8 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
         step->values[2] = count;
         step->value_count = 3;
         offsets[plan->step_count++] = bytes;
-        bytes += (blocks * accumulator + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+        bytes +=
+            (blocks * accumulator + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
         signature = reg_signature(choice->family, rung, signature->op, signature->accumulator,
                                   signature->accumulator);
         count = blocks;
@@ -109,7 +110,8 @@ static enum status reduce_there(struct ops_queue *queue, const struct ops_choice
 
 /* On the cpu, an array that is not contiguous: a piece at a time, then the pieces' results. */
 static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
-                                 const struct device_source *source, uint64_t n, void *accumulator) {
+                                 const struct device_source *source, uint64_t n,
+                                 void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
     const struct reg_signature *signature = choice->signature;
     const size_t item = dtype_size(signature->items), result = dtype_size(signature->accumulator);
@@ -142,8 +144,8 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
     if (queue->device->capabilities & DEVICE_HOST_MEMORY)
-        return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data, n,
-                                           accumulator)
+        return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data,
+                                           n, accumulator)
                             : reduce_pieces(queue, choice, source, n, accumulator);
     const size_t bytes = n * dtype_size(choice->signature->items);
     device_address items = 0;

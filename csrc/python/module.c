@@ -1,10 +1,12 @@
-/* module.c: the extension module gpuopt._core: its methods, its state, its start. Importing it touches
- * no device.
+/* module.c: the extension module gpuopt._core: its methods, its state, its start. Importing it
+ * touches no device.
  */
 #define PY_CORE_IMPORTS_NUMPY
 #include "py_core.h"
 
-struct py_state *py_state_of(PyObject *module) { return PyModule_GetState(module); }
+struct py_state *py_state_of(PyObject *module) {
+    return PyModule_GetState(module);
+}
 
 static int module_exec(PyObject *module) {
     struct py_state *state = py_state_of(module);
@@ -52,7 +54,8 @@ static PyMethodDef module_methods[] = {
      "See gpuopt.reduce; initial=... is none given."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"device_count", py_device_count, METH_O,
-     "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the reason."},
+     "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "
+     "reason."},
     {"device_info", py_device_info, METH_O,
      "device_info($module, name, /)\n--\n\nWhat is known of a device, as a dict."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
@@ -62,7 +65,7 @@ static PyMethodDef module_methods[] = {
 
 static PyModuleDef_Slot module_slots[] = {
     /* __extension__: ISO C has no void pointer to a function, the C API wants one */
-    {Py_mod_exec, __extension__(void *)module_exec},
+    {Py_mod_exec, __extension__(void *) module_exec},
     {0, NULL},
 };
 
@@ -78,4 +81,6 @@ static struct PyModuleDef module_definition = {
     .m_free = module_free,
 };
 
-PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module_definition); }
+PyMODINIT_FUNC PyInit__core(void) {
+    return PyModuleDef_Init(&module_definition);
+}

@@ -21,7 +21,8 @@ static PyObject *signatures_list(const struct reg_family *family, const struct r
     return list;
 }
 
-/* The symbols in the image, one a signature and, where the block is a template argument, a block. */
+/* The symbols in the image, one a signature and, where the block is a template argument, a block.
+ */
 static PyObject *kernels_list(const struct reg_family *family, const struct reg_rung *rung) {
     size_t count;
     const struct reg_signature *signatures = reg_signatures(family, rung, &count);
@@ -57,8 +58,8 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
         for (size_t i = 0; i < reg_family_count && length < sizeof list; i++)
             length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'",
                                             length ? ", " : "", reg_families[i].name);
-        PyErr_Format(PyExc_ValueError, "family: %R is not a family of kernels; use one of %s", argument,
-                     list);
+        PyErr_Format(PyExc_ValueError, "family: %R is not a family of kernels; use one of %s",
+                     argument, list);
         return NULL;
     }
     PyObject *list = PyList_New(0);
@@ -75,8 +76,8 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
                                 Py_NewRef(signatures), "kernels", Py_NewRef(kernels), "block_min",
                                 rung->block_min, "block_max", rung->block_max, "block_default",
                                 rung->block_default, "items_per_thread", rung->items_per_thread,
-                                "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL), "best",
-                                PyBool_FromLong(rung->flags & RUNG_BEST), "host",
+                                "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL),
+                                "best", PyBool_FromLong(rung->flags & RUNG_BEST), "host",
                                 PyBool_FromLong(host), "deck_us", rung->deck_us)
                 : NULL;
         Py_XDECREF(signatures);
@@ -98,8 +99,8 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     const int driver = cuda_driver_version(&library);
     const struct device_image *image = gpuopt_image();
     return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s}", "version", GPUOPT_VERSION,
-                         "nvcc", GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver", driver,
-                         "driver_library", library, "architectures", GPUOPT_ARCHITECTURES,
+                         "nvcc", GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver",
+                         driver, "driver_library", library, "architectures", GPUOPT_ARCHITECTURES,
                          "machine_code_bytes", (Py_ssize_t)image->machine_code_size, "ptx_bytes",
                          (Py_ssize_t)image->ptx_size, "compiler", __VERSION__);
 }

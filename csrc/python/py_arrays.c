@@ -16,7 +16,10 @@ int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
         *dtype = DTYPE_bool;
         return 1;
     case 'i':
-        *dtype = size == 1 ? DTYPE_int8 : size == 2 ? DTYPE_int16 : size == 4 ? DTYPE_int32 : DTYPE_int64;
+        *dtype = size == 1   ? DTYPE_int8
+                 : size == 2 ? DTYPE_int16
+                 : size == 4 ? DTYPE_int32
+                             : DTYPE_int64;
         return 1;
     case 'u':
         *dtype = size == 1   ? DTYPE_uint8
@@ -37,12 +40,12 @@ int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
 
 PyArray_Descr *py_descr(enum dtype dtype) {
     static const int type_numbers[DTYPE_COUNT] = {
-        [DTYPE_bool] = NPY_BOOL,         [DTYPE_int8] = NPY_INT8,
-        [DTYPE_int16] = NPY_INT16,       [DTYPE_int32] = NPY_INT32,
-        [DTYPE_int64] = NPY_INT64,       [DTYPE_uint8] = NPY_UINT8,
-        [DTYPE_uint16] = NPY_UINT16,     [DTYPE_uint32] = NPY_UINT32,
-        [DTYPE_uint64] = NPY_UINT64,     [DTYPE_float16] = NPY_FLOAT16,
-        [DTYPE_float32] = NPY_FLOAT32,   [DTYPE_float64] = NPY_FLOAT64,
+        [DTYPE_bool] = NPY_BOOL,           [DTYPE_int8] = NPY_INT8,
+        [DTYPE_int16] = NPY_INT16,         [DTYPE_int32] = NPY_INT32,
+        [DTYPE_int64] = NPY_INT64,         [DTYPE_uint8] = NPY_UINT8,
+        [DTYPE_uint16] = NPY_UINT16,       [DTYPE_uint32] = NPY_UINT32,
+        [DTYPE_uint64] = NPY_UINT64,       [DTYPE_float16] = NPY_FLOAT16,
+        [DTYPE_float32] = NPY_FLOAT32,     [DTYPE_float64] = NPY_FLOAT64,
         [DTYPE_complex64] = NPY_COMPLEX64, [DTYPE_complex128] = NPY_COMPLEX128,
     };
     return PyArray_DescrFromType(type_numbers[dtype]);
@@ -75,10 +78,11 @@ int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in
     if (!in->array)
         return -1;
     if (!py_dtype_of(PyArray_DESCR(in->array), &in->dtype)) {
-        PyErr_Format(PyExc_TypeError,
-                     "array: dtype %S is not supported; use bool, an integer type, float16, float32, "
-                     "float64, complex64 or complex128 (array.astype(...))",
-                     PyArray_DESCR(in->array));
+        PyErr_Format(
+            PyExc_TypeError,
+            "array: dtype %S is not supported; use bool, an integer type, float16, float32, "
+            "float64, complex64 or complex128 (array.astype(...))",
+            PyArray_DESCR(in->array));
         py_array_release(in);
         return -1;
     }
@@ -106,7 +110,8 @@ static const void *contiguous_start(PyArrayObject *array) {
     /* Axis by axis, the one whose step is the size of all found so far. */
     for (int found = 0; found < axes; found++) {
         int next = 0;
-        while (next < axes && (used[next] || (strides[next] != expected && strides[next] != -expected)))
+        while (next < axes &&
+               (used[next] || (strides[next] != expected && strides[next] != -expected)))
             next++;
         if (next == axes)
             break;
@@ -154,11 +159,12 @@ int py_array_source(struct py_array_in *in, enum dtype dtype) {
     if (!descr)
         return -1;
     in->dtype = dtype;
-    npy_uint32 operand_flags = NPY_ITER_READONLY | NPY_ITER_NBO | NPY_ITER_ALIGNED | NPY_ITER_CONTIG;
+    npy_uint32 operand_flags =
+        NPY_ITER_READONLY | NPY_ITER_NBO | NPY_ITER_ALIGNED | NPY_ITER_CONTIG;
     /* The buffer, 2^15 items, fits a core's second-level cache. */
     in->iterator = NpyIter_AdvancedNew(
-        1, &in->array, NPY_ITER_EXTERNAL_LOOP | NPY_ITER_BUFFERED | NPY_ITER_GROWINNER, NPY_KEEPORDER,
-        NPY_UNSAFE_CASTING, &operand_flags, &descr, -1, NULL, NULL, 1 << 15);
+        1, &in->array, NPY_ITER_EXTERNAL_LOOP | NPY_ITER_BUFFERED | NPY_ITER_GROWINNER,
+        NPY_KEEPORDER, NPY_UNSAFE_CASTING, &operand_flags, &descr, -1, NULL, NULL, 1 << 15);
     Py_DECREF(descr);
     if (!in->iterator)
         return -1;

@@ -6,8 +6,7 @@
 #include <string.h>
 
 struct bench {
-    PyObject_HEAD
-    PyObject *module;
+    PyObject_HEAD PyObject *module;
     struct ops_bench bench; /* bench.queue NULL: not open */
     const struct device_ops *kind;
     char which[32];
@@ -19,8 +18,8 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     static char *keys[] = {"family", "array", "op", "dtype", "device", NULL};
     const char *family;
     PyObject *array, *op = NULL, *dtype = NULL, *device = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO|O$OO", keys, &family, &array, &op, &dtype,
-                                     &device))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO|O$OO", keys, &family, &array, &op,
+                                     &dtype, &device))
         return NULL;
     PyObject *module = PyType_GetModule(type);
     allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
@@ -45,8 +44,8 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         if (py_operation(op, &operation) ||
             py_result_dtype(operation, in.dtype, dtype, NULL, &self->problem.result))
             goto fail;
-        self->problem.op = py_operation_names[py_effective_operation(operation, in.dtype,
-                                                                     self->problem.result)];
+        self->problem.op =
+            py_operation_names[py_effective_operation(operation, in.dtype, self->problem.result)];
     }
     if (in.n == 0) {
         PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
@@ -96,12 +95,14 @@ static void bench_dealloc(struct bench *self) {
 }
 
 /* The choice that variant= and block= mean on the bench's device. */
-static int choose(struct bench *self, PyObject *variant, PyObject *block, struct py_target *target) {
+static int choose(struct bench *self, PyObject *variant, PyObject *block,
+                  struct py_target *target) {
     char name[64];
-    PyOS_snprintf(name, sizeof name, "%s%s%s", self->kind->kind, *self->which ? ":" : "", self->which);
+    PyOS_snprintf(name, sizeof name, "%s%s%s", self->kind->kind, *self->which ? ":" : "",
+                  self->which);
     PyObject *device = PyUnicode_FromString(name);
-    const int failed =
-        !device || py_choose(py_state_of(self->module), &self->problem, variant, block, device, target);
+    const int failed = !device || py_choose(py_state_of(self->module), &self->problem, variant,
+                                            block, device, target);
     Py_XDECREF(device);
     return failed ? -1 : 0;
 }
@@ -223,8 +224,8 @@ static PyGetSetDef bench_getset[] = {
 
 /* __extension__: ISO C has no void pointer to a function, the C API wants one. */
 static PyType_Slot bench_slots[] = {
-    {Py_tp_new, __extension__(void *)bench_new},
-    {Py_tp_dealloc, __extension__(void *)bench_dealloc},
+    {Py_tp_new, __extension__(void *) bench_new},
+    {Py_tp_dealloc, __extension__(void *) bench_dealloc},
     {Py_tp_methods, bench_methods},
     {Py_tp_getset, bench_getset},
     {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"

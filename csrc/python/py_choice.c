@@ -1,5 +1,5 @@
-/* py_choice.c: from a call's arguments to the device, the rung and the signature that serve it, or to
- * an error that lists what would.
+/* py_choice.c: from a call's arguments to the device, the rung and the signature that serve it, or
+ * to an error that lists what would.
  */
 #include "py_core.h"
 
@@ -34,9 +34,9 @@ int py_operation(PyObject *op, enum py_operation *operation) {
             *operation = (enum py_operation)i;
             return 0;
         }
-    PyErr_Format(PyExc_ValueError,
-                 "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or' or 'xor'",
-                 op);
+    PyErr_Format(
+        PyExc_ValueError,
+        "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or' or 'xor'", op);
     return -1;
 }
 
@@ -50,7 +50,9 @@ static char kind_of(enum dtype dtype) {
                                     : 'c';
 }
 
-static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
+static int is_integer(enum dtype dtype) {
+    return dtype <= DTYPE_uint64;
+}
 
 int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
                     enum dtype *result) {
@@ -113,13 +115,14 @@ static int serves(const struct reg_signature *signature, enum dtype items, enum 
         if (is_integer(accumulator) && is_integer(result))
             return result != DTYPE_bool && dtype_size(accumulator) >= dtype_size(result);
         return kind_of(accumulator) == kind_of(result) && kind_of(items) == kind_of(result) &&
-               dtype_size(accumulator) >= dtype_size(result) && dtype_size(result) >= dtype_size(items);
+               dtype_size(accumulator) >= dtype_size(result) &&
+               dtype_size(result) >= dtype_size(items);
     }
     return result == items; /* float16 compared as float32 */
 }
 
-/* The rung's signature for the problem, reading the array as it is or else, where the caller named a
- * dtype, as that one. */
+/* The rung's signature for the problem, reading the array as it is or else, where the caller named
+ * a dtype, as that one. */
 static const struct reg_signature *find_signature(const struct py_problem *problem,
                                                   const struct reg_rung *rung, enum dtype *items) {
     size_t count;
@@ -174,7 +177,9 @@ static void raise_no_signature(const struct py_problem *problem, const struct re
 
 /* --- rungs */
 
-static int is_host_kind(const struct device_ops *kind) { return strcmp(kind->kind, "cpu") == 0; }
+static int is_host_kind(const struct device_ops *kind) {
+    return strcmp(kind->kind, "cpu") == 0;
+}
 
 static int fits_kind(const struct reg_rung *rung, const struct device_ops *kind) {
     return !kind || is_host_kind(kind) == !!(rung->flags & RUNG_HOST);
@@ -222,7 +227,8 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
         PyObject *integer = PyNumber_Index(variant);
         if (!integer) {
             PyErr_Clear();
-            PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R", variant);
+            PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R",
+                         variant);
             return NULL;
         }
         int overflow;

@@ -19,20 +19,20 @@
 #include "../ops/ops.h"
 
 /* The reduction's operations by name, with the ufunc that does the same in NumPy. */
-#define PY_OPERATIONS(OPERATION)                                                                   \
-    OPERATION(sum, "add")                                                                          \
-    OPERATION(prod, "multiply")                                                                    \
-    OPERATION(min, "minimum")                                                                      \
-    OPERATION(max, "maximum")                                                                      \
-    OPERATION(and, "bitwise_and")                                                                  \
-    OPERATION(or, "bitwise_or")                                                                    \
+#define PY_OPERATIONS(OPERATION)  \
+    OPERATION(sum, "add")         \
+    OPERATION(prod, "multiply")   \
+    OPERATION(min, "minimum")     \
+    OPERATION(max, "maximum")     \
+    OPERATION(and, "bitwise_and") \
+    OPERATION(or, "bitwise_or")   \
     OPERATION(xor, "bitwise_xor")
 
 enum py_operation {
 #define OPERATION(name, ufunc) PY_OP_##name,
     PY_OPERATIONS(OPERATION)
 #undef OPERATION
-    PY_OP_COUNT
+        PY_OP_COUNT
 };
 
 extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_ufuncs[PY_OP_COUNT];
@@ -66,7 +66,9 @@ PyObject *py_raise(const struct py_state *state, enum status status);
  *
  * py_text: NULL if it is no str; `argument` is named in the TypeError. */
 const char *py_text(PyObject *value, const char *argument);
-static inline int py_given(PyObject *value) { return value && value != Py_None; }
+static inline int py_given(PyObject *value) {
+    return value && value != Py_None;
+}
 
 /* py_arrays.c */
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 where gpuopt has no such type */
@@ -103,10 +105,10 @@ PyObject *py_device_info(PyObject *module, PyObject *name);
 
 struct py_problem {
     const struct reg_family *family;
-    const char *op;     /* of the signatures */
-    enum dtype given;   /* the array's */
-    enum dtype result;  /* what the caller gets */
-    int may_convert;    /* the caller named a dtype: the items may be read as that one */
+    const char *op;    /* of the signatures */
+    enum dtype given;  /* the array's */
+    enum dtype result; /* what the caller gets */
+    int may_convert;   /* the caller named a dtype: the items may be read as that one */
 };
 struct py_target {
     const struct device_ops *kind;

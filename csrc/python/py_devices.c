@@ -1,4 +1,5 @@
-/* py_devices.c: what devices there are, and a pool of open queues for each. The GIL guards the pools.
+/* py_devices.c: what devices there are, and a pool of open queues for each. The GIL guards the
+ * pools.
  */
 #include "py_core.h"
 
@@ -25,11 +26,8 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
         return pool->idle[--pool->idle_count];
     struct ops_queue *queue = NULL;
     enum status status;
-    Py_BEGIN_ALLOW_THREADS
-    status = ops_open(kind, which, &queue);
-    Py_END_ALLOW_THREADS
-    if (status)
-        py_raise(state, status);
+    Py_BEGIN_ALLOW_THREADS status = ops_open(kind, which, &queue);
+    Py_END_ALLOW_THREADS if (status) py_raise(state, status);
     return queue;
 }
 
@@ -72,8 +70,7 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
         return NULL;
     enum status status = device_find("device", text, &ops, &which);
     if (!status) {
-        Py_BEGIN_ALLOW_THREADS
-        status = ops->info(which, &info);
+        Py_BEGIN_ALLOW_THREADS status = ops->info(which, &info);
         Py_END_ALLOW_THREADS
     }
     if (status)

@@ -2,7 +2,7 @@
 #include "py_core.h"
 
 int py_errors_add(PyObject *module, struct py_state *state) {
-#define STATUS_BUILTIN(code, text, exception)                                                      \
+#define STATUS_BUILTIN(code, text, exception) \
     state->exceptions[STATUS_##code] = Py_NewRef(PyExc_##exception);
 #define STATUS_OWN(code, text, exception, base)
 #include "../status.def"
@@ -14,7 +14,7 @@ int py_errors_add(PyObject *module, struct py_state *state) {
         const char *name, *full_name, *text, *base;
     } own[] = {
 #define STATUS_BUILTIN(code, text, exception)
-#define STATUS_OWN(code, text, exception, base)                                                    \
+#define STATUS_OWN(code, text, exception, base) \
     {STATUS_##code, #exception, "gpuopt." #exception, text, #base},
 #include "../status.def"
 #undef STATUS_BUILTIN

@@ -6,7 +6,10 @@
 
 /* --- the GIL, and Ctrl-C without it */
 
-enum { LOOK_EVERY = 50, SMALL_BYTES = 1 << 16 }; /* milliseconds; what is done before others notice */
+enum {
+    LOOK_EVERY = 50,
+    SMALL_BYTES = 1 << 16
+}; /* milliseconds; what is done before others notice */
 
 static int64_t milliseconds(void) {
     struct timespec time;
@@ -44,8 +47,8 @@ void py_lock(struct py_unlocked *unlocked) {
 
 static PyObject *array_0d(enum dtype dtype, const void *value) {
     PyArray_Descr *descr = py_descr(dtype);
-    PyObject *array = descr ? PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL)
-                            : NULL;
+    PyObject *array =
+        descr ? PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL) : NULL;
     if (array && value)
         memcpy(PyArray_DATA((PyArrayObject *)array), value, dtype_size(dtype));
     return array;
@@ -93,8 +96,9 @@ static PyObject *initial_0d(PyObject *initial, enum dtype result) {
 
 /* initial op value, in the accumulator's dtype (a product of bools, which was computed as `and`: in
  * the result's), then cast to the result's: a 0-d array. */
-static PyObject *with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
-                              enum dtype accumulator, enum dtype result, const void *value) {
+static PyObject *with_initial(struct py_state *state, enum py_operation operation,
+                              PyObject *initial, enum dtype accumulator, enum dtype result,
+                              const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
     PyObject *left = cast_0d(initial_0d(initial, result), common);
     PyObject *right = cast_0d(array_0d(accumulator, value), common);
@@ -114,9 +118,10 @@ static PyObject *of_nothing(enum py_operation operation, PyObject *initial, enum
     if (py_given(initial))
         return initial_0d(initial, result);
     if (initial || operation == PY_OP_min || operation == PY_OP_max) {
-        PyErr_Format(PyExc_ValueError,
-                     "zero-size array to reduction operation %s which has no identity; pass initial=",
-                     py_operation_ufuncs[operation]);
+        PyErr_Format(
+            PyExc_ValueError,
+            "zero-size array to reduction operation %s which has no identity; pass initial=",
+            py_operation_ufuncs[operation]);
         return NULL;
     }
     PyObject *identity = PyLong_FromLong(identities[operation]);
@@ -129,14 +134,16 @@ static PyObject *of_nothing(enum py_operation operation, PyObject *initial, enum
 
 static int check_out(PyObject *out) {
     if (!PyArray_Check(out)) {
-        PyErr_Format(PyExc_TypeError, "out: return arrays must be of ArrayType, not %R", Py_TYPE(out));
+        PyErr_Format(PyExc_TypeError, "out: return arrays must be of ArrayType, not %R",
+                     Py_TYPE(out));
         return -1;
     }
     if (PyArray_NDIM((PyArrayObject *)out) != 0) {
-        PyErr_Format(PyExc_ValueError,
-                     "out: output parameter for reduction has the wrong number of dimensions: found "
-                     "%d but expected 0",
-                     PyArray_NDIM((PyArrayObject *)out));
+        PyErr_Format(
+            PyExc_ValueError,
+            "out: output parameter for reduction has the wrong number of dimensions: found "
+            "%d but expected 0",
+            PyArray_NDIM((PyArrayObject *)out));
         return -1;
     }
     if (PyArray_FailUnlessWriteable((PyArrayObject *)out, "out: output array"))
@@ -149,8 +156,8 @@ static int check_out_cast(PyObject *out, enum dtype result) {
     const int allowed = from && PyArray_CanCastTypeTo(from, to, NPY_SAME_KIND_CASTING);
     if (from && !allowed)
         PyErr_Format(PyExc_TypeError,
-                     "out: cannot cast the result from %S to %S with casting rule 'same_kind'", from,
-                     to);
+                     "out: cannot cast the result from %S to %S with casting rule 'same_kind'",
+                     from, to);
     Py_XDECREF((PyObject *)from);
     return allowed ? 0 : -1;
 }
@@ -180,7 +187,8 @@ static int run(struct py_state *state, const struct py_target *target, struct py
         return -1;
     enum status status;
     const uint64_t bytes = in->n * dtype_size(target->items);
-    if (queue->device->capabilities & DEVICE_HOST_MEMORY && in->source.data && bytes <= SMALL_BYTES) {
+    if (queue->device->capabilities & DEVICE_HOST_MEMORY && in->source.data &&
+        bytes <= SMALL_BYTES) {
         status = ops_reduce(queue, &target->choice, &in->source, in->n, accumulator);
     } else {
         struct py_unlocked unlocked;
@@ -197,7 +205,8 @@ static int run(struct py_state *state, const struct py_target *target, struct py
 /* What gpuopt.reduce hands over, all by position. */
 enum { ARRAY, OP, VARIANT, DTYPE, OUT, INITIAL, BLOCK, DEVICE, ARGUMENTS };
 
-static PyObject *reduce_array(struct py_state *state, PyObject *const *values, struct py_array_in *in) {
+static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
+                              struct py_array_in *in) {
     PyObject *out = values[OUT];
     PyObject *initial = values[INITIAL] == Py_Ellipsis ? NULL : values[INITIAL];
     enum py_operation operation;
@@ -224,8 +233,8 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values, s
     if (run(state, &target, in, &value))
         return NULL;
     if (py_given(initial))
-        return deliver(
-            with_initial(state, operation, initial, accumulator, problem.result, &value), out);
+        return deliver(with_initial(state, operation, initial, accumulator, problem.result, &value),
+                       out);
     if (py_given(out))
         return deliver(cast_0d(array_0d(accumulator, &value), problem.result), out);
     return py_scalar(accumulator, problem.result, &value);
@@ -235,8 +244,8 @@ PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     struct py_state *state = py_state_of(module);
     struct py_array_in in;
     if (count != ARGUMENTS) {
-        PyErr_Format(PyExc_TypeError, "reduce() takes %d positional arguments (%zd given)", ARGUMENTS,
-                     count);
+        PyErr_Format(PyExc_TypeError, "reduce() takes %d positional arguments (%zd given)",
+                     ARGUMENTS, count);
         return NULL;
     }
     if (py_array_in(state, arguments[ARRAY], &in))

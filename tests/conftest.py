@@ -1,0 +1,135 @@
+"""What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
+
+import numpy as np
+import pytest
+
+import gpuopt
+
+UFUNCS = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+INTEGERS = [np.dtype(code) for code in "bhilBHIL"]
+FLOATS = [np.dtype(code) for code in "efd"]
+COMPLEX = [np.dtype(code) for code in "FD"]
+DTYPES = [np.dtype(bool), *INTEGERS, *FLOATS, *COMPLEX]
+EVERYWHERE = [np.dtype(name) for name in ("bool", "int32", "int64", "float32", "float64")]
+
+
+def _kinds():
+    """Return {kind: why it cannot serve, or ""} for every kind that this gpuopt knows."""
+    found = {}
+    for kind in ("cpu", "cuda", "sim"):
+        try:
+            available = gpuopt.available(kind)
+        except ValueError:
+            continue  # a kind that comes later
+        found[kind] = "" if available else available.reason
+    return found
+
+
+KINDS = _kinds()
+
+
+def on(kind, *values, id=None):
+    """Return a parameter set for one kind of device, skipped where that kind cannot serve."""
+    marks = [pytest.mark.skip(reason=KINDS[kind])] if KINDS[kind] else []
+    return pytest.param(*values, id=id, marks=marks)
+
+
+def kinds():
+    """Return a parameter for every kind of device."""
+    return [on(kind, kind, id=kind) for kind in KINDS]
+
+
+def rungs_of(kind, historical=False):
+    """Return the reduction's rungs that a kind of device runs."""
+    return [
+        rung
+        for rung in gpuopt.rungs("reduce")
+        if rung.host == (kind == "cpu") and (historical or not rung.historical)
+    ]
+
+
+def device_rungs(historical=False):
+    """Return a parameter (device, rung) for every rung of every kind of device."""
+    return [
+        on(kind, kind, rung, id=f"{kind}-{rung.name}")
+        for kind in KINDS
+        for rung in rungs_of(kind, historical)
+    ]
+
+
+def device_rung_signatures():
+    """Return a parameter (device, rung, op, items, accumulator), as the registry has them."""
+    return [
+        on(kind, kind, rung, op, items, accumulator, id="-".join((kind, rung.name, op, items, accumulator)))
+        for kind in KINDS
+        for rung in rungs_of(kind)
+        for op, items, accumulator in rung.signatures
+    ]
+
+
+def blocks_of(rung):
+    """Return the block sizes of a rung; [None] for one without blocks."""
+    block, found = rung.block_min, []
+    while block and block <= rung.block_max:
+        found.append(block)
+        block *= 2
+    return found or [None]
+
+
+def largest(device, n):
+    """Return n, or less where a device executes lane by lane."""
+    return min(n, 5000) if device == "sim" else n
+
+
+def random_items(rng, dtype, n):
+    """Return n random items without zeros: integers of all widths, floats of magnitude 0.5 to 1.5."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.random(n) < 0.7
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        items = rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+        items[items == 0] = 1
+        return items
+    items = rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1.5, n)
+    if dtype.kind == "c":
+        items = items + 1j * rng.choice([-1.0, 1.0], n) * rng.uniform(0.5, 1.5, n)
+    return items.astype(dtype)
+
+
+@pytest.fixture
+def rng():
+    """Return a random generator, the same in every run."""
+    return np.random.default_rng(20100921)
+
+
+def run_python(code, *, timeout=60, check=True, **environment):
+    """Run Python code in a process of its own; return the completed process."""
+    variables = {**os.environ, **environment}
+    variables = {name: value for name, value in variables.items() if value is not None}
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env=variables,
+    )
+    if check:
+        assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+        assert process.stderr == "", process.stderr
+    return process
