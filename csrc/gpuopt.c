@@ -25,9 +25,7 @@ enum status status_no_device_memory(const char *device, uint64_t bytes_asked, ui
     return STATUS_NO_DEVICE_MEMORY;
 }
 
-const struct status_record *status_last(void) {
-    return &record;
-}
+const struct status_record *status_last(void) { return &record; }
 
 static const struct {
     const char *name;
@@ -38,9 +36,5 @@ static const struct {
 #undef DTYPE
 };
 
-size_t dtype_size(enum dtype dtype) {
-    return dtypes[dtype].size;
-}
-const char *dtype_name(enum dtype dtype) {
-    return dtypes[dtype].name;
-}
+size_t dtype_size(enum dtype dtype) { return dtypes[dtype].size; }
+const char *dtype_name(enum dtype dtype) { return dtypes[dtype].name; }

@@ -75,7 +75,15 @@ def device_rungs(historical=False):
 def device_rung_signatures():
     """Return a parameter (device, rung, op, items, accumulator), as the registry has them."""
     return [
-        on(kind, kind, rung, op, items, accumulator, id="-".join((kind, rung.name, op, items, accumulator)))
+        on(
+            kind,
+            kind,
+            rung,
+            op,
+            items,
+            accumulator,
+            id="-".join((kind, rung.name, op, items, accumulator)),
+        )
         for kind in KINDS
         for rung in rungs_of(kind)
         for op, items, accumulator in rung.signatures
@@ -130,6 +138,8 @@ def run_python(code, *, timeout=60, check=True, **environment):
         env=variables,
     )
     if check:
-        assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+        assert process.returncode == 0, (
+            f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+        )
         assert process.stderr == "", process.stderr
     return process

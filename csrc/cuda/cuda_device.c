@@ -52,18 +52,14 @@ struct queue {
 static struct gpu gpus[GPU_MAX];
 static pthread_mutex_t gpus_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int cuda_toolkit_version(void) {
-    return CUDA_VERSION;
-}
+int cuda_toolkit_version(void) { return CUDA_VERSION; }
 
 int cuda_driver_version(const char **library) {
     *library = cuda.library;
     return cuda.version;
 }
 
-static struct queue *queue_of(struct device *device) {
-    return (struct queue *)device;
-}
+static struct queue *queue_of(struct device *device) { return (struct queue *)device; }
 
 /* --- entering and leaving a GPU's context */
 

@@ -17,9 +17,7 @@ static enum status outcome;
 static char reason[1024];
 static bool forked;
 
-static void in_child(void) {
-    forked = outcome == STATUS_OK;
-}
+static void in_child(void) { forked = outcome == STATUS_OK; }
 
 /* The driver's own function for a name at a version, through its cuGetProcAddress. */
 static enum status resolve(void *library) {
@@ -109,9 +107,7 @@ enum status cuda_driver_start(void) {
     return outcome ? status_fail(outcome, "%s", reason) : STATUS_OK;
 }
 
-bool cuda_driver_forked(void) {
-    return forked;
-}
+bool cuda_driver_forked(void) { return forked; }
 
 /* After these the context answers nothing else until the process ends. */
 static bool is_sticky(CUresult result) {

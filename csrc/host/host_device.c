@@ -25,16 +25,10 @@ enum { ALIGNMENT = 64 }; /* a cache line */
 static bool forked;
 static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
-static void in_child(void) {
-    forked = true;
-}
-static void watch(void) {
-    pthread_atfork(NULL, NULL, in_child);
-}
+static void in_child(void) { forked = true; }
+static void watch(void) { pthread_atfork(NULL, NULL, in_child); }
 
-int host_threads(void) {
-    return forked ? 1 : omp_get_max_threads();
-}
+int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
 /* --- count, open, close, info */
 
@@ -58,9 +52,7 @@ static enum status host_open(const char *which, struct device **opened) {
     return STATUS_OK;
 }
 
-static void host_close(struct device *device) {
-    free(device);
-}
+static void host_close(struct device *device) { free(device); }
 
 /* The value of a line "key : value" of a file of the kernel's, or "". */
 static void proc_value(const char *path, const char *key, char *value, size_t size) {

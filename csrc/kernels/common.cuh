@@ -23,6 +23,4 @@ template <class T> __device__ inline T *shared_memory() {
 __device__ inline uint64 global_thread() {
     return static_cast<uint64>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ inline uint64 global_threads() {
-    return static_cast<uint64>(gridDim.x) * blockDim.x;
-}
+__device__ inline uint64 global_threads() { return static_cast<uint64>(gridDim.x) * blockDim.x; }

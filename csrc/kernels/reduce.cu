@@ -100,15 +100,9 @@ template <> struct limits<float64> {
     static __device__ float64 highest() { return __longlong_as_double(0x7ff0000000000000); }
 };
 
-template <class Acc, class In> __device__ Acc load(In item) {
-    return static_cast<Acc>(item);
-}
-template <> __device__ int64 load<int64, boolean>(boolean item) {
-    return item != 0;
-}
-template <> __device__ boolean load<boolean, boolean>(boolean item) {
-    return boolean(item != 0);
-}
+template <class Acc, class In> __device__ Acc load(In item) { return static_cast<Acc>(item); }
+template <> __device__ int64 load<int64, boolean>(boolean item) { return item != 0; }
+template <> __device__ boolean load<boolean, boolean>(boolean item) { return boolean(item != 0); }
 
 struct op_sum {
     template <class T> static __device__ T identity() { return T(0); }

@@ -81,6 +81,4 @@ static struct PyModuleDef module_definition = {
     .m_free = module_free,
 };
 
-PyMODINIT_FUNC PyInit__core(void) {
-    return PyModuleDef_Init(&module_definition);
-}
+PyMODINIT_FUNC PyInit__core(void) { return PyModuleDef_Init(&module_definition); }

@@ -50,9 +50,7 @@ static char kind_of(enum dtype dtype) {
                                     : 'c';
 }
 
-static int is_integer(enum dtype dtype) {
-    return dtype <= DTYPE_uint64;
-}
+static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
 
 int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
                     enum dtype *result) {
@@ -177,9 +175,7 @@ static void raise_no_signature(const struct py_problem *problem, const struct re
 
 /* --- rungs */
 
-static int is_host_kind(const struct device_ops *kind) {
-    return strcmp(kind->kind, "cpu") == 0;
-}
+static int is_host_kind(const struct device_ops *kind) { return strcmp(kind->kind, "cpu") == 0; }
 
 static int fits_kind(const struct reg_rung *rung, const struct device_ops *kind) {
     return !kind || is_host_kind(kind) == !!(rung->flags & RUNG_HOST);

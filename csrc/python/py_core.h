@@ -66,9 +66,7 @@ PyObject *py_raise(const struct py_state *state, enum status status);
  *
  * py_text: NULL if it is no str; `argument` is named in the TypeError. */
 const char *py_text(PyObject *value, const char *argument);
-static inline int py_given(PyObject *value) {
-    return value && value != Py_None;
-}
+static inline int py_given(PyObject *value) { return value && value != Py_None; }
 
 /* py_arrays.c */
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 where gpuopt has no such type */
