@@ -105,7 +105,7 @@ def largest(device, n):
 
 
 def random_items(rng, dtype, n):
-    """Return n random items without zeros: integers of all widths, floats of magnitude 0.5 to 1.5."""
+    """Return n random items without zeros: integers of full width, floats from 0.5 to 1.5."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return rng.random(n) < 0.7
