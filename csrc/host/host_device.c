@@ -168,7 +168,7 @@ static enum status host_kernel_get(struct device *device, struct device_module *
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (size_t k = 0; k < tables[t].count; k++)
             if (strcmp(tables[t].kernels[k].symbol, symbol) == 0) {
-                *kernel = (struct device_kernel *)(uintptr_t)&tables[t].kernels[k];
+                *kernel = (struct device_kernel *)(uintptr_t)(tables[t].kernels + k);
                 return STATUS_OK;
             }
     return status_fail(STATUS_DEVICE_ERROR, "cpu: there is no kernel %s", symbol);

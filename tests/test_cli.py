@@ -1,0 +1,126 @@
+"""The command line, as a user types it."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import gpuopt
+from gpuopt import ladder
+
+DEVICES = [kind for kind in ("cuda", "cpu") if gpuopt.available(kind)]
+
+
+def run(*arguments, **more):
+    command = [sys.executable, "-m", "gpuopt", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **more)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_ladder_prints_every_rung(device):
+    done = run("ladder", "reduce", "--n", "2^16", "--rounds", "3", "--device", device)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "", "progress is for terminals"
+    wanted = [r for r in gpuopt.rungs("reduce") if r.host == (device == "cpu") and not r.historical]
+    for rung in wanted:
+        label = rung.name if rung.number is None else f"{rung.number} {rung.name}"
+        row = re.search(rf"^{re.escape(label)} +([\d.]+) ", done.stdout, re.M)
+        assert row, done.stdout
+        assert float(row[1]) > 0
+        assert rung.lesson in done.stdout
+    if device == "cuda":
+        for figure in ("8,054", "268", "62.6", "30.05x"):  # the deck's own
+            assert figure in done.stdout
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
+def test_ladder_takes_other_dtypes_and_operations(dtype):
+    op = "xor" if dtype in ("bool", "int64") else "min"
+    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--dtype", dtype, "--op", op)
+    assert done.returncode == 0, done.stderr
+    assert f"{op} of 1,000 {dtype}" in done.stdout
+
+
+def test_ladder_writes_the_readme(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("a\n<!-- ladder: written by nobody -->\nold\n<!-- end of ladder -->\nz\n")
+    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert text.startswith("a\n<!-- ladder: written by `python -m gpuopt ladder reduce --n 1000")
+    assert text.endswith("```\n<!-- end of ladder -->\nz\n")
+    assert "\nold\n" not in text
+    assert "all steps together" in text
+    again = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    assert again.returncode == 0, again.stderr
+    assert page.read_text().count("all steps together") == 1
+
+
+def test_a_readme_without_marks_is_left_alone(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("nothing to see\n")
+    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    assert done.returncode != 0
+    assert "<!-- ladder" in done.stderr
+    assert page.read_text() == "nothing to see\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["ladder", "reduce", "--n", "many"], "such as 4194304 or 2^22"),
+        (["ladder", "reduce", "--device", "abacus"], "'cuda', 'cuda:1' (a GPU by number)"),
+        (["ladder", "reduce", "--op", "and", "--dtype", "float32"], "op='and'"),
+        (["ladder", "fold"], "reduce"),
+        ([], "COMMAND"),
+    ],
+)
+def test_mistakes_are_one_line_and_no_traceback(arguments, text):
+    done = run(*arguments)
+    assert done.returncode != 0
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_devices_and_config():
+    done = run("devices")
+    assert done.returncode == 0
+    assert re.search(r"^cpu ", done.stdout, re.M)
+    done = run("config")
+    assert done.returncode == 0
+    assert f"gpuopt {gpuopt.__version__}" in done.stdout
+    assert "nvcc" in done.stdout
+
+
+def test_help_teaches():
+    for arguments in (["--help"], ["ladder", "--help"]):
+        done = run(*arguments)
+        assert done.returncode == 0
+        assert "rung" in done.stdout
+
+
+def test_a_wrong_rung_is_not_timed(monkeypatch):
+    """The measuring itself: a result that is off, or NaN, must end it before any time is taken."""
+
+    class Liar:
+        timed = 0
+
+        def __init__(self, *arguments, **more):
+            self.bench = real(*arguments, **more)
+
+        def run(self, variant=None, block=None):
+            return float("nan") if variant == "openmp" else self.bench.run(variant, block)
+
+        def bytes(self, *arguments):
+            return self.bench.bytes(*arguments)
+
+        def time(self, *arguments, **more):
+            Liar.timed += 1
+            return self.bench.time(*arguments, **more)
+
+    real = ladder._core.Bench
+    monkeypatch.setattr(ladder._core, "Bench", Liar)
+    with pytest.raises(ladder.VerificationError, match="openmp"):
+        ladder.measure(1000, dtype="float32", device="cpu")
+    assert Liar.timed == 0
