@@ -35,12 +35,10 @@ struct device_info {
 /* The embedded kernels: machine code for several architectures, and the same kernels as PTX text.
  */
 struct device_image {
-    const void *machine_code; /* a fat binary */
-    size_t machine_code_size;
-    const char *ptx; /* NUL-terminated */
-    size_t ptx_size; /* without the NUL */
+    const char *machine_code, *machine_code_end; /* a fat binary */
+    const char *ptx, *ptx_end;                   /* with a NUL at its end */
 };
-const struct device_image *gpuopt_image(void);
+extern const struct device_image gpuopt_image;
 
 struct device;        /* an open queue; each device's own struct begins with it */
 struct device_module; /* a loaded image */

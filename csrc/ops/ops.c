@@ -45,7 +45,7 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
         return STATUS_OK;
     }
     if (!queue->module_loaded) {
-        const enum status status = ops->module_load(queue->device, gpuopt_image(), &queue->module);
+        const enum status status = ops->module_load(queue->device, &gpuopt_image, &queue->module);
         if (status)
             return status;
         queue->module_loaded = true;

@@ -97,17 +97,18 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)nothing;
     const char *library = NULL;
     const int driver = cuda_driver_version(&library);
-    const struct device_image *image = gpuopt_image();
+    const struct device_image *image = &gpuopt_image;
     return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s}", "version", GPUOPT_VERSION,
                          "nvcc", GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver",
                          driver, "driver_library", library, "architectures", GPUOPT_ARCHITECTURES,
-                         "machine_code_bytes", (Py_ssize_t)image->machine_code_size, "ptx_bytes",
-                         (Py_ssize_t)image->ptx_size, "compiler", __VERSION__);
+                         "machine_code_bytes",
+                         (Py_ssize_t)(image->machine_code_end - image->machine_code), "ptx_bytes",
+                         (Py_ssize_t)(image->ptx_end - image->ptx), "compiler", __VERSION__);
 }
 
 PyObject *py_ptx(PyObject *module, PyObject *nothing) {
     (void)module;
     (void)nothing;
-    const struct device_image *image = gpuopt_image();
-    return PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)image->ptx_size);
+    const struct device_image *image = &gpuopt_image;
+    return PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)(image->ptx_end - image->ptx));
 }
