@@ -55,7 +55,7 @@ def find_nvcc(build_folder):
     for nvcc, how in candidates():
         if os.access(nvcc, os.X_OK) and not nvcc.is_dir():
             return nvcc.resolve(), how
-        if how in ("GPUOPT_NVCC", "CUDA_HOME", "CUDA_PATH"):
+        if how == "GPUOPT_NVCC":
             raise SystemExit(f"gpuopt: {how} is set, but {nvcc} is not a program; mend or unset it")
     folder = build_folder / "cuda-wheels"
     nvcc = folder / "nvidia" / "cu13" / "bin" / "nvcc"
