@@ -1,0 +1,371 @@
+/* fake_cuda.c: a libcuda that is no GPU, for the tests of what the driver can do to a caller.
+ *
+ * Memory is the host's. Kernels of the sum into int64 are computed: the whole sum becomes the first
+ * partial result and zero the others, so that a plan which passes wrong sizes gives a wrong sum.
+ * Every object is counted, contexts pushed and popped are counted, and any call can be made to
+ * fail:
+ *
+ *   fake_cuda_fail(name, result, nth)   the nth call of `name` from now on ("*": of any) gives
+ * result fake_cuda_set(what, value)          "version", "devices", "memory" (bytes), "busy"
+ * (queries never end) fake_cuda_get(what)                 "live" objects, "depth" of contexts,
+ * "used" bytes, "calls" fake_cuda_lacks(name)               cuGetProcAddress does not know it
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int result;
+enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
+
+static long version = 13000, devices = 1, busy;
+static long long memory = 1LL << 32, used;
+static long live, calls, countdown;
+static char failing[64], lacking[64];
+static int failure;
+static __thread long depth;
+
+void fake_cuda_fail(const char *name, int code, long nth) {
+    snprintf(failing, sizeof failing, "%s", name);
+    failure = code;
+    countdown = nth;
+}
+void fake_cuda_lacks(const char *name) { snprintf(lacking, sizeof lacking, "%s", name); }
+void fake_cuda_set(const char *what, long long value) {
+    if (!strcmp(what, "version"))
+        version = value;
+    if (!strcmp(what, "devices"))
+        devices = value;
+    if (!strcmp(what, "memory"))
+        memory = value;
+    if (!strcmp(what, "busy"))
+        busy = value;
+}
+long long fake_cuda_get(const char *what) {
+    return !strcmp(what, "live")    ? live
+           : !strcmp(what, "depth") ? depth
+           : !strcmp(what, "used")  ? used
+                                    : calls;
+}
+
+static int fails(const char *name) {
+    calls++;
+    if (countdown && (!strcmp(failing, "*") || !strcmp(failing, name)) && --countdown == 0)
+        return failure;
+    return OK;
+}
+
+#define MAY_FAIL                        \
+    const int failed = fails(__func__); \
+    if (failed)                         \
+    return failed
+
+static void *object(void) {
+    live++;
+    return malloc(1);
+}
+static void gone(void *each) {
+    live--;
+    free(each);
+}
+
+static result cuInit(unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    return OK;
+}
+static result cuDriverGetVersion(int *value) {
+    MAY_FAIL;
+    *value = (int)version;
+    return OK;
+}
+static result cuGetErrorName(int code, const char **name) {
+    static char text[32];
+    snprintf(text, sizeof text, "CUDA_ERROR_%d", code);
+    *name = text;
+    return OK;
+}
+static result cuGetErrorString(int code, const char **name) {
+    (void)code;
+    *name = "made by the test";
+    return OK;
+}
+static result cuDeviceGetCount(int *count) {
+    MAY_FAIL;
+    *count = (int)devices;
+    return OK;
+}
+static result cuDeviceGet(int *device, int ordinal) {
+    MAY_FAIL;
+    *device = ordinal;
+    return OK;
+}
+static result cuDeviceGetName(char *name, int size, int device) {
+    MAY_FAIL;
+    snprintf(name, (size_t)size, "Fake GPU %d", device);
+    return OK;
+}
+static result cuDeviceGetAttribute(int *value, int attribute, int device) {
+    MAY_FAIL;
+    (void)device;
+    *value = attribute == 16   ? 4
+             : attribute == 39 ? 2048
+             : attribute == 75 ? 9
+             : attribute == 76 ? 0
+                               : 1000;
+    return OK;
+}
+static result cuDeviceTotalMem(size_t *bytes, int device) {
+    MAY_FAIL;
+    (void)device;
+    *bytes = (size_t)memory;
+    return OK;
+}
+static result cuDevicePrimaryCtxRetain(void **context, int device) {
+    MAY_FAIL;
+    static char contexts[64];
+    *context = &contexts[device];
+    return OK;
+}
+/* Fails only by its own name: a free that cannot push has no way to tell anybody. */
+static result cuCtxPushCurrent(void *context) {
+    if (strcmp(failing, "*")) {
+        MAY_FAIL;
+    }
+    (void)context;
+    depth++;
+    return OK;
+}
+static result cuCtxPopCurrent(void **context) {
+    depth--; /* what went in comes out, whatever else fails */
+    *context = NULL;
+    return fails(__func__);
+}
+static result cuMemGetInfo(size_t *left, size_t *total) {
+    MAY_FAIL;
+    *left = (size_t)(memory - used);
+    *total = (size_t)memory;
+    return OK;
+}
+static result cuMemPoolCreate(void **pool, const void *properties) {
+    MAY_FAIL;
+    (void)properties;
+    *pool = object();
+    return OK;
+}
+static result cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
+    MAY_FAIL;
+    (void)pool, (void)attribute, (void)value;
+    return OK;
+}
+static result cuMemPoolTrimTo(void *pool, size_t bytes) {
+    MAY_FAIL;
+    (void)pool, (void)bytes;
+    return OK;
+}
+struct header {
+    size_t bytes, magic;
+};
+static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
+    MAY_FAIL;
+    (void)pool, (void)stream;
+    if ((long long)bytes > memory - used || !bytes)
+        return bytes ? OUT_OF_MEMORY : 1;
+    struct header *header = malloc(sizeof *header + bytes);
+    *header = (struct header){bytes, 0x600d};
+    memset(header + 1, 0xa5, bytes);
+    used += (long long)bytes;
+    live++;
+    *address = (uint64_t)(uintptr_t)(header + 1);
+    return OK;
+}
+static result cuMemFreeAsync(uint64_t address, void *stream) {
+    struct header *header = (struct header *)(uintptr_t)address - 1;
+    (void)stream;
+    if (header->magic != 0x600d)
+        abort(); /* freed twice, or never allocated */
+    header->magic = 0;
+    used -= (long long)header->bytes;
+    gone(header);
+    return fails(__func__);
+}
+static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    *memory_ = malloc(bytes);
+    live++;
+    return OK;
+}
+static result cuMemFreeHost(void *each) {
+    gone(each);
+    return fails(__func__);
+}
+static result cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, void *stream) {
+    MAY_FAIL;
+    (void)stream;
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return OK;
+}
+static result cuMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *stream) {
+    MAY_FAIL;
+    (void)stream;
+    memcpy(to, (void *)(uintptr_t)from, bytes);
+    return OK;
+}
+static result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
+    MAY_FAIL;
+    (void)stream;
+    memset((void *)(uintptr_t)to, value, bytes);
+    return OK;
+}
+static result cuStreamCreate(void **stream, unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    *stream = object();
+    return OK;
+}
+static result cuStreamDestroy(void *stream) {
+    gone(stream);
+    return fails(__func__);
+}
+static result cuStreamQuery(void *stream) {
+    MAY_FAIL;
+    (void)stream;
+    return busy ? NOT_READY : OK;
+}
+static result cuStreamSynchronize(void *stream) {
+    MAY_FAIL;
+    (void)stream;
+    return OK;
+}
+static result cuEventCreate(void **event, unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    *event = object();
+    return OK;
+}
+static result cuEventDestroy(void *event) {
+    gone(event);
+    return fails(__func__);
+}
+static result cuEventRecord(void *event, void *stream) {
+    MAY_FAIL;
+    (void)event, (void)stream;
+    return OK;
+}
+static result cuEventQuery(void *event) {
+    MAY_FAIL;
+    (void)event;
+    return busy ? NOT_READY : OK;
+}
+static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+    MAY_FAIL;
+    (void)begin, (void)end;
+    *milliseconds = 1;
+    return OK;
+}
+static result cuModuleLoadData(void **module, const void *image) {
+    MAY_FAIL;
+    (void)image;
+    *module = (void *)(uintptr_t)1;
+    return OK;
+}
+static result cuModuleGetFunction(void **function, void *module, const char *name) {
+    MAY_FAIL;
+    (void)module;
+    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9))
+        return NOT_FOUND;
+    *function = strdup(name); /* for ever, as a module's functions are */
+    return OK;
+}
+static result cuFuncSetAttribute(void *function, int attribute, int value) {
+    MAY_FAIL;
+    (void)function, (void)attribute, (void)value;
+    return OK;
+}
+static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                             void *stream, void **arguments, void **extra) {
+    MAY_FAIL;
+    (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)stream, (void)extra;
+    const char *name = function;
+    if (!grid_x || !block_x || block_x > 1024 || shared > 48 << 10)
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    const void *items = *(void **)arguments[0];
+    int64_t *partials = *(int64_t **)arguments[1], sum = 0;
+    const uint64_t n = *(uint64_t *)arguments[2];
+    const int narrow = !!strstr(name, "_sum_int32_int64");
+    if (!narrow && !strstr(name, "_sum_int64_int64"))
+        return OK;
+    for (uint64_t i = 0; i < n; i++)
+        sum += narrow ? ((const int32_t *)items)[i] : ((const int64_t *)items)[i];
+    for (unsigned i = 0; i < grid_x; i++)
+        partials[i] = 0;
+    partials[0] = sum;
+    return OK;
+}
+
+static result anything_else(void) { return NOT_SUPPORTED; }
+
+static const struct {
+    const char *name;
+    void *function;
+} table[] = {
+#define ROW(name) \
+    { #name, (void *)name }
+    ROW(cuInit),
+    ROW(cuDriverGetVersion),
+    ROW(cuGetErrorName),
+    ROW(cuGetErrorString),
+    ROW(cuDeviceGetCount),
+    ROW(cuDeviceGet),
+    ROW(cuDeviceGetName),
+    ROW(cuDeviceGetAttribute),
+    ROW(cuDeviceTotalMem),
+    ROW(cuDevicePrimaryCtxRetain),
+    ROW(cuCtxPushCurrent),
+    ROW(cuCtxPopCurrent),
+    ROW(cuMemGetInfo),
+    ROW(cuMemPoolCreate),
+    ROW(cuMemPoolSetAttribute),
+    ROW(cuMemPoolTrimTo),
+    ROW(cuMemAllocFromPoolAsync),
+    ROW(cuMemFreeAsync),
+    ROW(cuMemHostAlloc),
+    ROW(cuMemFreeHost),
+    ROW(cuMemcpyHtoDAsync),
+    ROW(cuMemcpyDtoHAsync),
+    ROW(cuMemsetD8Async),
+    ROW(cuStreamCreate),
+    ROW(cuStreamDestroy),
+    ROW(cuStreamQuery),
+    ROW(cuStreamSynchronize),
+    ROW(cuEventCreate),
+    ROW(cuEventDestroy),
+    ROW(cuEventRecord),
+    ROW(cuEventQuery),
+    ROW(cuEventElapsedTime),
+    ROW(cuModuleLoadData),
+    ROW(cuModuleGetFunction),
+    ROW(cuFuncSetAttribute),
+    ROW(cuLaunchKernel),
+};
+
+#ifndef WITHOUT_GET_PROC_ADDRESS
+result cuGetProcAddress_v2(const char *name, void **function, int least, uint64_t flags,
+                           int *found) {
+    (void)least, (void)flags;
+    *function = NULL;
+    if (found)
+        *found = 1;
+    if (!strcmp(name, lacking))
+        return NOT_FOUND;
+    *function = (void *)anything_else;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].name, name))
+            *function = table[i].function;
+    if (found)
+        *found = 0;
+    return OK;
+}
+#endif

@@ -1,0 +1,503 @@
+"""What CUDA's driver can do to a caller: missing, old, broken, out of memory, lost.
+
+Most of it runs everywhere, on a libcuda that the test compiles (fake_cuda.c). Each case has a
+process of its own, since a driver is started once.
+"""
+
+import multiprocessing
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import KINDS, on, run_python
+
+import gpuopt
+
+pytestmark = pytest.mark.timeout(180)
+
+COMPILER = shutil.which("gcc") or shutil.which("cc")
+needs_compiler = pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+only_cuda = [on("cuda", "cuda", id="cuda")]
+
+PREAMBLE = """
+import ctypes, os
+import numpy as np, gpuopt
+fake = ctypes.CDLL(os.environ["GPUOPT_CUDA_DRIVER"])
+fake.fake_cuda_get.restype = ctypes.c_longlong
+fake.fake_cuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_long]
+fake.fake_cuda_set.argtypes = [ctypes.c_char_p, ctypes.c_longlong]
+items = np.arange(100_001, dtype=np.int32)
+total = int(items.sum(dtype=np.int64))
+def get(what):
+    return fake.fake_cuda_get(what.encode())
+def caught(kind, function, *texts):
+    try:
+        function()
+    except kind as error:
+        for text in texts:
+            assert text in str(error), (text, str(error))
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Compile fake_cuda.c with the given macros; return the library's path."""
+    folder = tmp_path_factory.mktemp("driver")
+
+    def compile_it(*macros):
+        path = folder / f"libcuda{len(macros)}.so"
+        if not path.exists():
+            source = Path(__file__).with_name("fake_cuda.c")
+            command = [COMPILER, "-std=gnu11", "-shared", "-fPIC", "-o", path, source]
+            subprocess.run([*command, *(f"-D{macro}" for macro in macros)], check=True)
+        return str(path)
+
+    return compile_it
+
+
+def with_fake(library, code, **environment):
+    """Run code against the fake driver."""
+    return run_python(
+        PREAMBLE + code, GPUOPT_CUDA_DRIVER=library(), GPUOPT_DEVICE=None, **environment
+    )
+
+
+# --- drivers that cannot serve: every entry says why, and the cpu goes on
+
+CANNOT_SERVE = """
+import numpy as np, gpuopt
+found = gpuopt.available("cuda")
+assert not found and found.count == 0, found
+print(found.reason)
+for call in (
+    lambda: gpuopt.reduce([1, 2], device="cuda"),
+    lambda: gpuopt.reduce([1, 2], device="cuda:0"),
+    lambda: gpuopt.reduce([1, 2], variant=7),
+    lambda: gpuopt.reduce([1, 2], variant="cascading", device="cuda"),
+):
+    for _ in range(2):
+        try:
+            call()
+        except gpuopt.DeviceError as error:
+            assert isinstance(error, RuntimeError)
+            assert str(error) == found.reason, (str(error), found.reason)
+        else:
+            raise AssertionError("no DeviceError")
+out = np.array(7)
+try:
+    gpuopt.reduce([1, 2], out=out, device="cuda")
+except gpuopt.DeviceError:
+    pass
+assert out == 7
+assert gpuopt.reduce([1, 2]) == 3 and gpuopt.reduce([1, 2], device="cpu") == 3
+assert [device.kind for device in gpuopt.devices()] == ["cpu"]
+"""
+
+
+def reason_of(driver, before="", **environment):
+    """Return why a driver cannot serve, after checking that every call says the same."""
+    environment = {"GPUOPT_CUDA_DRIVER": driver, "GPUOPT_DEVICE": None, **environment}
+    return run_python(before + CANNOT_SERVE, **environment).stdout.strip()
+
+
+def test_no_driver(tmp_path):
+    reason = reason_of(str(tmp_path / "no-such-libcuda.so"))
+    assert "no-such-libcuda.so" in reason and "no NVIDIA driver" in reason
+    assert "install" in reason and "device='cpu'" in reason
+
+
+def test_a_driver_that_is_no_library(tmp_path):
+    path = tmp_path / "libcuda.so"
+    path.write_text("this is no library")
+    assert "device='cpu'" in reason_of(str(path))
+    assert "device='cpu'" in reason_of(str(tmp_path))
+    assert "device='cpu'" in reason_of("/" + "long/" * 500)
+
+
+@needs_compiler
+def test_a_driver_before_cuda_12(library):
+    reason = reason_of(library("WITHOUT_GET_PROC_ADDRESS"))
+    assert "older than CUDA 12" in reason and "install" in reason
+
+
+@needs_compiler
+def test_a_driver_older_than_the_toolkit(library):
+    reason = reason_of(library(), PREAMBLE + "fake.fake_cuda_set(b'version', 12040)\n")
+    assert "CUDA 12.4" in reason and "CUDA 13" in reason and "update the driver" in reason
+
+
+@needs_compiler
+def test_a_driver_without_a_gpu(library):
+    for before in ("fake.fake_cuda_fail(b'cuInit', 100, 1)", "fake.fake_cuda_set(b'devices', 0)"):
+        reason = reason_of(library(), PREAMBLE + before + "\n")
+        assert "no GPU" in reason and "CUDA_VISIBLE_DEVICES" in reason, before
+
+
+@needs_compiler
+def test_a_driver_that_does_not_start(library):
+    reason = reason_of(library(), PREAMBLE + "fake.fake_cuda_fail(b'cuInit', 999, 1)\n")
+    assert "cuInit" in reason and "CUDA_ERROR_999" in reason
+    reason = reason_of(library(), PREAMBLE + "fake.fake_cuda_fail(b'cuDriverGetVersion', 3, 1)\n")
+    assert "cuDriverGetVersion" in reason
+
+
+@needs_compiler
+@pytest.mark.parametrize("symbol", ["cuInit", "cuLaunchKernel", "cuMemAllocFromPoolAsync"])
+def test_a_driver_that_lacks_a_symbol(library, symbol):
+    reason = reason_of(library(), PREAMBLE + f"fake.fake_cuda_lacks(b'{symbol}')\n")
+    assert symbol in reason and "install" in reason
+
+
+@pytest.mark.parametrize("device", only_cuda)
+def test_no_visible_gpu(device):
+    reason = reason_of(None, CUDA_VISIBLE_DEVICES="")
+    assert "no GPU" in reason and "CUDA_VISIBLE_DEVICES" in reason
+
+
+# --- a driver that serves: the host's side of every rung
+
+
+@needs_compiler
+def test_every_rung_plans_its_passes_right(library):
+    with_fake(
+        library,
+        """
+        assert gpuopt.available("cuda").count == 1
+        fake.fake_cuda_set(b"devices", 1)
+        for rung in gpuopt.rungs("reduce"):
+            if rung.host:
+                continue
+            block = rung.block_min
+            while block <= rung.block_max:
+                for n in (1, 2, 31, 33, 127, 129, 2049, 65537, 1_000_003):
+                    for dtype in (np.int32, np.int64):
+                        array = np.arange(n, dtype=dtype)
+                        got = gpuopt.reduce(array, variant=rung.variant, block=block)
+                        assert got == n * (n - 1) // 2, (rung.name, block, n, got)
+                        got = gpuopt.reduce(array[::-1][::2], variant=rung.variant, block=block)
+                        assert got == array[::-1][::2].sum(dtype=np.int64)
+                block *= 2
+        assert get("used") == 0 and get("depth") == 0
+        """.replace("\n        ", "\n"),
+    )
+
+
+@needs_compiler
+def test_several_gpus_by_number(library):
+    with_fake(
+        library,
+        """
+fake.fake_cuda_set(b"devices", 3)
+assert gpuopt.available("cuda").count == 3
+assert [each.name for each in gpuopt.devices()] == ["cuda:0", "cuda:1", "cuda:2", "cpu"]
+for name in ("cuda", "cuda:0", "cuda:2"):
+    assert gpuopt.reduce(items, device=name) == total
+for name in ("cuda:3", "cuda:-1", "cuda:x", "cuda:99999999999999999999", "cuda: 1", "cuda:1x"):
+    caught(ValueError, lambda: gpuopt.reduce(items, device=name), "device", name[5:])
+assert gpuopt.reduce(items.astype(np.int8)[:3]) == 3
+assert gpuopt.reduce(np.ones(3, np.float16)) == 3
+bytes_ = np.ones(3, np.int8)
+caught(TypeError, lambda: gpuopt.reduce(bytes_, device="cuda"), "array", "int32", "int8", "cpu")
+caught(TypeError, lambda: gpuopt.reduce(bytes_, variant=7), "device='cpu'")
+""",
+    )
+
+
+@needs_compiler
+def test_without_a_name_the_gpu_serves_and_gpuopt_device_decides(library):
+    code = """
+calls = get("calls")
+assert gpuopt.reduce(items) == total
+print(get("calls") > calls)
+"""
+    assert with_fake(library, code).stdout == "True\n"
+    assert (
+        with_fake(library, code.replace("(items)", "(items, variant='serial')")).stdout == "False\n"
+    )
+    code = "import os; os.environ['GPUOPT_DEVICE'] = 'cpu'\n" + code
+    assert with_fake(library, code).stdout == "False\n"
+
+
+# --- failures of a driver that serves
+
+
+@needs_compiler
+def test_out_of_memory(library):
+    with_fake(
+        library,
+        """
+assert gpuopt.reduce(items, device="cuda") == total
+live = get("live")
+fake.fake_cuda_set(b"memory", 300_000)
+for array in (items, items[::-1], np.broadcast_to(items[3:4], 2**38)):
+    out = np.array(7)
+    call = lambda: gpuopt.reduce(array, out=out, device="cuda")
+    error = caught(gpuopt.DeviceMemoryError, call, "cuda:0")
+    assert isinstance(error, MemoryError)
+    assert error.bytes_asked == array.nbytes and error.bytes_free == 300_000, vars(error)
+    assert out == 7 and get("live") == live and get("used") == 0 and get("depth") == 0
+    assert gpuopt.reduce(items[:1000], device="cuda") == 499500
+# room for the items but not for the partial results
+fake.fake_cuda_set(b"memory", items.nbytes)
+error = caught(gpuopt.DeviceMemoryError, lambda: gpuopt.reduce(items, device="cuda"))
+assert error.bytes_free == 0 and get("used") == 0
+fake.fake_cuda_set(b"memory", 1 << 32)
+assert gpuopt.reduce(items, device="cuda") == total
+""",
+    )
+
+
+@needs_compiler
+def test_any_call_of_the_driver_may_fail_once(library):
+    """Whatever fails says so or is overcome; nothing leaks, and the next call works."""
+    with_fake(
+        library,
+        """
+import itertools
+big = np.arange(3_000_000, dtype=np.int32)[::2]
+want = int(big.sum(dtype=np.int64))
+assert gpuopt.reduce(big, device="cuda") == want
+live, failed = get("live"), 0
+for nth in itertools.count(1):
+    calls, out = get("calls"), np.array(7)
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        assert gpuopt.reduce(big, out=out, device="cuda") == want
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error) and "made by the test" in str(error), str(error)
+        assert out == 7
+    else:
+        if get("calls") - calls < nth:
+            break  # it ended before its turn came
+    fake.fake_cuda_fail(b"", 0, 0)
+    assert get("used") == 0 and get("depth") == 0, (nth, get("used"), get("depth"))
+    assert get("live") == live, (nth, get("live"), live)
+    assert gpuopt.reduce(big, device="cuda") == want
+assert failed > 20, failed
+""",
+    )
+
+
+@needs_compiler
+def test_a_failure_while_starting_is_not_for_ever(library):
+    """The first call meets a failure anywhere after cuInit; the second one works."""
+    opening = (
+        "cuDeviceGet",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxPushCurrent",
+        "cuMemPoolCreate",
+        "cuMemPoolSetAttribute",
+        "cuStreamCreate",
+        "cuEventCreate",
+    )
+    for name in (
+        *opening,
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuMemHostAlloc",
+    ):
+        with_fake(
+            library,
+            f"""
+assert gpuopt.available("cuda")
+fake.fake_cuda_fail(b"{name}", 999, 1)
+caught(gpuopt.DeviceError, lambda: gpuopt.reduce(items, device="cuda"), "999")
+assert get("depth") == 0 and get("used") == 0
+live = get("live")
+assert gpuopt.reduce(items, device="cuda") == total
+if "{name}" in {opening}:
+    assert live <= 1, f"{{live}} objects left behind by a failed start"
+""",
+        )
+
+
+@needs_compiler
+def test_a_lost_device(library):
+    """After a sticky fault CUDA answers at once, without asking the driver; the cpu goes on."""
+    with_fake(
+        library,
+        """
+assert gpuopt.reduce(items, device="cuda") == total
+fake.fake_cuda_fail(b"cuLaunchKernel", 700, 1)
+error = caught(gpuopt.DeviceLost, lambda: gpuopt.reduce(items, device="cuda"), "700", "restart")
+assert isinstance(error, gpuopt.DeviceError) and isinstance(error, RuntimeError)
+calls = get("calls")
+for _ in range(3):
+    caught(gpuopt.DeviceLost, lambda: gpuopt.reduce(items, device="cuda"), "restart", "cpu")
+assert get("calls") == calls, "the driver was asked again"
+assert gpuopt.reduce(items, device="cpu") == total and get("depth") == 0
+assert gpuopt.reduce([], device="cpu") == 0
+""",
+    )
+
+
+@needs_compiler
+def test_ctrl_c_while_the_gpu_is_busy(library):
+    with_fake(
+        library,
+        """
+import _thread, signal, threading, time
+assert gpuopt.reduce(items, device="cuda") == total
+fake.fake_cuda_set(b"busy", 1)
+sent = []
+def send():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.3, send).start()
+caught(KeyboardInterrupt, lambda: gpuopt.reduce(items, device="cuda"))
+took = time.monotonic() - sent[0]
+fake.fake_cuda_set(b"busy", 0)
+assert took < 0.3, took
+assert gpuopt.reduce(items, device="cuda") == total
+assert get("used") == 0 and get("depth") == 0
+""",
+    )
+
+
+@needs_compiler
+def test_the_gil_is_free_while_the_gpu_is_busy(library):
+    with_fake(
+        library,
+        """
+import threading
+assert gpuopt.reduce(items, device="cuda") == total
+fake.fake_cuda_set(b"busy", 1)
+threading.Timer(0.3, lambda: fake.fake_cuda_set(b"busy", 0)).start()
+assert gpuopt.reduce(items, device="cuda") == total  # ends only if the timer's thread could run
+""",
+    )
+
+
+# --- fork
+
+FORK = """
+    assert gpuopt.reduce(items, device="cuda") == total
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            for call in (
+                lambda: gpuopt.reduce(items, device="cuda"),
+                lambda: gpuopt.reduce(items, variant=7),
+                lambda: gpuopt.reduce(items),
+            ):
+                try:
+                    call()
+                except RuntimeError as error:
+                    assert "spawn" in str(error) and "fork" in str(error), error
+                else:
+                    raise AssertionError("CUDA answered in a forked child")
+            found = gpuopt.available("cuda")
+            assert not found and "spawn" in found.reason
+            assert gpuopt.reduce(items, device="cpu") == total
+            assert gpuopt.reduce(np.ones(2**20), device="cpu") == 2**20
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert gpuopt.reduce(items, device="cuda") == total
+""".replace("\n    ", "\n")
+
+
+@needs_compiler
+def test_fork_after_the_fake_driver_started(library):
+    with_fake(library, FORK)
+
+
+@needs_compiler
+def test_fork_before_the_fake_driver_started(library):
+    """A child of a process that only imported gpuopt may use CUDA."""
+    with_fake(
+        library,
+        """
+child = os.fork()
+if child == 0:
+    code = 1
+    try:
+        assert gpuopt.reduce(items, device="cuda") == total
+        code = 0
+    finally:
+        os._exit(code)
+assert os.waitpid(child, 0)[1] == 0
+assert gpuopt.reduce(items, device="cuda") == total
+""",
+    )
+
+
+@needs_compiler
+def test_a_clean_exit_with_queues_open(library):
+    process = with_fake(
+        library,
+        """
+import threading
+def use():
+    assert gpuopt.reduce(items, device="cuda") == total
+threads = [threading.Thread(target=use) for _ in range(24)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert get("depth") == 0 and get("used") == 0
+""",
+    )
+    assert process.stdout == ""
+
+
+@pytest.mark.parametrize("device", only_cuda)
+def test_fork_after_cuda_started(device):
+    preamble = "import os\nimport numpy as np, gpuopt\nitems = np.arange(100_001, dtype=np.int32)\n"
+    run_python(preamble + "total = int(items.sum(dtype=np.int64))\n" + FORK)
+
+
+def _spawned(queue):
+    queue.put(float(gpuopt.reduce(np.ones(1000), device="cuda")))
+
+
+@pytest.mark.parametrize("device", only_cuda)
+def test_spawn_after_cuda_started(device):
+    assert gpuopt.reduce(np.ones(1000), device=device) == 1000
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    child = context.Process(target=_spawned, args=(queue,))
+    child.start()
+    assert queue.get(timeout=120) == 1000
+    child.join(30)
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("device", only_cuda)
+def test_more_memory_than_any_gpu_has(device):
+    """2^42 bytes, from one item."""
+    array = np.broadcast_to(np.float64(1), 2**39)
+    for _ in range(2):
+        out = np.array(7.0)
+        with pytest.raises(gpuopt.DeviceMemoryError, match="cuda:0") as caught:
+            gpuopt.reduce(array, out=out, device=device)
+        assert isinstance(caught.value, MemoryError)
+        assert caught.value.bytes_asked == 2**42
+        assert 0 < caught.value.bytes_free < 2**42
+        assert out == 7
+        assert gpuopt.reduce(np.ones(100_001), device=device) == 100_001
+
+
+@pytest.mark.parametrize("device", only_cuda)
+def test_the_memory_comes_back(device):
+    """A hundred reductions of 256 MiB leave the GPU's free memory where it was."""
+    array = np.ones(2**26, np.float32)
+    gpuopt.reduce(array, device=device)
+    before = gpuopt.devices()[0].memory_free
+    for _ in range(20):
+        assert gpuopt.reduce(array, device=device) == 2**26
+    assert gpuopt.devices()[0].memory_free >= before - 2**28
+
+
+def test_the_kinds_are_known():
+    assert {"cpu", "cuda"} <= set(KINDS)
+    assert KINDS["cpu"] == ""
+    assert os.environ.get("GPUOPT_DEVICE") is None
