@@ -18,6 +18,11 @@ static const struct reg_rung roofline_rungs[] = {
 #include "host/host_roofline.c"
 };
 
+static const struct reg_rung transpose_rungs[] = {
+#include "kernels/transpose.cu"
+#include "host/host_transpose.c"
+};
+
 #define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
@@ -25,6 +30,8 @@ static const struct reg_signature reduce_host_signatures[] = {HOST_REDUCE_SIGNAT
 static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_host_signatures[] = {
     HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature transpose_kernel_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name)                                                                               \
@@ -33,7 +40,7 @@ static const struct reg_signature roofline_host_signatures[] = {
             name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
     }
 
-const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline)};
+const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline), FAMILY(transpose)};
 const size_t reg_family_count = COUNT(reg_families);
 
 const struct reg_family *reg_family(const char *name) {

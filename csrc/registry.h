@@ -11,6 +11,8 @@ enum rung_flag {
     RUNG_BLOCK_IS_TEMPLATE = 2, /* one kernel a block size */
     RUNG_BEST = 4,              /* what variant=None runs */
     RUNG_HOST = 8,              /* C on the cpu device; the others are kernels */
+    RUNG_CEILING = 16,          /* bounds the ladder, and is no step of it: a plain copy */
+    RUNG_WIDE = 32, /* accumulates wider than the items where there is a kernel for it */
 };
 
 struct reg_rung {

@@ -20,6 +20,7 @@ except ImportError as error:
     ) from error
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
 from gpuopt.devices import Availability, Device, available, devices, show_config
+from gpuopt.families import transpose
 from gpuopt.rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = [
     "reduce",
     "rungs",
     "show_config",
+    "transpose",
 ]
 
 

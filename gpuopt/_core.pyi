@@ -23,6 +23,9 @@ def reduce(
     device: str | None,
     /,
 ) -> Any: ...
+def call(
+    problem: tuple[Any, ...], variant: int | str | None, block: int | None, device: str | None, /
+) -> None: ...
 def rungs(family: str, /) -> list[dict[str, Any]]: ...
 def device_count(kind: str, /) -> int: ...
 def device_info(name: str, /) -> dict[str, Any]: ...
@@ -33,8 +36,8 @@ def ptx() -> str: ...
 class Bench:
     def __init__(
         self,
-        family: str,
-        array: ArrayLike,
+        family: str | tuple[Any, ...],
+        array: ArrayLike = ...,
         op: str = "sum",
         *,
         dtype: DTypeLike | None = None,

@@ -35,6 +35,8 @@ class Rung:
         As a deck wrote it, undefined on today's hardware: never chosen by default.
     best : bool
         What ``variant=None`` runs.
+    ceiling : bool
+        Bounds the ladder and is no step of it: a plain copy.
     host : bool
         C on the cpu; otherwise a kernel.
     deck_us : float
@@ -54,6 +56,7 @@ class Rung:
     items_per_thread: int
     historical: bool
     best: bool
+    ceiling: bool
     host: bool
     deck_us: float
 
@@ -69,7 +72,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     Parameters
     ----------
     family : str
-        "reduce" or "roofline".
+        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
 
     Returns
     -------

@@ -54,21 +54,21 @@ def kinds():
     return [on(kind, kind, id=kind) for kind in KINDS]
 
 
-def rungs_of(kind, historical=False):
-    """Return the reduction's rungs that a kind of device runs."""
+def rungs_of(kind, historical=False, family="reduce"):
+    """Return a family's rungs that a kind of device runs."""
     return [
         rung
-        for rung in gpuopt.rungs("reduce")
+        for rung in gpuopt.rungs(family)
         if rung.host == (kind == "cpu") and (historical or not rung.historical)
     ]
 
 
-def device_rungs(historical=False):
+def device_rungs(historical=False, family="reduce"):
     """Return a parameter (device, rung) for every rung of every kind of device."""
     return [
         on(kind, kind, rung, id=f"{kind}-{rung.name}")
         for kind in KINDS
-        for rung in rungs_of(kind, historical)
+        for rung in rungs_of(kind, historical, family)
     ]
 
 

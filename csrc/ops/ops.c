@@ -7,10 +7,11 @@
 static const struct {
     const char *family;
     enum status (*plan)(struct ops_queue *queue, const struct ops_choice *choice,
-                        device_address items, uint64_t n, struct ops_plan *plan);
+                        const struct ops_problem *problem, struct ops_plan *plan);
 } planners[] = {
     {"reduce", ops_reduce_plan},
     {"roofline", ops_roofline_plan},
+    {"transpose", ops_transpose_plan},
 };
 
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened) {
@@ -71,18 +72,34 @@ void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan) {
     plan->scratch = 0;
 }
 
-enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice, device_address items,
-                     uint64_t n, struct ops_plan *plan) {
+enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct ops_problem *problem, struct ops_plan *plan) {
+    struct ops_step *step = &plan->steps[0];
+    for (unsigned i = 0; i < problem->input_count; i++) {
+        step->values[step->value_count++] = problem->inputs[i];
+        plan->bytes += problem->input_bytes[i];
+    }
+    step->values[step->value_count++] = plan->result = problem->output;
+    plan->result_bytes = problem->output_bytes;
+    plan->bytes += problem->output_bytes;
+    plan->step_count = 1;
+    return ops_kernel(queue, choice->rung, choice->signature, choice->block, &step->kernel);
+}
+
+enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_problem *problem, struct ops_plan *plan) {
     memset(plan, 0, sizeof *plan);
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
         if (strcmp(planners[i].family, choice->family->name) == 0) {
-            const enum status status = planners[i].plan(queue, choice, items, n, plan);
+            const enum status status = planners[i].plan(queue, choice, problem, plan);
             if (status)
                 ops_plan_free(queue, plan);
             return status;
         }
     return status_fail(STATUS_BAD_VALUE, "family: '%s' has no planner", choice->family->name);
 }
+
+static unsigned extent(unsigned given) { return given ? given : 1; }
 
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     enum status status = STATUS_OK;
@@ -93,13 +110,49 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
             arguments[k] = (void *)(uintptr_t)&step->values[k];
         const struct device_launch launch = {
             .kernel = step->kernel,
-            .grid = {step->grid, 1, 1},
-            .block = {step->block, 1, 1},
+            .grid = {extent(step->grid[0]), extent(step->grid[1]), extent(step->grid[2])},
+            .block = {extent(step->block[0]), extent(step->block[1]), extent(step->block[2])},
             .shared_bytes = step->shared_bytes,
             .arguments = arguments,
             .argument_count = step->value_count,
         };
         status = queue->device->ops->launch(queue->device, &launch);
     }
+    return status;
+}
+
+enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_call *call) {
+    const struct device_ops *ops = queue->device->ops;
+    const bool in_place = queue->device->capabilities & DEVICE_HOST_MEMORY;
+    struct ops_problem problem = {.input_count = call->input_count,
+                                  .output_bytes = call->output_bytes};
+    struct ops_plan plan = {0};
+    enum status status = STATUS_OK;
+    memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
+    memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
+    for (unsigned i = 0; i < call->input_count && !status; i++) {
+        const struct device_source source = {.data = call->inputs[i]};
+        problem.inputs[i] = in_place ? (device_address)(uintptr_t)call->inputs[i] : 0;
+        if (!in_place)
+            status = ops->alloc(queue->device, call->input_bytes[i], &problem.inputs[i]);
+        if (!in_place && !status)
+            status = ops->copy_in(queue->device, problem.inputs[i], &source, call->input_bytes[i]);
+    }
+    if (in_place)
+        problem.output = (device_address)(uintptr_t)call->output;
+    else if (!status)
+        status = ops->alloc(queue->device, call->output_bytes, &problem.output);
+    if (!status)
+        status = ops_plan(queue, choice, &problem, &plan);
+    if (!status)
+        status = ops_run(queue, &plan);
+    if (!status && !in_place)
+        status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
+    ops_plan_free(queue, &plan);
+    for (unsigned i = 0; i < call->input_count && !in_place; i++)
+        ops->free(queue->device, problem.inputs[i]);
+    if (!in_place)
+        ops->free(queue->device, problem.output);
     return status;
 }

@@ -29,12 +29,23 @@ struct ops_choice {
     unsigned block; /* threads; 0 on the cpu */
 };
 
-enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 8 };
+enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 12, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 8 };
 
-/* One launch; the values are its arguments, each 8 bytes. */
+/* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
+ * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */
+struct ops_problem {
+    device_address inputs[OPS_INPUTS_MAX];
+    size_t input_bytes[OPS_INPUTS_MAX];
+    unsigned input_count;
+    device_address output; /* 0: the plan makes room for its result itself */
+    size_t output_bytes;
+    uint64_t numbers[OPS_NUMBERS_MAX];
+};
+
+/* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. */
 struct ops_step {
     struct device_kernel *kernel;
-    unsigned grid, block, shared_bytes;
+    unsigned grid[3], block[3], shared_bytes;
     uint64_t values[OPS_VALUES_MAX];
     unsigned value_count;
 };
@@ -54,10 +65,11 @@ struct ops_plan {
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened);
 void ops_close(struct ops_queue *queue);
 
-/* Plans the choice for n items at an address of the device. The first step's values[0] is that
- * address; another of the same alignment may take its place. */
-enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice, device_address items,
-                     uint64_t n, struct ops_plan *plan);
+/* Plans the choice for a problem on the device. The first step's values begin with the inputs'
+ * addresses, then the output's if there is one; others of the same alignment may take their place.
+ */
+enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan);
 
@@ -67,29 +79,49 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        struct device_kernel **kernel);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
-/* The families' planners. */
-enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                            device_address items, uint64_t n, struct ops_plan *plan);
-enum status ops_roofline_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                              device_address items, uint64_t n, struct ops_plan *plan);
+/* The one step of a plan that works on whole arrays: the kernel, and its first values. The planner
+ * adds the numbers, the grid and the shared memory. */
+enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct ops_problem *problem, struct ops_plan *plan);
+
+/* A family's planner. The problems of `reduce` and `roofline` are one input and its item count. */
+#define OPS_PLANNER(family)                                                                   \
+    enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
+                                    const struct ops_problem *problem, struct ops_plan *plan)
+OPS_PLANNER(reduce);
+OPS_PLANNER(roofline);
+OPS_PLANNER(transpose);
 
 /* Reduces n > 0 items from the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator);
 
+/* Arrays of the host on their way through a device. */
+struct ops_call {
+    const void *inputs[OPS_INPUTS_MAX];
+    size_t input_bytes[OPS_INPUTS_MAX];
+    unsigned input_count;
+    void *output;
+    size_t output_bytes;
+    uint64_t numbers[OPS_NUMBERS_MAX];
+};
+/* Runs a family whose output is an array: in place on the cpu, else through the device's memory. */
+enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_call *call);
+
 /* --- measuring: data that stays on the device, and any choice run on it again and again */
 
 struct ops_bench {
     struct ops_queue *queue;
-    enum dtype items;
-    uint64_t n;
+    struct ops_problem problem;
     device_address data;
     uint64_t copies, stride; /* the same data several times over, `stride` bytes apart */
 };
 
-/* Copies n items to the device; for cold runs as often as it takes to outgrow its caches. */
-enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue, enum dtype items,
-                           const struct device_source *source, uint64_t n);
+/* Copies the inputs to the device and makes room for the output; for cold runs as often as it takes
+ * to outgrow its caches. */
+enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue,
+                           const struct ops_call *call);
 void ops_bench_close(struct ops_bench *bench);
 /* One run over poisoned memory; `result` has room for ops_plan's result_bytes. */
 enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choice, void *result,

@@ -8,23 +8,41 @@
 enum {
     COLD_CACHES = 4,        /* a round over the copies takes this many times the last-level cache */
     COLD_LEAST = 256 << 20, /* bytes, where that cache is small or unknown */
-    STRIDE_ALIGNMENT = 4096,
+    ALIGNMENT = 4096,
     POISON = 0xff, /* NaN in every float, -1 in every integer, no bool */
 };
 
-enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue, enum dtype items,
-                           const struct device_source *source, uint64_t n) {
+static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue,
+                           const struct ops_call *call) {
     const struct device_ops *ops = queue->device->ops;
-    const uint64_t bytes = n * dtype_size(items);
-    *bench = (struct ops_bench){.queue = queue, .items = items, .n = n};
-    bench->stride = (bytes + STRIDE_ALIGNMENT - 1) / STRIDE_ALIGNMENT * STRIDE_ALIGNMENT;
+    struct ops_problem *problem = &bench->problem;
+    *bench = (struct ops_bench){.queue = queue};
+    problem->input_count = call->input_count;
+    problem->output_bytes = call->output_bytes;
+    memcpy(problem->input_bytes, call->input_bytes, sizeof problem->input_bytes);
+    memcpy(problem->numbers, call->numbers, sizeof problem->numbers);
+    for (unsigned i = 0; i < call->input_count; i++)
+        bench->stride += aligned(call->input_bytes[i]);
+    bench->stride += aligned(call->output_bytes);
     const uint64_t caches = COLD_CACHES * queue->info.cache_bytes;
     bench->copies = (caches > COLD_LEAST ? caches : COLD_LEAST) / bench->stride;
     if (bench->copies == 0)
         bench->copies = 1;
     enum status status = ops->alloc(queue->device, bench->copies * bench->stride, &bench->data);
+    device_address at = bench->data;
+    for (unsigned i = 0; i < call->input_count; i++) {
+        problem->inputs[i] = at;
+        at += aligned(call->input_bytes[i]);
+    }
+    problem->output = call->output_bytes ? at : 0;
     for (uint64_t copy = 0; copy < bench->copies && !status; copy++)
-        status = ops->copy_in(queue->device, bench->data + copy * bench->stride, source, bytes);
+        for (unsigned i = 0; i < call->input_count && !status; i++) {
+            const struct device_source source = {.data = call->inputs[i]};
+            status = ops->copy_in(queue->device, problem->inputs[i] + copy * bench->stride, &source,
+                                  call->input_bytes[i]);
+        }
     if (status)
         ops_bench_close(bench);
     return status;
@@ -39,7 +57,7 @@ void ops_bench_close(struct ops_bench *bench) {
 enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,
                             uint64_t *algorithm_bytes, size_t *result_bytes) {
     struct ops_plan plan;
-    const enum status status = ops_plan(bench->queue, choice, bench->data, bench->n, &plan);
+    const enum status status = ops_plan(bench->queue, choice, &bench->problem, &plan);
     if (status)
         return status;
     *algorithm_bytes = plan.bytes;
@@ -53,14 +71,17 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
     struct ops_queue *queue = bench->queue;
     const struct device_ops *ops = queue->device->ops;
     struct ops_plan plan;
-    enum status status = ops_plan(queue, choice, bench->data, bench->n, &plan);
+    enum status status = ops_plan(queue, choice, &bench->problem, &plan);
     if (status)
         return status;
     if (result_size < plan.result_bytes)
         status = status_fail(STATUS_BAD_VALUE, "a result of %zu bytes does not fit into %zu",
                              plan.result_bytes, result_size);
-    if (!status)
+    if (!status && plan.scratch)
         status = ops->fill(queue->device, plan.scratch, POISON, plan.scratch_bytes);
+    if (!status && bench->problem.output)
+        status =
+            ops->fill(queue->device, bench->problem.output, POISON, bench->problem.output_bytes);
     if (!status)
         status = ops_run(queue, &plan);
     if (!status)
@@ -69,12 +90,22 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
     return status;
 }
 
+/* The first step's arrays in one of the copies. */
+static void use_copy(const struct ops_bench *bench, struct ops_plan *plan, uint64_t copy) {
+    const struct ops_problem *problem = &bench->problem;
+    uint64_t *values = plan->steps[0].values;
+    for (unsigned i = 0; i < problem->input_count; i++)
+        values[i] = problem->inputs[i] + copy * bench->stride;
+    if (problem->output)
+        values[problem->input_count] = problem->output + copy * bench->stride;
+}
+
 enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
                            bool cold, double *seconds) {
     struct ops_queue *queue = bench->queue;
     const struct device_ops *ops = queue->device->ops;
     struct ops_plan plan;
-    enum status status = ops_plan(queue, choice, bench->data, bench->n, &plan);
+    enum status status = ops_plan(queue, choice, &bench->problem, &plan);
     if (status)
         return status;
     status = ops_run(queue, &plan); /* the first run loads the kernel */
@@ -84,7 +115,7 @@ enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *cho
         status = ops->timer_begin(queue->device);
     for (unsigned run = 0; run < runs && !status; run++) {
         if (cold)
-            plan.steps[0].values[0] = bench->data + (run + 1) % bench->copies * bench->stride;
+            use_copy(bench, &plan, (run + 1) % bench->copies);
         status = ops_run(queue, &plan);
     }
     if (!status)

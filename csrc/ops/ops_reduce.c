@@ -47,8 +47,8 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
         const enum status status = ops_kernel(queue, rung, signature, choice->block, &step->kernel);
         if (status)
             return status;
-        step->grid = (unsigned)blocks;
-        step->block = choice->block;
+        step->grid[0] = (unsigned)blocks;
+        step->block[0] = choice->block;
         step->shared_bytes = choice->block * (unsigned)accumulator;
         step->values[2] = count;
         step->value_count = 3;
@@ -86,7 +86,9 @@ static enum status plan_on_host(struct ops_queue *queue, const struct ops_choice
 }
 
 enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                            device_address items, uint64_t n, struct ops_plan *plan) {
+                            const struct ops_problem *problem, struct ops_plan *plan) {
+    const device_address items = problem->inputs[0];
+    const uint64_t n = problem->numbers[0];
     plan->result_bytes = dtype_size(choice->signature->accumulator);
     plan->bytes = n * dtype_size(choice->signature->items) + plan->result_bytes;
     return choice->rung->flags & RUNG_HOST ? plan_on_host(queue, choice, items, n, plan)
@@ -96,8 +98,9 @@ enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *ch
 /* Items that are on the device. */
 static enum status reduce_there(struct ops_queue *queue, const struct ops_choice *choice,
                                 device_address items, uint64_t n, void *accumulator) {
+    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     struct ops_plan plan;
-    enum status status = ops_plan(queue, choice, items, n, &plan);
+    enum status status = ops_plan(queue, choice, &problem, &plan);
     if (status)
         return status;
     status = ops_run(queue, &plan);

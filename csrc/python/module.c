@@ -52,6 +52,9 @@ static PyMethodDef module_methods[] = {
     {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
      "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
      "See gpuopt.reduce; initial=... is none given."},
+    {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
+     "call($module, problem, variant, block, device, /)\n--\n\n"
+     "Run a family whose output is an array; see gpuopt/arrays.py."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "

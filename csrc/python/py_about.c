@@ -70,14 +70,15 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
         PyObject *row =
             signatures && kernels
                 ? Py_BuildValue("{s:s, s:i, s:s, s:s, s:s, s:N, s:N, s:I, s:I, s:I, s:I, s:N, s:N, "
-                                "s:N, s:d}",
+                                "s:N, s:N, s:d}",
                                 "family", family->name, "number", rung->number, "name", rung->name,
                                 "lesson", rung->lesson, "source", rung->source, "signatures",
                                 Py_NewRef(signatures), "kernels", Py_NewRef(kernels), "block_min",
                                 rung->block_min, "block_max", rung->block_max, "block_default",
                                 rung->block_default, "items_per_thread", rung->items_per_thread,
                                 "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL),
-                                "best", PyBool_FromLong(rung->flags & RUNG_BEST), "host",
+                                "best", PyBool_FromLong(rung->flags & RUNG_BEST), "ceiling",
+                                PyBool_FromLong(rung->flags & RUNG_CEILING), "host",
                                 PyBool_FromLong(host), "deck_us", rung->deck_us)
                 : NULL;
         Py_XDECREF(signatures);

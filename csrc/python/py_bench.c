@@ -14,11 +14,55 @@ struct bench {
     int busy; /* a method runs without the GIL */
 };
 
+/* A reduction's or a copy's problem: an array, and for a reduction the operation. */
+static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
+                      PyObject *dtype, struct py_array_in *in, struct py_call *read) {
+    struct py_problem *problem = &read->problem;
+    enum py_operation operation = PY_OP_sum;
+    memset(read, 0, sizeof *read);
+    const char *name = py_text(family, "family");
+    if (!name)
+        return -1;
+    problem->family = reg_family(name);
+    if (!problem->family || (strcmp(name, "reduce") != 0 && strcmp(name, "roofline") != 0)) {
+        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family that works on one array",
+                     name);
+        return -1;
+    }
+    if (!array || py_array_in(state, array, in)) {
+        if (!array)
+            PyErr_SetString(PyExc_TypeError, "array: is missing");
+        return -1;
+    }
+    problem->given = problem->result = in->dtype;
+    problem->op = "copy";
+    if (strcmp(name, "reduce") == 0) {
+        if (py_operation(op, &operation) ||
+            py_result_dtype(operation, in->dtype, dtype, NULL, &problem->result))
+            return -1;
+        problem->op =
+            py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
+    }
+    if (py_array_source(in, problem->given))
+        return -1;
+    if (!in->source.data) { /* a source is read once, a bench may copy several times */
+        PyErr_SetString(PyExc_ValueError, "array: must be contiguous to be measured; pass "
+                                          "numpy.ascontiguousarray(array)");
+        return -1;
+    }
+    read->call = (struct ops_call){
+        .inputs = {in->source.data},
+        .input_bytes = {in->n * dtype_size(problem->given)},
+        .input_count = 1,
+        .numbers = {in->n},
+    };
+    return 0;
+}
+
 static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"family", "array", "op", "dtype", "device", NULL};
-    const char *family;
-    PyObject *array, *op = NULL, *dtype = NULL, *device = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO|O$OO", keys, &family, &array, &op,
+    PyObject *family, *array = NULL, *op = NULL, *dtype = NULL, *device = NULL;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|OO$OO", keys, &family, &array, &op,
                                      &dtype, &device))
         return NULL;
     PyObject *module = PyType_GetModule(type);
@@ -27,32 +71,19 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     struct bench *self = (struct bench *)allocate(type, 0);
     struct py_array_in in = {0};
     struct py_target target;
-    enum py_operation operation = PY_OP_sum;
+    struct py_call read;
     if (!self)
         return NULL;
     self->module = Py_NewRef(module);
-    self->problem.family = reg_family(family);
-    if (!self->problem.family) {
-        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family of kernels", family);
+    if (PyTuple_Check(family) ? py_call_read(family, &read)
+                              : read_array(state, family, array, op, dtype, &in, &read))
         goto fail;
-    }
-    if (py_array_in(state, array, &in))
-        goto fail;
-    self->problem.given = self->problem.result = in.dtype;
-    self->problem.op = "copy";
-    if (strcmp(family, "reduce") == 0) {
-        if (py_operation(op, &operation) ||
-            py_result_dtype(operation, in.dtype, dtype, NULL, &self->problem.result))
-            goto fail;
-        self->problem.op =
-            py_operation_names[py_effective_operation(operation, in.dtype, self->problem.result)];
-    }
-    if (in.n == 0) {
+    self->problem = read.problem;
+    if (read.call.input_bytes[0] == 0) {
         PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
         goto fail;
     }
-    if (py_choose(state, &self->problem, NULL, NULL, device, &target) ||
-        py_array_source(&in, self->problem.given))
+    if (py_choose(state, &self->problem, NULL, NULL, device, &target))
         goto fail;
     self->kind = target.kind;
     memcpy(self->which, target.which, sizeof self->which);
@@ -60,13 +91,8 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     if (!queue)
         goto fail;
     struct py_unlocked unlocked;
-    enum status status = STATUS_OK;
-    if (!in.source.data) /* a source is read once, a bench may copy several times */
-        status = status_fail(STATUS_BAD_VALUE, "array: must be contiguous to be measured; pass "
-                                               "numpy.ascontiguousarray(array)");
     py_unlock(&unlocked, queue->device);
-    if (!status)
-        status = ops_bench_open(&self->bench, queue, self->problem.given, &in.source, in.n);
+    const enum status status = ops_bench_open(&self->bench, queue, &read.call);
     py_lock(&unlocked);
     if (status) {
         py_queue_give(state, queue, target.kind, target.which);
@@ -141,10 +167,12 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
     if (end(self, &unlocked, status))
         return NULL;
 
+    const bool reduces = strcmp(self->problem.family->name, "reduce") == 0;
     const enum dtype accumulator = target.choice.signature->accumulator;
-    npy_intp items = (npy_intp)(result_bytes / dtype_size(accumulator));
+    const enum dtype dtype = reduces ? accumulator : target.choice.signature->items;
+    npy_intp items = (npy_intp)(result_bytes / dtype_size(dtype));
     PyObject *result =
-        PyArray_NewFromDescr(&PyArray_Type, py_descr(accumulator), 1, &items, NULL, NULL, 0, NULL);
+        PyArray_NewFromDescr(&PyArray_Type, py_descr(dtype), 1, &items, NULL, NULL, 0, NULL);
     if (!result || begin(self, &unlocked)) {
         Py_XDECREF(result);
         return NULL;
@@ -155,7 +183,7 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
         Py_DECREF(result);
         return NULL;
     }
-    if (strcmp(self->problem.family->name, "reduce") == 0) {
+    if (reduces) {
         PyObject *number = py_scalar(accumulator, self->problem.result, data);
         Py_DECREF(result);
         return number;
@@ -229,7 +257,8 @@ static PyType_Slot bench_slots[] = {
     {Py_tp_methods, bench_methods},
     {Py_tp_getset, bench_getset},
     {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
-                "An array's data on a device, on which rungs are run and timed."},
+                "Data on a device, on which rungs are run and timed: an array to reduce or to copy,"
+                " or,\nas the one argument in place of both, a problem as `call` takes it."},
     {0, NULL},
 };
 

@@ -134,7 +134,7 @@ static const struct reg_signature *find_signature(const struct py_problem *probl
                 !serves(&signatures[i], tried[t], problem->result))
                 continue;
             *items = tried[t];
-            if (signatures[i].accumulator == problem->result)
+            if (signatures[i].accumulator == problem->result && !(rung->flags & RUNG_WIDE))
                 return &signatures[i];
             wide = &signatures[i];
         }

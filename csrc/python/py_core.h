@@ -130,6 +130,15 @@ PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
+/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays.py hands it over: the
+ * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
+struct py_call {
+    struct py_problem problem;
+    struct ops_call call;
+};
+int py_call_read(PyObject *tuple, struct py_call *read);
+PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
 /* While these are in force the GIL is free and the device asks for signals. */
 struct py_unlocked {
     PyThreadState *thread;

@@ -1,0 +1,109 @@
+/* py_call.c: the families whose output is an array. Python checks the arguments and makes every
+ * array one aligned run in C order (gpuopt/arrays.py); here a rung is chosen and run on them.
+ */
+#include "py_core.h"
+
+#include <string.h>
+
+enum { FAMILY, OP, ITEMS, RESULT, INPUTS, OUTPUT, NUMBERS, FIELDS };
+
+static int dtype_by_name(PyObject *value, const char *argument, enum dtype *dtype) {
+    const char *name = py_text(value, argument);
+    if (!name)
+        return -1;
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        if (strcmp(dtype_name((enum dtype)i), name) == 0) {
+            *dtype = (enum dtype)i;
+            return 0;
+        }
+    PyErr_Format(PyExc_TypeError, "%s: %R is not a dtype of gpuopt", argument, value);
+    return -1;
+}
+
+/* The registry's own text of an operation, which outlives the caller's; NULL if it has none such.
+ */
+static const char *op_of(const struct reg_family *family, PyObject *value) {
+    const char *name = py_text(value, "op");
+    for (size_t i = 0; name && i < family->kernel_signature_count; i++)
+        if (strcmp(family->kernel_signatures[i].op, name) == 0)
+            return family->kernel_signatures[i].op;
+    if (name)
+        PyErr_Format(PyExc_ValueError, "op: %s has no %R", family->name, value);
+    return NULL;
+}
+
+/* The memory of an array that is one run in C order. */
+static int run_of(PyObject *object, int writeable, void **data, size_t *bytes) {
+    PyArrayObject *array = (PyArrayObject *)object;
+    if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array) ||
+        (writeable && !PyArray_ISWRITEABLE(array))) {
+        PyErr_SetString(PyExc_ValueError, "problem: an array must be C-contiguous and aligned, and "
+                                          "the output writeable");
+        return -1;
+    }
+    *data = PyArray_DATA(array);
+    *bytes = (size_t)PyArray_NBYTES(array);
+    return 0;
+}
+
+int py_call_read(PyObject *tuple, struct py_call *read) {
+    memset(read, 0, sizeof *read);
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != FIELDS ||
+        !PyTuple_Check(PyTuple_GetItem(tuple, INPUTS)) ||
+        !PyTuple_Check(PyTuple_GetItem(tuple, NUMBERS)) ||
+        PyTuple_Size(PyTuple_GetItem(tuple, INPUTS)) > OPS_INPUTS_MAX ||
+        PyTuple_Size(PyTuple_GetItem(tuple, NUMBERS)) > OPS_NUMBERS_MAX) {
+        PyErr_SetString(PyExc_TypeError, "problem: must be a tuple (family, op, items, result, "
+                                         "inputs, output, numbers)");
+        return -1;
+    }
+    PyObject *inputs = PyTuple_GetItem(tuple, INPUTS), *numbers = PyTuple_GetItem(tuple, NUMBERS);
+    const char *family = py_text(PyTuple_GetItem(tuple, FAMILY), "family");
+    read->problem.family = family ? reg_family(family) : NULL;
+    if (family && !read->problem.family)
+        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family of kernels", family);
+    if (!read->problem.family)
+        return -1;
+    read->problem.op = op_of(read->problem.family, PyTuple_GetItem(tuple, OP));
+    if (!read->problem.op ||
+        dtype_by_name(PyTuple_GetItem(tuple, ITEMS), "items", &read->problem.given) ||
+        dtype_by_name(PyTuple_GetItem(tuple, RESULT), "result", &read->problem.result) ||
+        run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes))
+        return -1;
+    read->call.input_count = (unsigned)PyTuple_Size(inputs);
+    for (unsigned i = 0; i < read->call.input_count; i++) {
+        void *data;
+        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i]))
+            return -1;
+        read->call.inputs[i] = data;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(numbers); i++)
+        read->call.numbers[i] = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(numbers, i));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_state *state = py_state_of(module);
+    struct py_call read;
+    struct py_target target;
+    if (count != 4) {
+        PyErr_Format(PyExc_TypeError, "call() takes 4 positional arguments (%zd given)", count);
+        return NULL;
+    }
+    if (py_call_read(arguments[0], &read) ||
+        py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
+        return NULL;
+    if (read.call.output_bytes == 0)
+        Py_RETURN_NONE;
+    struct ops_queue *queue = py_queue_take(state, target.kind, target.which);
+    if (!queue)
+        return NULL;
+    struct py_unlocked unlocked;
+    py_unlock(&unlocked, queue->device);
+    const enum status status = ops_call(queue, &target.choice, &read.call);
+    py_lock(&unlocked);
+    py_queue_give(state, queue, target.kind, target.which);
+    if (status)
+        return py_raise(state, status);
+    Py_RETURN_NONE;
+}

@@ -1,0 +1,117 @@
+"""Arrays in and out of the families whose result is an array.
+
+A family describes its call as a `Problem`: inputs and output as aligned runs of memory in C order,
+and numbers. `run` gives it to the C part and delivers the result. `out=` is checked before anything
+runs; where it cannot take the result as it is (its layout, its dtype, an overlap with an input), the
+result goes through memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuopt import _core
+
+
+@dataclass
+class Problem:
+    """What a call of a family works on.
+
+    Attributes
+    ----------
+    family, op : str
+        As in the registry.
+    items, result : str
+        The signature: the dtype of the items, and the dtype that the caller wants them
+        accumulated in.
+    inputs : tuple of ndarray
+    shape : tuple of int
+        The result's.
+    dtype : dtype
+        The result's.
+    numbers : tuple of int
+        The family's; floating-point numbers by their bits (`bits`).
+    """
+
+    family: str
+    op: str
+    items: str
+    result: str
+    inputs: tuple[np.ndarray, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    numbers: tuple[int, ...] = field(default=())
+
+    def on(self, output: np.ndarray) -> tuple[object, ...]:
+        """Return the tuple that `_core.call` and `_core.Bench` take."""
+        numbers = tuple(number % 2**64 for number in self.numbers)
+        inputs = tuple(self.inputs)
+        return (self.family, self.op, self.items, self.result, inputs, output, numbers)
+
+
+def bits(value: object, dtype: np.dtype) -> int:
+    """Return a number's bits, as a kernel's argument of that dtype holds them."""
+    return int.from_bytes(
+        np.array(value, dtype).astype(dtype.newbyteorder("<")).tobytes(), "little"
+    )
+
+
+def array_in(value: object, name: str) -> np.ndarray:
+    """Return what NumPy makes of an argument; masked arrays are refused."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name}: masked arrays are not supported; pass {name}.filled(value) instead"
+        )
+    return np.asarray(value)
+
+
+def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return the array as an aligned run of a native dtype in C order; a copy where it is none."""
+    return np.require(array, dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Raise what NumPy raises where `out` cannot take a result."""
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
+    if out.shape != shape:
+        raise ValueError(f"out: has shape {out.shape}, but the result has {shape}")
+    if not out.flags.writeable:
+        raise ValueError("out: output array is read-only")
+    if not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError(
+            f"out: cannot cast the result from {dtype} to {out.dtype} with casting rule 'same_kind'"
+        )
+
+
+def takes_in_place(out: np.ndarray, dtype: np.dtype, inputs: Sequence[np.ndarray]) -> bool:
+    """Tell whether a result can be written to `out` as it is."""
+    return (
+        out.dtype == dtype
+        and out.flags.c_contiguous
+        and out.flags.aligned
+        and not any(np.may_share_memory(out, each) for each in inputs)
+    )
+
+
+def run(
+    problem: Problem,
+    variant: int | str | None,
+    block: int | None,
+    device: str | None,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Run a problem and return its result: `out`, or a new array."""
+    result = out
+    if out is not None:
+        check_out(out, problem.shape, problem.dtype)
+    if out is None or not takes_in_place(out, problem.dtype, problem.inputs):
+        result = np.empty(problem.shape, problem.dtype)
+    _core.call(problem.on(result), variant, block, device)
+    if out is None or result is out:
+        return result
+    np.copyto(out, result, casting="same_kind")
+    return out

@@ -1,0 +1,207 @@
+"""The transpose on every rung of every device, against numpy.ascontiguousarray(a.T): every byte."""
+
+import os
+
+import numpy as np
+import pytest
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, run_python, rungs_of
+
+import gpuopt
+
+DTYPES = ["u1", "?", "<i2", "f2", "<f4", ">f4", "i8", "c8", "M8[ns]", "c16", "S1", "U1", "U4", "V8"]
+SHAPES = [(1, 1), (1, 33), (33, 1), (2, 3), (31, 31), (32, 32), (33, 33), (32, 65), (97, 64),
+          (100, 257)]  # fmt: skip
+FAMILY = "transpose"
+
+
+def bytes_of(rng, dtype, shape):
+    """Return an array of random bytes: also NaNs with payloads, for nothing is computed."""
+    dtype = np.dtype(dtype)
+    raw = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+    if dtype.kind == "U":
+        raw = rng.integers(0, 0x10FFFF, (*shape, dtype.itemsize // 4), np.uint32).view(np.uint8)
+    return raw.reshape(*shape, dtype.itemsize).view(dtype)[..., 0]
+
+
+def right(rung, array):
+    """Return what a rung shall give."""
+    return np.ascontiguousarray(array if rung.ceiling else array.T)
+
+
+def same(got, want):
+    return (
+        type(got) is np.ndarray
+        and got.dtype == want.dtype
+        and got.shape == want.shape
+        and got.flags.c_contiguous
+        and got.tobytes() == want.tobytes()
+    )
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_rung_dtype_shape_and_block(device, rung, dtype, rng):
+    for shape in SHAPES:
+        array = bytes_of(rng, dtype, shape)
+        want = right(rung, array)
+        for block in blocks_of(rung):
+            got = gpuopt.transpose(array, variant=rung.variant, block=block, device=device)
+            assert same(got, want), (shape, block)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_layouts(device, rung, rng):
+    for dtype in ("u1", "<f4", ">f8", "c16"):
+        base = bytes_of(rng, dtype, (70, 90))
+        read_only = base.copy()
+        read_only.flags.writeable = False
+        unaligned = np.zeros(base.nbytes + 1, np.uint8)[1:].view(dtype).reshape(base.shape)
+        unaligned[...] = base
+        for array in (base.T, base[::-1], base[:, ::-1], base[::3, 5:77:2], read_only, unaligned,
+                      np.asfortranarray(base), np.broadcast_to(base[:1], (40, 90)),
+                      np.broadcast_to(base[:, :1], (70, 33))):  # fmt: skip
+            got = gpuopt.transpose(array, variant=rung.variant, device=device)
+            assert same(got, right(rung, array))
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_structured_items(device, rung, rng):
+    dtype = np.dtype([("a", "i2"), ("b", "u1"), ("c", "u1")])  # aligned to 1, moved as 4 bytes
+    array = bytes_of(rng, dtype, (35, 41))
+    assert same(gpuopt.transpose(array, variant=rung.variant, device=device), right(rung, array))
+    records = bytes_of(rng, dtype, (35, 41)).view(np.recarray)
+    got = gpuopt.transpose(records, variant=rung.variant, device=device)
+    assert same(got, right(rung, np.asarray(records)))
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_empty(device, rung):
+    for shape in ((0, 0), (0, 5), (5, 0)):
+        got = gpuopt.transpose(np.empty(shape, np.int16), variant=rung.variant, device=device)
+        assert got.shape == (shape if rung.ceiling else shape[::-1]) and got.dtype == np.int16
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_long_and_narrow(device, rung, rng):
+    """More rows of blocks than a grid has in y, and both sides beyond 16 bits."""
+    for shape in ((3, 70_001), (70_001, 3), (2_097_153, 2), (2, 2_097_153), (65_536 * 33, 1)):
+        if rung.name == "1d" and shape[0] < 4:
+            continue  # one thread would do it all
+        array = bytes_of(rng, "u1", shape)
+        got = gpuopt.transpose(array, variant=rung.variant, device=device)
+        assert same(got, right(rung, array)), shape
+    for rung_ in rungs_of(device, family=FAMILY):
+        if rung_.name in ("2d", "tex"):
+            array = bytes_of(rng, "u1", (5, 70_001))
+            got = gpuopt.transpose(array, variant=rung_.variant, block=32, device=device)
+            assert same(got, right(rung_, array))
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_large(device, rung, rng):
+    if device == "sim":
+        pytest.skip("executes lane by lane")
+    for dtype, shape in (("f4", (5000, 7001)), ("u1", (8192, 8192)), ("c16", (2049, 1023))):
+        array = bytes_of(rng, dtype, shape)
+        got = gpuopt.transpose(array, variant=rung.variant, device=device)
+        assert np.array_equal(got.view("u1"), right(rung, array).view("u1")), (dtype, shape)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_more_than_two_to_the_31_items(device, rung):
+    if device == "sim" or rung.name in ("1d", "serial"):
+        pytest.skip("takes minutes")
+    if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") < 16 << 30:
+        pytest.skip("needs 16 GiB of free memory")
+    rows, columns = 46_349, 46_351
+    assert rows * columns > 2**31
+    array = np.resize(np.arange(251, dtype=np.uint8), rows * columns).reshape(rows, columns)
+    got = gpuopt.transpose(array, variant=rung.variant, device=device)
+    assert np.array_equal(got, array if rung.ceiling else array.T)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_out(device, rng):
+    array = bytes_of(rng, "i4", (70, 90))
+    want = array.T.copy()
+    out = np.empty((90, 70), np.int32)
+    assert gpuopt.transpose(array, out=out, device=device) is out
+    assert np.array_equal(out, want)
+    for out in (np.empty((90, 70), np.int32, order="F"), np.empty((180, 140), np.int32)[::2, ::-2],
+                np.empty((90, 70), np.int64), np.empty((90, 70), ">i4"),
+                np.empty((90, 70), np.float64)):  # fmt: skip
+        assert gpuopt.transpose(array, out=out, device=device) is out
+        assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_overlapping_out_is_as_if_copied(device, rng):
+    square = bytes_of(rng, "i4", (65, 65))
+    want = square.T.copy()
+    gpuopt.transpose(square, out=square, device=device)
+    assert np.array_equal(square, want)
+    buffer = bytes_of(rng, "i4", (1, 65 * 64 + 7)).ravel()
+    array, out = buffer[: 65 * 64].reshape(65, 64), buffer[7:].reshape(64, 65)
+    want = array.T.copy()
+    gpuopt.transpose(array, out=out, device=device)
+    assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_the_default_is_right(device, rng):
+    for shape in ((1, 1), (257, 129)):
+        array = bytes_of(rng, "f4", shape)
+        assert same(gpuopt.transpose(array, device=device), array.T.copy())
+    assert gpuopt.transpose([[1, 2], [3, 4]], device=device).tolist() == [[1, 3], [2, 4]]
+
+
+def test_wrong_arguments():
+    good = np.zeros((3, 4), np.float32)
+    read_only = np.zeros((4, 3), np.float32)
+    read_only.flags.writeable = False
+    for error, match, arguments in (
+        (ValueError, "a: must have 2 dimensions, not 1", {"a": np.zeros(3)}),
+        (ValueError, "a: must have 2 dimensions, not 0", {"a": 3}),
+        (ValueError, "a: must have 2 dimensions, not 3", {"a": np.zeros((2, 2, 2))}),
+        (TypeError, "a: dtype object", {"a": np.zeros((2, 2), object)}),
+        (TypeError, "a: dtype .*'O'", {"a": np.zeros((2, 2), [("x", object)])}),
+        (TypeError, "a: dtype S3 has items of 3 bytes|a: dtype .S3 has items of 3 bytes",
+         {"a": np.zeros((2, 2), "S3")}),
+        (TypeError, "a: masked", {"a": np.ma.zeros((2, 2))}),
+        (TypeError, "out: return arrays", {"out": [[0] * 3] * 4}),
+        (ValueError, r"out: has shape \(3, 4\)", {"out": np.zeros((3, 4), np.float32)}),
+        (ValueError, "out: output array is read-only", {"out": read_only}),
+        (TypeError, "out: cannot cast", {"out": np.zeros((4, 3), np.int32)}),
+        (ValueError, "variant: 7 is not a rung of transpose", {"variant": 7}),
+        (ValueError, "variant: 'fast' is not a rung of transpose", {"variant": "fast"}),
+        (TypeError, "variant", {"variant": 1.5}),
+        (ValueError, "block", {"variant": "serial", "block": 32}),
+        (ValueError, "device", {"device": "tpu"}),
+    ):  # fmt: skip
+        with pytest.raises(error, match=match):
+            gpuopt.transpose(**{"a": good, **arguments})
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+def test_blocks_that_a_rung_does_not_have(device):
+    for variant, block in ((4, 512), (5, 32), (6, 1024), (6, 32), (2, 33), (2, 2048)):
+        with pytest.raises(ValueError, match="block"):
+            gpuopt.transpose(np.zeros((2, 2)), variant=variant, block=block, device=device)
+
+
+def test_wrong_out_is_refused_before_anything_is_written():
+    out = np.full((3, 4), 7.0)
+    with pytest.raises(ValueError):
+        gpuopt.transpose(np.zeros((3, 4)), out=out, device="cpu")
+    assert (out == 7).all()
+
+
+def test_cpu_results_do_not_depend_on_the_threads():
+    code = """
+        import numpy as np, gpuopt
+        a = np.arange(1999 * 1501, dtype=np.int32).reshape(1999, 1501)
+        for view in (a, a.T, a[:1], a[:, :1]):
+            assert np.array_equal(gpuopt.transpose(view, device="cpu"), view.T)
+    """
+    for threads in ("1", "2", "5"):
+        run_python(code, OMP_NUM_THREADS=threads)
