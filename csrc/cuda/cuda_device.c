@@ -33,6 +33,7 @@ struct gpu {
     CUmodule module;
     pthread_mutex_t lock; /* of ready, image and module */
     atomic_bool lost;
+    char fault[512]; /* what lost it; written once, before `lost` */
 };
 
 struct staging {
@@ -67,19 +68,22 @@ static enum status enter(struct gpu *gpu) {
     if (cuda_driver_forked())
         return cuda_driver_start(); /* fails and says why */
     if (atomic_load(&gpu->lost))
-        return status_fail(
-            STATUS_DEVICE_LOST,
-            "cuda:%d: an earlier fault broke CUDA for this process; restart it, or go "
-            "on with device='cpu'",
-            gpu->ordinal);
+        return status_fail(STATUS_DEVICE_LOST, "cuda:%d is lost to this process: %s", gpu->ordinal,
+                           gpu->fault);
     return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
 }
 
 /* Passes the entry's status on, after noting a fault that is for ever. */
 static enum status leave(struct gpu *gpu, enum status status) {
     CUcontext ours;
-    if (status == STATUS_DEVICE_LOST)
+    static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
+    if (status == STATUS_DEVICE_LOST) {
+        pthread_mutex_lock(&fault_lock);
+        if (!atomic_load(&gpu->lost))
+            snprintf(gpu->fault, sizeof gpu->fault, "%.500s", status_last()->text);
         atomic_store(&gpu->lost, true);
+        pthread_mutex_unlock(&fault_lock);
+    }
     cuda.cuCtxPopCurrent(&ours);
     return status;
 }

@@ -17,7 +17,14 @@ static enum status outcome;
 static char reason[1024];
 static bool forked;
 
-static void in_child(void) { forked = outcome == STATUS_OK; }
+/* No fork happens while CUDA starts, so that a child finds the lock free. */
+static void before_fork(void) { pthread_mutex_lock(&start_lock); }
+static void in_parent(void) { pthread_mutex_unlock(&start_lock); }
+static void in_child(void) {
+    forked = tried && outcome == STATUS_OK;
+    pthread_mutex_unlock(&start_lock);
+}
+static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
 /* The driver's own function for a name at a version, through its cuGetProcAddress. */
 static enum status resolve(void *library) {
@@ -96,11 +103,12 @@ enum status cuda_driver_start(void) {
             "cuda: this process was forked after CUDA was started, which CUDA does not "
             "support; use the 'spawn' start method of multiprocessing, or "
             "device='cpu'");
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    pthread_once(&watching, watch_forks);
     pthread_mutex_lock(&start_lock);
     if (!tried) {
         outcome = start();
         snprintf(reason, sizeof reason, "%s", outcome ? status_last()->text : "");
-        pthread_atfork(NULL, NULL, in_child);
         tried = true;
     }
     pthread_mutex_unlock(&start_lock);

@@ -91,7 +91,14 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
 /* `initial` as an item of the result's dtype, as NumPy takes it. */
 static PyObject *initial_0d(PyObject *initial, enum dtype result) {
     PyArray_Descr *descr = py_descr(result);
-    return descr ? PyArray_FromAny(initial, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
+    PyObject *array =
+        descr ? PyArray_FromAny(initial, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
+    if (array && PyArray_NDIM((PyArrayObject *)array) != 0) {
+        PyErr_Format(PyExc_ValueError, "initial: must be a scalar, not an array of %d dimensions",
+                     PyArray_NDIM((PyArrayObject *)array));
+        Py_CLEAR(array);
+    }
+    return array;
 }
 
 /* initial op value, in the accumulator's dtype (a product of bools, which was computed as `and`: in

@@ -1,0 +1,59 @@
+"""The examples in the docstrings give what they say; the names are what the package exports."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import metadata
+
+import numpy as np
+import pytest
+
+import gpuopt
+
+PUBLIC = [getattr(gpuopt, name) for name in gpuopt.__all__ if not name.startswith("__")]
+DOCUMENTED = [each for each in PUBLIC if each.__doc__]
+
+pytestmark = pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 writes scalars differently"
+)
+
+
+@pytest.mark.parametrize("each", [gpuopt, *DOCUMENTED], ids=lambda each: each.__name__)
+def test_examples(each):
+    for test in doctest.DocTestFinder(recurse=False).find(each, module=False):
+        if not test.examples:
+            continue
+        test.globs = {"gpuopt": gpuopt, "np": np}
+        failed = []
+        runner = doctest.DocTestRunner(verbose=False)
+        results = runner.run(test, out=failed.append)
+        assert results.attempted and not results.failed, "".join(failed)
+
+
+@pytest.mark.parametrize("each", PUBLIC, ids=lambda each: each.__name__)
+def test_every_public_name_is_documented(each):
+    assert each.__doc__ and len(each.__doc__.strip()) > 10
+    if inspect.isfunction(each):
+        assert "Examples\n" in each.__doc__ and ">>>" in each.__doc__
+        for argument in inspect.signature(each).parameters:
+            assert argument in each.__doc__
+            assert argument in each.__annotations__
+        assert "return" in each.__annotations__
+
+
+def test_every_exported_name_exists_and_the_version_has_one_source():
+    assert sorted(gpuopt.__all__) == sorted(set(gpuopt.__all__))
+    for name in gpuopt.__all__:
+        assert hasattr(gpuopt, name)
+    assert gpuopt.__version__ == metadata.version("gpuopt")
+
+
+def test_show_config_prints_and_nothing_else_does():
+    code = "import gpuopt; gpuopt.devices(); gpuopt.show_config()"
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert process.returncode == 0 and process.stderr == ""
+    for text in (gpuopt.__version__, np.__version__, "compiler", "nvcc", "kernels", "cuda", "cpu"):
+        assert text in process.stdout

@@ -1,0 +1,357 @@
+"""Every error: its type, and a text that names the argument and the fix; nothing is left behind."""
+
+import contextlib
+import os
+
+import numpy as np
+import pytest
+from conftest import KINDS, device_rungs, kinds, on, run_python, rungs_of
+
+import gpuopt
+
+ARRAY = np.arange(10.0)
+DATES = np.array(["2010-09-21"], "M8[D]")
+
+
+def test_the_exceptions_are_what_they_replace():
+    assert issubclass(gpuopt.DeviceError, RuntimeError)
+    assert issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)
+    assert issubclass(gpuopt.DeviceMemoryError, MemoryError)
+    for each in (gpuopt.DeviceError, gpuopt.DeviceLost, gpuopt.DeviceMemoryError):
+        assert each.__module__ == "gpuopt" and each.__doc__
+
+
+# --- arrays
+
+UNSUPPORTED = {
+    "object": np.array([1, None]),
+    "None": None,
+    "dict": {1: 2},
+    "str": np.array(["a"]),
+    "bytes": np.array([b"a"]),
+    "a str": "abc",
+    "datetime": DATES,
+    "timedelta": DATES - DATES,
+    "structured": np.zeros(2, [("a", "i4")]),
+    "void": np.zeros(2, "V4"),
+    "longdouble": np.zeros(2, np.longdouble),
+    "clongdouble": np.zeros(2, np.clongdouble),
+    "empty object": np.array([], object),
+}
+if np.dtype(np.longdouble).itemsize == 8:
+    del UNSUPPORTED["longdouble"], UNSUPPORTED["clongdouble"]
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("array", UNSUPPORTED.values(), ids=UNSUPPORTED)
+def test_unsupported_dtypes(device, array):
+    for variant in (None, rungs_of(device)[0].variant):
+        with pytest.raises(TypeError, match=r"^array: dtype .* is not supported; use .*float64"):
+            gpuopt.reduce(array, variant=variant, device=device)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_masked_arrays(device):
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    for each in (masked, masked[1:2], masked.reshape(3, 1), np.ma.masked):
+        with pytest.raises(TypeError, match=r"^array: masked .*compressed\(\)"):
+            gpuopt.reduce(each, device=device)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs())
+def test_a_dtype_that_the_rung_does_not_take(device, rung):
+    taken = {items for op, items, _ in rung.signatures if op == "sum"}
+    for dtype in ("int8", "uint16", "uint32", "float16", "complex64", "complex128"):
+        if dtype in taken:
+            continue
+        with pytest.raises(TypeError, match=rf"^array: .*int32.* not {dtype}.*cpu"):
+            gpuopt.reduce(np.ones(3, dtype), variant=rung.variant, device=device)
+    for op in ("and", "or", "xor"):
+        with pytest.raises(TypeError, match=rf"^array: .*int32.*op='{op}', not float64"):
+            gpuopt.reduce(ARRAY, op, variant=rung.variant, device=device)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_complex_numbers_have_no_order_here(op):
+    with pytest.raises(TypeError, match=rf"^array: .*op='{op}', not complex128"):
+        gpuopt.reduce(np.ones(3, complex), op, device="cpu")
+
+
+# --- op, variant, block, device, dtype, out
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("op", ["mean", "", "SUM", "sum ", "add", "su", "summ", "sum\0"])
+def test_unknown_operations(device, op):
+    with pytest.raises(ValueError, match=r"^op: .*'sum', 'prod', 'min', 'max', 'and', 'or'"):
+        gpuopt.reduce(ARRAY, op, device=device)
+
+
+@pytest.mark.parametrize("op", [None, 3, b"sum", ["sum"], np.add])
+def test_an_operation_that_is_no_string(op):
+    with pytest.raises(TypeError, match=r"^op: must be a string"):
+        gpuopt.reduce(ARRAY, op, device="cpu")
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("variant", [0, 8, 99, -1, -2, 2**31, 10**30, -(10**30), "", "9", "Serial"])
+def test_unknown_variants(device, variant):
+    names = ".*".join(f"'{rung.name}'" for rung in rungs_of(device, historical=True))
+    with pytest.raises(ValueError, match=rf"^variant: .* is not a rung of reduce.*use .*{names}"):
+        gpuopt.reduce(ARRAY, variant=variant, device=device)
+    everything = ".*".join(f"'{rung.name}'" for rung in gpuopt.rungs("reduce"))
+    with pytest.raises(ValueError, match=rf"^variant: .*use one of .*{everything}"):
+        gpuopt.reduce(ARRAY, variant=variant)
+
+
+def test_a_rung_of_another_device():
+    with pytest.raises(ValueError, match=r"^variant: 7 .*on cpu; use .*'serial', 'openmp'"):
+        gpuopt.reduce(ARRAY, variant=7, device="cpu")
+    with pytest.raises(ValueError, match=r"^variant: 'serial' .*on cuda; use .*'cascading'"):
+        gpuopt.reduce(ARRAY, variant="serial", device="cuda")
+
+
+@pytest.mark.parametrize("variant", [1.0, [1], b"serial", object(), np.float32(7), 1j])
+def test_a_variant_of_a_wrong_type(variant):
+    with pytest.raises(TypeError, match=r"^variant: must be a rung's number or name"):
+        gpuopt.reduce(ARRAY, variant=variant, device="cpu")
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(historical=True))
+def test_block(device, rung):
+    for block in (0, 1, 16, 31, 33, 100, 129, 1025, 2048, -128, 2**32 + 128, 2**40, 10**30):
+        with pytest.raises(ValueError, match=r"^block: "):
+            gpuopt.reduce(ARRAY, variant=rung.variant, block=block, device=device)
+    if rung.host:
+        with pytest.raises(ValueError, match=rf"^block: rung '{rung.name}' .*leave it out"):
+            gpuopt.reduce(ARRAY, variant=rung.variant, block=128, device=device)
+        return
+    with pytest.raises(
+        ValueError, match=rf"^block: 100 .*'{rung.name}'; use .*128, 256, 512, 1024"
+    ):
+        gpuopt.reduce(ARRAY, variant=rung.variant, block=100, device=device)
+    for block in (128.0, "128", [128]):
+        with pytest.raises(TypeError, match=r"^block: must be an integer"):
+            gpuopt.reduce(ARRAY, variant=rung.variant, block=block, device=device)
+    gpuopt.reduce(ARRAY, variant=rung.variant, block=np.uint8(128), device=device)
+
+
+WRONG_DEVICES = [
+    "gpu",
+    "CPU",
+    "cpu ",
+    "cpux",
+    "cpu:1",
+    "cpu:-1",
+    "cpu:x",
+    "cpu:00x",
+    ":0",
+    "cud",
+    "cpu\0",
+]
+
+
+@pytest.mark.parametrize("device", WRONG_DEVICES, ids=repr)
+def test_unknown_devices(device):
+    with pytest.raises(ValueError, match=r"^device: .*is not a device; use .*cpu"):
+        gpuopt.reduce(ARRAY, device=device)
+
+
+@pytest.mark.parametrize("device", [3, b"cpu", ["cpu"], object()])
+def test_a_device_that_is_no_string(device):
+    with pytest.raises(TypeError, match=r"^device: must be a string"):
+        gpuopt.reduce(ARRAY, device=device)
+
+
+def test_gpuopt_device(monkeypatch):
+    monkeypatch.setenv("GPUOPT_DEVICE", "toaster")
+    with pytest.raises(ValueError, match=r"^GPUOPT_DEVICE: 'toaster' is not a device; use .*'cpu'"):
+        gpuopt.reduce(ARRAY)
+    assert gpuopt.reduce(ARRAY, device="cpu") == 45  # the argument comes first
+    monkeypatch.setenv("GPUOPT_DEVICE", "cpu")
+    assert gpuopt.reduce(ARRAY) == 45
+    with pytest.raises(ValueError, match=r"^variant: 7 is not a rung of reduce on cpu"):
+        gpuopt.reduce(ARRAY, variant=7)
+    monkeypatch.setenv("GPUOPT_DEVICE", "")
+    assert gpuopt.reduce(np.ones(3, np.int8)) == 3
+    if KINDS["cuda"]:
+        monkeypatch.setenv("GPUOPT_DEVICE", "cuda")
+        with pytest.raises(gpuopt.DeviceError, match="device='cpu'"):
+            gpuopt.reduce(ARRAY)
+
+
+@pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
+def test_a_gpu_that_is_not_there(device):
+    count = gpuopt.available("cuda").count
+    for number in (count, count + 1, 10**6, 2**32):
+        with pytest.raises(ValueError, match=rf"^device: 'cuda:{number}' .*'cuda:{count - 1}'"):
+            gpuopt.reduce(ARRAY, device=f"cuda:{number}")
+    assert gpuopt.reduce(ARRAY, device=f"cuda:{count - 1}") == 45
+
+
+@pytest.mark.parametrize(
+    "dtype", [object, "U3", "S3", "M8[s]", "m8[s]", "V4", [("a", "i4")], np.longdouble], ids=str
+)
+def test_unsupported_result_dtypes(dtype):
+    with pytest.raises(TypeError, match=r"^dtype: .* is not supported; use bool.*complex128"):
+        gpuopt.reduce(ARRAY, dtype=dtype, device="cpu")
+
+
+def test_a_dtype_that_is_none():
+    for dtype in ("nope", 3, object()):
+        with pytest.raises(TypeError):
+            np.dtype(dtype)
+        with pytest.raises(TypeError):
+            gpuopt.reduce(ARRAY, dtype=dtype, device="cpu")
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_wrong_outs(device):
+    fixed = np.zeros(())
+    fixed.flags.writeable = False
+    for out, error, text in (
+        ([1], TypeError, "out: .*ArrayType"),
+        (3.0, TypeError, "out: .*ArrayType"),
+        (np.float64(3), TypeError, "out: .*ArrayType"),
+        ((np.zeros(()),), TypeError, "out: .*ArrayType"),
+        (np.zeros(1), ValueError, "out: .*wrong number of dimensions.*found 1.*expected 0"),
+        (np.zeros((1, 1)), ValueError, "out: .*found 2"),
+        (np.zeros(0), ValueError, "out: .*found 1"),
+        (fixed, ValueError, "out: .*read-only"),
+        (np.array(None), TypeError, "out: dtype object is not supported"),
+        (np.array("abc"), TypeError, "out: dtype .*U3 is not supported"),
+        (np.zeros((), "M8[s]"), TypeError, "out: dtype datetime.* is not supported"),
+        (np.zeros((), [("a", "i4")]), TypeError, "out: dtype .* is not supported"),
+    ):
+        before = repr(out)
+        with pytest.raises(error, match="^" + text):
+            gpuopt.reduce(ARRAY, out=out, device=device)
+        assert repr(out) == before
+    out = np.array(5)
+    with pytest.raises(TypeError, match=r"^out: cannot cast .*float64 to int64 .*same_kind"):
+        gpuopt.reduce(ARRAY, dtype=np.float64, out=out, device=device)
+    assert out == 5
+
+
+# --- calls
+
+
+def test_the_signature():
+    with pytest.raises(TypeError, match="array"):
+        gpuopt.reduce()
+    with pytest.raises(TypeError, match="positional"):
+        gpuopt.reduce(ARRAY, "sum", 7)
+    with pytest.raises(TypeError, match="axis"):
+        gpuopt.reduce(ARRAY, axis=0)
+    with pytest.raises(TypeError, match="8"):
+        gpuopt._core.reduce(ARRAY)
+    assert gpuopt.reduce(array=ARRAY, op="max", variant=None, dtype=None, out=None, block=None) == 9
+
+
+def test_available_and_rungs():
+    for kind in ("tpu", "", "CPU", "cpu\0"):
+        with pytest.raises(ValueError, match="device"):
+            gpuopt.available(kind)
+    for family in ("nope", "", "Reduce"):
+        with pytest.raises(ValueError, match=r"^family: .*'reduce', 'roofline'"):
+            gpuopt.rungs(family)
+    for wrong in (3, None, b"cpu"):
+        with pytest.raises(TypeError, match="must be a string"):
+            gpuopt.available(wrong)
+        with pytest.raises(TypeError, match=r"^family: must be a string"):
+            gpuopt.rungs(wrong)
+    found = gpuopt.available("cpu")
+    assert found and found.count == 1 and found.kind == "cpu" and found.reason == "1 device"
+
+
+@pytest.mark.parametrize("device, rung", device_rungs())
+def test_nothing_of_min_and_max(device, rung):
+    for op, ufunc in (("min", "minimum"), ("max", "maximum")):
+        with pytest.raises(
+            ValueError, match=f"zero-size array to reduction operation {ufunc}.*initial"
+        ):
+            gpuopt.reduce([], op, variant=rung.variant, device=device)
+    with pytest.raises(ValueError, match=r"zero-size array to reduction operation add"):
+        gpuopt.reduce([], initial=None, variant=rung.variant, device=device)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_an_empty_array_is_checked_like_any_other(device):
+    """An error does not depend on how many items there are."""
+    empty = np.empty(0)
+    for arguments, error in (
+        ({"op": "nope"}, ValueError),
+        ({"op": "and"}, TypeError),
+        ({"variant": 99}, ValueError),
+        ({"block": 100}, ValueError),
+        ({"dtype": object}, TypeError),
+        ({"out": np.zeros(1)}, ValueError),
+    ):
+        with pytest.raises(error):
+            gpuopt.reduce(empty, device=device, **arguments)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_a_failed_call_changes_nothing(device):
+    """`out` keeps its value, and the next call works."""
+    rung = rungs_of(device)[0]
+    for array, arguments in (
+        (ARRAY, {"op": "nope"}),
+        (ARRAY, {"op": "xor"}),
+        (ARRAY, {"variant": 99}),
+        (ARRAY, {"variant": rung.variant, "block": 100}),
+        (ARRAY, {"device": "nope"}),
+        (ARRAY, {"dtype": "nope"}),
+        (ARRAY, {"dtype": complex}),
+        (ARRAY, {"initial": "x"}),
+        (ARRAY, {"initial": object()}),
+        (ARRAY[:0], {"op": "max"}),
+        (ARRAY[:0], {"initial": "x"}),
+        (np.array([None]), {}),
+        (["a"], {}),
+        ([[1], [1, 2]], {}),
+    ):
+        out = np.array(7.5)
+        with pytest.raises((TypeError, ValueError)):
+            gpuopt.reduce(array, **{"out": out, "device": device, **arguments})
+        assert out == 7.5 and out.dtype == np.float64
+        assert gpuopt.reduce(ARRAY, out=out, device=device) == 45
+        assert gpuopt.reduce(ARRAY[::-2], "prod", device=device) == 945
+
+
+def test_the_cpu_out_of_memory():
+    """The buffer of a strided array does not fit: DeviceMemoryError with its numbers."""
+    run_python(
+        """
+        import resource
+        import numpy as np, gpuopt
+        array = np.broadcast_to(np.float64(1), 2**23)
+        out, small = np.array(7.0), np.ones(2000)[::2]
+        gpuopt.reduce(small, device="cpu")
+        pages = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (pages + (4 << 20), limits[1]))
+        try:
+            gpuopt.reduce(array, variant="serial", out=out, device="cpu")
+        except gpuopt.DeviceMemoryError as error:
+            assert error.bytes_asked >= 2**22, error.bytes_asked
+            assert error.bytes_free > 0, error.bytes_free
+            assert "cpu" in str(error), error
+        else:
+            raise AssertionError("there was enough memory")
+        assert out == 7
+        assert gpuopt.reduce(small, device="cpu") == 1000
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        assert gpuopt.reduce(array, out=out, device="cpu") == 2**23
+        """
+    )
+
+
+def test_numpys_settings_are_left_alone():
+    """No error state or warning filter of NumPy's changes with a call, failed or not."""
+    before = np.geterr()
+    with contextlib.suppress(ValueError):
+        gpuopt.reduce(ARRAY, "nope", device="cpu")
+    gpuopt.reduce(ARRAY[::2], dtype=np.float32, device="cpu")
+    assert np.geterr() == before
+    assert os.environ.get("GPUOPT_DEVICE") is None

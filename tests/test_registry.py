@@ -1,0 +1,124 @@
+"""The registry and the embedded kernels say the same; the ladder is complete."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import UFUNCS
+
+import gpuopt
+from gpuopt import _core
+
+FAMILIES = ["reduce", "roofline"]
+
+
+def every_rung():
+    return [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
+
+
+@pytest.fixture(scope="module")
+def ptx():
+    return _core.ptx()
+
+
+def test_the_families_are_all_named_here():
+    with pytest.raises(ValueError) as caught:
+        gpuopt.rungs("none")
+    assert re.findall(r"'(\w+)'", str(caught.value))[1:] == FAMILIES
+
+
+def test_rows_and_kernels_correspond_one_to_one(ptx):
+    kernels = re.findall(r"\.entry\s+([\w$]+)", ptx)
+    rows = [kernel for rung in every_rung() if not rung.host for kernel in rung.kernels]
+    assert len(kernels) == len(set(kernels)) and len(rows) == len(set(rows))
+    assert set(rows) - set(kernels) == set(), "rows without a kernel"
+    assert set(kernels) - set(rows) == set(), "kernels without a row"
+
+
+def test_the_ptx_is_text_for_compute_75(ptx):
+    assert re.search(r"^\.version \d+\.\d+$", ptx, re.MULTILINE)
+    assert re.findall(r"^\.target (.*)$", ptx, re.MULTILINE) == ["sm_75"]
+    assert re.findall(r"^\.address_size (.*)$", ptx, re.MULTILINE) == ["64"]
+    assert ptx.isascii() and "\0" not in ptx and ptx.endswith("\n")
+    assert not re.search(r"\b(atom|red)\.", ptx), "an atomic: results would change from run to run"
+    assert ".loc" in ptx  # source lines, for the counters
+
+
+def test_numbers_and_names_are_unique():
+    for family in FAMILIES:
+        rungs = gpuopt.rungs(family)
+        names = [rung.name for rung in rungs]
+        variants = [rung.variant for rung in rungs]
+        numbers = [rung.number for rung in rungs if rung.number is not None and not rung.historical]
+        assert len(set(names)) == len(names) and all(names)
+        assert len(set(variants)) == len(variants)
+        assert len(set(numbers)) == len(numbers) and numbers == sorted(numbers)
+        assert not any(name.isdigit() for name in names)
+
+
+def test_exactly_one_best_for_each_family_and_kind():
+    for family in FAMILIES:
+        for host in (False, True):
+            best = [rung for rung in gpuopt.rungs(family) if rung.host == host and rung.best]
+            assert len(best) == 1 and not best[0].historical
+
+
+def test_every_row_is_filled():
+    for rung in every_rung():
+        assert rung.lesson.strip() and rung.source.strip() and rung.signatures and rung.kernels
+        assert rung.deck_us >= 0
+        assert len(set(rung.signatures)) == len(rung.signatures)
+        if rung.host:
+            assert rung.block_min == rung.block_max == rung.block_default == 0
+            assert len(rung.kernels) == len(rung.signatures)
+            continue
+        assert 32 <= rung.block_min <= rung.block_default <= rung.block_max <= 1024
+        for block in (rung.block_min, rung.block_max, rung.block_default):
+            assert block & (block - 1) == 0
+        blocks = {kernel.split("_b")[1] for kernel in rung.kernels if re.search(r"_b\d+$", kernel)}
+        steps = (rung.block_max // rung.block_min).bit_length()
+        assert len(rung.kernels) == len(rung.signatures) * (steps if blocks else 1)
+
+
+def test_the_decks_ladder():
+    """Rungs 1 to 7, faster on the decks' G80 step by step, the block of 128."""
+    rungs = [rung for rung in gpuopt.rungs("reduce") if not rung.host]
+    assert [rung.number for rung in rungs if not rung.historical] == [1, 2, 3, 4, 5, 6, 7]
+    assert [rung.deck_us for rung in rungs if not rung.historical] == [
+        8054, 3456, 1722, 965, 536, 381, 268,
+    ]  # fmt: skip
+    assert all(rung.block_default == 128 and rung.block_max == 1024 for rung in rungs)
+    (historical,) = (rung for rung in rungs if rung.historical)
+    assert historical.name == historical.variant == "5-historical"
+    assert historical.number == 5 and not historical.best
+    assert [rung.name for rung in gpuopt.rungs("reduce") if rung.host] == ["serial", "openmp"]
+
+
+def test_every_rung_has_every_operation_of_the_required_dtypes():
+    for rung in gpuopt.rungs("reduce"):
+        have = {(op, items) for op, items, _ in rung.signatures}
+        for op in UFUNCS:
+            for items in ("int32", "int64", "float32", "float64"):
+                if op in ("and", "or", "xor") and items[0] == "f":
+                    assert (op, items) not in have
+                else:
+                    assert (op, items) in have, (rung.name, op, items)
+        for op, items, accumulator in rung.signatures:
+            assert op in UFUNCS
+            wide, narrow = np.dtype(accumulator), np.dtype(items)
+            assert narrow.itemsize <= wide.itemsize
+            # a rung's partial results are reduced again, in the accumulator's type
+            assert rung.host or (op, accumulator, accumulator) in rung.signatures
+    for rung in gpuopt.rungs("reduce"):
+        if not rung.host:
+            assert ("sum", "int32", "int32") in rung.signatures  # the decks' arithmetic
+
+
+def test_the_answer_is_the_callers_own():
+    """A caller who changes a list changes nobody else's."""
+    first = gpuopt.rungs("reduce")[0]
+    first.signatures.clear()
+    first.kernels.clear()
+    assert gpuopt.rungs("reduce")[0].signatures and gpuopt.rungs("reduce")[0].kernels
+    with pytest.raises(AttributeError):
+        first.number = 99
