@@ -23,6 +23,11 @@ static const struct reg_rung transpose_rungs[] = {
 #include "host/host_transpose.c"
 };
 
+static const struct reg_rung stencil1d_rungs[] = {
+#include "kernels/stencil1d.cu"
+#include "host/host_stencil1d.c"
+};
+
 #define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
@@ -32,6 +37,9 @@ static const struct reg_signature roofline_host_signatures[] = {
     HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_kernel_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature stencil1d_kernel_signatures[] = {STENCIL1D_SIGNATURES(SIGNATURE)};
+static const struct reg_signature stencil1d_host_signatures[] = {
+    HOST_STENCIL1D_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name)                                                                               \
@@ -40,7 +48,8 @@ static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNA
             name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
     }
 
-const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline), FAMILY(transpose)};
+const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline), FAMILY(transpose),
+                                          FAMILY(stencil1d)};
 const size_t reg_family_count = COUNT(reg_families);
 
 const struct reg_family *reg_family(const char *name) {

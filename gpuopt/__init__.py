@@ -20,7 +20,7 @@ except ImportError as error:
     ) from error
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
 from gpuopt.devices import Availability, Device, available, devices, show_config
-from gpuopt.families import transpose
+from gpuopt.families import stencil1d, transpose
 from gpuopt.rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = [
     "reduce",
     "rungs",
     "show_config",
+    "stencil1d",
     "transpose",
 ]
 

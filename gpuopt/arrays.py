@@ -2,8 +2,8 @@
 
 A family describes its call as a `Problem`: inputs and output as aligned runs of memory in C order,
 and numbers. `run` gives it to the C part and delivers the result. `out=` is checked before anything
-runs; where it cannot take the result as it is (its layout, its dtype, an overlap with an input), the
-result goes through memory of its own.
+runs; where it cannot take the result as it is (its layout, its dtype, an overlap with an input),
+the result goes through memory of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The families whose result is an array: transpose."""
+"""The families whose result is an array: transpose, stencil1d."""
 
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -12,6 +13,21 @@ from gpuopt.arrays import Problem
 
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+
+# As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
+MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
+NUMBERS = ("int32", "int64", "float32", "float64")
+
+
+def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
+    """Return the array's dtype in native byte order; it must be one of some."""
+    dtype = array.dtype.newbyteorder("=")
+    if dtype.name not in dtypes or dtype.kind not in "if":
+        raise TypeError(
+            f"{name}: dtype {array.dtype} is not supported; use {', '.join(dtypes)} "
+            f"({name}.astype(...))"
+        )
+    return np.dtype(dtype.name)  # not the other of two C types with the same size
 
 
 def _names_rung(variant: object, number: int, name: str) -> bool:
@@ -113,3 +129,156 @@ def transpose(
         result = arrays.run(problem, variant, block, device)
         np.copyto(out, result.view(a.dtype), casting="same_kind")
     return out
+
+
+def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray | None, int]:
+    """Check `weights` and `radius`; return both: weights, where given, have the radius."""
+    try:
+        radius = operator.index(radius)
+    except TypeError:
+        raise TypeError(f"radius: must be an integer, not {radius!r}") from None
+    if radius < 0:
+        raise ValueError(f"radius: must not be negative, as {radius} is")
+    if weights is None:
+        return None, radius
+    weights = arrays.array_in(weights, "weights")
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
+    if weights.ndim != 1 or weights.size % 2 == 0:
+        raise ValueError(
+            f"weights: must be 2 * radius + 1 of them in one dimension, an odd number; "
+            f"their shape is {weights.shape}"
+        )
+    if radius not in (3, weights.size // 2):
+        raise ValueError(
+            f"radius: is {radius}, but {weights.size} weights have a radius of "
+            f"{weights.size // 2}; leave radius out"
+        )
+    return weights, weights.size // 2
+
+
+def stencil1d_problem(
+    a: np.ndarray,
+    radius: int = 3,
+    weights: ArrayLike | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+) -> Problem:
+    """Describe a stencil."""
+    if a.ndim != 1:
+        raise ValueError(f"a: must have 1 dimension, not {a.ndim}; pass a.ravel()")
+    dtype = _native(a, "a", NUMBERS)
+    weights, radius = _stencil_weights(weights, radius)
+    if not isinstance(mode, str):
+        raise TypeError(f"mode: must be a string, not {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode: {mode!r} is not a mode; use one of {', '.join(map(repr, MODES))}")
+    if not isinstance(cval, (int, float, np.integer, np.floating, np.bool_)):
+        raise TypeError(f"cval: must be a real number, not {cval!r}")
+    # Integers stay integers while everything is one; else float64, as SciPy has it.
+    accumulator = given = dtype
+    if dtype.kind == "i":
+        if not (math.isfinite(cval) and (weights is None or np.isfinite(weights).all())):
+            raise ValueError("weights, cval: must be finite where a has integers")
+        limits = np.iinfo(dtype)
+        whole = int(cval) == cval and limits.min <= cval <= limits.max
+        if not whole or (weights is not None and weights.dtype.kind == "f"):
+            accumulator = given = np.dtype(np.float64)
+    else:
+        given = np.dtype(np.float64)
+    op = "sum" if weights is None else "weighted"
+    weights = np.empty(0, given) if weights is None else weights.astype(given, casting="unsafe")
+    valid = mode == "valid"
+    outputs = max(0, a.size - 2 * radius) if valid else a.size
+    beyond = arrays.bits(int(cval) if given.kind == "i" else cval, given)
+    return Problem(
+        "stencil1d",
+        op,
+        dtype.name,
+        accumulator.name,
+        (arrays.contiguous(a, dtype), np.ascontiguousarray(weights)),
+        (outputs,),
+        dtype,
+        (a.size, outputs, radius if valid else 0, radius, MODES[mode], beyond),
+    )
+
+
+def stencil1d(
+    a: ArrayLike,
+    radius: int = 3,
+    *,
+    weights: ArrayLike | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Add up every item's neighbourhood, on a rung of the stencil ladder.
+
+    Output i is the sum of the inputs from i - radius to i + radius, each times its weight.
+
+    Parameters
+    ----------
+    a : array_like, shape (N,)
+        int32, int64, float32 or float64, of any layout and byte order.
+    radius : int
+        Neighbours on each side; it may be larger than the array.
+    weights : array_like, shape (2 * radius + 1,), optional
+        Real numbers, from the leftmost neighbour's to the rightmost's; the radius follows from
+        them. Default: all 1.
+    mode : {"constant", "nearest", "reflect", "mirror", "wrap", "valid"}
+        What lies beyond the ends, as in `scipy.ndimage`: `cval`; the last item; the items mirrored
+        about the edge of the last; mirrored about the last's middle; the array again. "valid": no
+        output whose neighbourhood is not inside, so N - 2 * radius of them.
+    cval : float
+        The constant of that mode.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "global", 2 "shared" and 3 "registers" are CUDA kernels,
+        "serial" and "openmp" run on the cpu. "2-historical", the deck's data race, only if named.
+        Default: the best for the device.
+    out : ndarray, optional
+        Receives the result and is returned. It may overlap `a`.
+    block : int, optional
+        Threads a block, a power of two from 32 to 1024.
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
+        one; else the cpu.
+
+    Returns
+    -------
+    ndarray
+        Of a's dtype, shape (N,), or (max(0, N - 2 * radius),) for "valid".
+
+    Raises
+    ------
+    TypeError
+        Another dtype; a radius that is no integer; masked arrays; an `out` of a dtype that cannot
+        take the result.
+    ValueError
+        `a` has not one dimension; a negative radius; an even number of weights; an unknown mode,
+        variant, block or device; `out` has another shape or is read-only.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    An output is added up from its own 2 * radius + 1 inputs, from left to right: a NaN or a spike
+    reaches no other output, unlike in a running sum. Integers with integer weights wrap; with other
+    weights they are weighted in float64 and cut off towards zero, as SciPy does. float32 is added
+    up in float64 by the cpu and by rung 3, and in float32 by rungs 1 and 2, as in the deck: there
+    the error is at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the 1-D stencil.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.stencil1d([1, 2, 3, 4, 5], 1, device="cpu")
+    array([ 3,  6,  9, 12,  9])
+    >>> gpuopt.stencil1d([1.0, 2.0, 4.0], weights=[1, 0, -1], mode="nearest", device="cpu")
+    array([-1., -3., -2.])
+    """
+    problem = stencil1d_problem(arrays.array_in(a, "a"), radius, weights, mode, cval)
+    return arrays.run(problem, variant, block, device, out)

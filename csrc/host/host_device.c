@@ -165,6 +165,7 @@ static enum status host_kernel_get(struct device *device, struct device_module *
         {host_reduce_kernels, host_reduce_kernel_count},
         {host_roofline_kernels, host_roofline_kernel_count},
         {host_transpose_kernels, host_transpose_kernel_count},
+        {host_stencil1d_kernels, host_stencil1d_kernel_count},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (size_t k = 0; k < tables[t].count; k++)

@@ -91,6 +91,7 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
 OPS_PLANNER(reduce);
 OPS_PLANNER(roofline);
 OPS_PLANNER(transpose);
+OPS_PLANNER(stencil1d);
 
 /* Reduces n > 0 items from the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,

@@ -109,7 +109,8 @@ static int serves(const struct reg_signature *signature, enum dtype items, enum 
         return 1;
     if (strcmp(signature->op, "and") == 0) /* the product of bools */
         return items == DTYPE_bool && is_integer(result);
-    if (strcmp(signature->op, "sum") == 0 || strcmp(signature->op, "prod") == 0) {
+    if (strcmp(signature->op, "sum") == 0 || strcmp(signature->op, "prod") == 0 ||
+        strcmp(signature->op, "weighted") == 0) {
         if (is_integer(accumulator) && is_integer(result))
             return result != DTYPE_bool && dtype_size(accumulator) >= dtype_size(result);
         return kind_of(accumulator) == kind_of(result) && kind_of(items) == kind_of(result) &&

@@ -1,0 +1,176 @@
+/* host_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial` and `openmp`.
+ *
+ * Every output is added up from its own inputs alone, from left to right, float32 in float64: the
+ * same bits from both rungs and any number of threads.
+ */
+
+/* (operation, items, accumulator): of stencil1d.cu, those that lose nothing. */
+/* clang-format off */
+#define HOST_STENCIL1D_TYPES(SIGNATURE, op)                                                        \
+    SIGNATURE(op, int32, int32)     SIGNATURE(op, int64, int64)                                    \
+    SIGNATURE(op, int32, float64)   SIGNATURE(op, int64, float64)                                  \
+    SIGNATURE(op, float32, float64) SIGNATURE(op, float64, float64)
+/* clang-format on */
+#define HOST_STENCIL1D_SIGNATURES(SIGNATURE) \
+    HOST_STENCIL1D_TYPES(SIGNATURE, sum)     \
+    HOST_STENCIL1D_TYPES(SIGNATURE, weighted)
+
+#ifdef GPUOPT_RUNGS
+/* clang-format off */
+RUNG(-1, "serial", "host_stencil1d_serial",
+     "one thread, vectorised: the k-th inputs of many outputs at a time",
+     "D1 stencil, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "openmp", "host_stencil1d_openmp",
+     "the same, the outputs spread over all cores",
+     "D1 cpu+omp, for a stencil", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+/* clang-format on */
+#else
+
+#include "host_kernels.h"
+
+#include <string.h>
+
+enum {
+    GROUP = 512,              /* outputs at a time: their sums stay in the first-level cache */
+    POLL_ADDITIONS = 1 << 24, /* between two polls, a thread */
+    PARALLEL_LEAST = 1 << 15, /* additions */
+};
+
+enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
+
+struct stencil {
+    const void *in, *weights;
+    void *out;
+    int64_t n, outputs, first, radius;
+    uint64_t mode;
+    const void *beyond;
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where to read input i of n, which may lie outside; -1 for the constant. */
+static int64_t inside(int64_t i, int64_t n, uint64_t mode) {
+    if (i >= 0 && i < n)
+        return i;
+    if (mode == CONSTANT)
+        return -1;
+    if (mode == NEAREST)
+        return i < 0 ? 0 : n - 1;
+    if (mode == MIRROR && n == 1)
+        return 0;
+    const int64_t period = mode == WRAP ? n : mode == REFLECT ? 2 * n : 2 * n - 2;
+    i %= period;
+    if (i < 0)
+        i += period;
+    return i < n ? i : period - i - (mode == REFLECT);
+}
+
+typedef int32_t type_int32;
+typedef int64_t type_int64;
+typedef float type_float32;
+typedef double type_float64;
+
+/* Integers wrap: the arithmetic is done unsigned. */
+typedef uint32_t wrapping_int32;
+typedef uint64_t wrapping_int64;
+typedef double wrapping_float64;
+
+/* STORE_<items>_<accumulator>: as a GPU converts, where C leaves it open: what does not fit becomes
+ * the nearest that does, NaN the lowest. */
+static inline int32_t int32_of(double sum) {
+    return sum >= 0x1p31 ? INT32_MAX : sum >= -0x1p31 ? (int32_t)sum : INT32_MIN;
+}
+static inline int64_t int64_of(double sum) {
+    return sum >= 0x1p63 ? INT64_MAX : sum >= -0x1p63 ? (int64_t)sum : INT64_MIN;
+}
+#define STORE_int32_int32(sum) ((int32_t)(sum))
+#define STORE_int64_int64(sum) ((int64_t)(sum))
+#define STORE_int32_float64(sum) int32_of(sum)
+#define STORE_int64_float64(sum) int64_of(sum)
+#define STORE_float32_float64(sum) ((float)(sum))
+#define STORE_float64_float64(sum) (sum)
+
+#define TERM_sum(acc, item, weight) ((wrapping_##acc)(item))
+#define TERM_weighted(acc, item, weight) ((wrapping_##acc)(weight) * (wrapping_##acc)(item))
+#define WEIGHT_sum(weights, k) 0
+#define WEIGHT_weighted(weights, k) ((weights)[k])
+
+/* group_<op>_<items>_<acc>: at most GROUP outputs, from number `output` on. The items become the
+ * accumulator's type first, and then wrap. */
+#define GROUP_OF(op, items, acc)                                                         \
+    static void group_##op##_##items##_##acc(const struct stencil *s, int64_t output,    \
+                                             int64_t count) {                            \
+        const type_##items *in = s->in;                                                  \
+        const type_##acc *weights = s->weights, beyond = *(const type_##acc *)s->beyond; \
+        type_##items *restrict out = (type_##items *)s->out + output;                    \
+        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;   \
+        const bool whole = left >= 0 && left + count + width - 2 < s->n;                 \
+        wrapping_##acc sums[GROUP] = {0};                                                \
+        (void)weights;                                                                   \
+        for (int64_t k = 0; k < width; k++) {                                            \
+            const type_##acc weight = WEIGHT_##op(weights, k);                           \
+            (void)weight;                                                                \
+            for (int64_t j = 0; j < count && whole; j++)                                 \
+                sums[j] += TERM_##op(acc, (type_##acc)in[left + k + j], weight);         \
+            for (int64_t j = 0; j < count && !whole; j++) {                              \
+                const int64_t at = inside(left + k + j, s->n, s->mode);                  \
+                sums[j] += TERM_##op(acc, at < 0 ? beyond : (type_##acc)in[at], weight); \
+            }                                                                            \
+        }                                                                                \
+        for (int64_t j = 0; j < count; j++)                                              \
+            out[j] = STORE_##items##_##acc(sums[j]);                                     \
+    }
+HOST_STENCIL1D_SIGNATURES(GROUP_OF)
+
+struct worker {
+    void (*group)(const struct stencil *s, int64_t output, int64_t count);
+};
+
+/* Arguments as the kernels of stencil1d.cu. */
+static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
+                                  void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct stencil stencil = {
+        .in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
+        .weights = (const void *)(uintptr_t) * (const device_address *)arguments[1],
+        .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
+        .n = *(const int64_t *)arguments[3],
+        .outputs = *(const int64_t *)arguments[4],
+        .first = *(const int64_t *)arguments[5],
+        .radius = *(const int64_t *)arguments[6],
+        .mode = *(const uint64_t *)arguments[7],
+        .beyond = arguments[8],
+    };
+    const int64_t width = 2 * stencil.radius + 1;
+    const int64_t size = smaller(GROUP, POLL_ADDITIONS / width + 1);
+    const bool small = stencil.outputs < PARALLEL_LEAST && stencil.outputs * width < PARALLEL_LEAST;
+    const int threads = kernel->parallel && !small ? host_threads() : 1;
+    const int64_t groups = (stencil.outputs - 1) / size + 1;
+    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1); /* groups */
+    for (int64_t begin = 0; begin < groups; begin += turn) {
+        const int64_t end = smaller(begin + turn, groups);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t group = begin; group < end; group++)
+            worker->group(&stencil, group * size, smaller(size, stencil.outputs - group * size));
+        const enum status status = device_poll(device);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+#define WORKER(op, items, acc) \
+    static const struct worker worker_##op##_##items##_##acc = {group_##op##_##items##_##acc};
+HOST_STENCIL1D_SIGNATURES(WORKER)
+
+#define KERNEL_ROWS(op, items, acc)                                        \
+    {"host_stencil1d_serial_" #op "_" #items "_" #acc, host_stencil1d,     \
+     &worker_##op##_##items##_##acc, false},                               \
+        {"host_stencil1d_openmp_" #op "_" #items "_" #acc, host_stencil1d, \
+         &worker_##op##_##items##_##acc, true},
+
+const struct host_kernel host_stencil1d_kernels[] = {HOST_STENCIL1D_SIGNATURES(KERNEL_ROWS)};
+const size_t host_stencil1d_kernel_count =
+    sizeof host_stencil1d_kernels / sizeof *host_stencil1d_kernels;
+
+#endif

@@ -1,0 +1,48 @@
+/* ops_vector.c: plans add and saxpy: one launch of one rung. The inputs are x and y; numbers: items,
+ * and the factor by its bits (unused by add).
+ */
+#include "ops.h"
+
+enum { GRID_MAX = 0x7fffffff, BLOCK_MAX = 1024 };
+
+enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct ops_problem *problem, struct ops_plan *plan) {
+    const struct reg_rung *rung = choice->rung;
+    const uint64_t n = problem->numbers[0];
+    struct ops_step *step = &plan->steps[0];
+    const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+    step->values[step->value_count++] = n;
+    step->values[step->value_count++] = problem->numbers[1];
+    if (status || rung->flags & RUNG_HOST)
+        return status;
+
+    uint64_t block = choice->block, blocks = (n - 1) / (block ? block : 1) + 1;
+    if (rung->number == 1) {
+        blocks = 1;
+    } else if (rung->number == 3) {
+        block = n;
+        blocks = 1;
+    } else if (rung->number == 6) {
+        const uint64_t resident = (uint64_t)queue->info.multiprocessors *
+                                  (unsigned)queue->info.threads_per_multiprocessor / block;
+        blocks = blocks < resident ? blocks : resident;
+    }
+    if (block > BLOCK_MAX)
+        return status_fail(STATUS_BAD_VALUE,
+                           "variant: rung '%s' has one block, of at most %d threads, and cannot take "
+                           "%llu items; use variant='bounds'",
+                           rung->name, BLOCK_MAX, (unsigned long long)n);
+    if (rung->number == 4 && n % block)
+        return status_fail(STATUS_BAD_VALUE,
+                           "variant: rung '%s' takes a multiple of its block's %llu threads, not %llu "
+                           "items; use variant='bounds', or a block that divides them",
+                           rung->name, (unsigned long long)block, (unsigned long long)n);
+    if (blocks > GRID_MAX)
+        return status_fail(STATUS_BAD_VALUE,
+                           "variant: rung '%s' cannot take %llu items: a grid has at most %d blocks; "
+                           "use variant='grid-stride'",
+                           rung->name, (unsigned long long)n, GRID_MAX);
+    step->grid[0] = (unsigned)blocks;
+    step->block[0] = (unsigned)block;
+    return STATUS_OK;
+}

@@ -1,0 +1,288 @@
+"""The stencil on every rung of every device, against scipy.ndimage.correlate1d and exact integers.
+
+Bounds, with u the unit roundoff of the dtype that a rung adds up in: (2r + 2) * u * sum(|w x|), and
+u once more where the result is rounded to float32.
+"""
+
+import numpy as np
+import pytest
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, run_python, rungs_of
+
+import gpuopt
+
+MODES = ["constant", "nearest", "reflect", "mirror", "wrap", "valid"]
+PADS = {"constant": "constant", "nearest": "edge", "reflect": "symmetric", "mirror": "reflect",
+        "wrap": "wrap"}  # fmt: skip
+DTYPES = ["int32", "int64", "float32", "float64"]
+SIZES = [1, 2, 3, 7, 31, 33, 256, 1000, 4099]
+FAMILY = "stencil1d"
+
+
+def windows(array, radius, mode, cval):
+    """Return every output's inputs, shape (outputs, 2 * radius + 1)."""
+    if mode != "valid":
+        extra = {"constant_values": cval} if mode == "constant" else {}
+        array = np.pad(array, radius, PADS[mode], **extra)
+    if array.size < 2 * radius + 1:
+        return np.empty((0, 2 * radius + 1), array.dtype)
+    return np.lib.stride_tricks.sliding_window_view(array, 2 * radius + 1)
+
+
+def exact(array, weights, mode, cval):
+    """Return integer outputs, wrapped, or float outputs in longdouble; and sum(|w x|)."""
+    radius = weights.size // 2
+    if array.dtype.kind == "i":
+        inputs = windows(array, radius, mode, cval)
+        return (inputs * weights.astype(array.dtype)).sum(1, dtype=array.dtype), 0
+    inputs = windows(array.astype(np.longdouble), radius, mode, cval)
+    terms = inputs * weights.astype(np.longdouble)
+    return terms.sum(1), np.abs(terms).sum(1)
+
+
+def check(rung, got, array, weights, mode="constant", cval=0):
+    want, size = exact(array, weights, mode, cval)
+    assert got.dtype == array.dtype.newbyteorder("=") and got.shape == want.shape
+    if array.dtype.kind == "i":
+        assert np.array_equal(got, want)
+        return
+    single = array.dtype.itemsize == 4
+    narrow = single and not rung.host and not rung.best
+    unit = 2.0**-24 if narrow else 2.0**-53
+    bound = (weights.size + 1) * unit * size + (2.0**-24 * np.abs(want) * 1.01 if single else 0)
+    assert (np.abs(got - want) <= bound).all(), (rung.name, array.size, weights.size, mode, cval)
+
+
+def draw(rng, dtype, n):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+    return rng.standard_normal(n).astype(dtype)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_rung_dtype_mode_and_size(device, rung, dtype, mode, rng):
+    for n in SIZES:
+        array = draw(rng, dtype, n)
+        for radius in (0, 1, 3, 5, 40):
+            weights = np.ones(2 * radius + 1, int)
+            cval = 0 if radius % 2 else 7
+            got = gpuopt.stencil1d(
+                array, radius, mode=mode, cval=cval, variant=rung.variant, device=device
+            )
+            check(rung, got, array, weights, mode, cval)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weights_and_blocks(device, rung, dtype, rng):
+    for n in (1, 300, 2100):
+        array = draw(rng, dtype, n)
+        for width in (1, 7, 9, 101):
+            weights = draw(rng, dtype, width)
+            for block in blocks_of(rung):
+                for mode in ("reflect", "constant"):
+                    got = gpuopt.stencil1d(array, weights=weights, mode=mode, cval=3, block=block,
+                                           variant=rung.variant, device=device)  # fmt: skip
+                    check(rung, got, array, weights, mode, 3)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("mode", MODES)
+def test_radius_larger_than_the_block_and_the_array(device, rung, mode, rng):
+    for n in (1, 2, 5, 700):
+        for radius in (511, 512, 513, 1100):  # around what shared memory holds at a time
+            for dtype in ("int64", "float64"):
+                array = draw(rng, dtype, n)
+                got = gpuopt.stencil1d(
+                    array, radius, mode=mode, cval=-2, variant=rung.variant, device=device
+                )
+                check(rung, got, array, np.ones(2 * radius + 1, int), mode, -2)
+
+
+# What scipy.ndimage.correlate1d([1, 2, 3], ones(9), mode=...) gives: radius 4, 3 items.
+PINNED = {
+    "constant": [6, 6, 6],
+    "nearest": [16, 18, 20],
+    "reflect": [20, 18, 16],
+    "mirror": [17, 18, 19],
+    "wrap": [18, 18, 18],
+}
+PINNED_WEIGHTED = {  # and with the weights 1, 2, 3, ..., 9
+    "constant": [38, 32, 26],
+    "nearest": [99, 110, 119],
+    "reflect": [99, 88, 79],
+    "mirror": [85, 86, 95],
+    "wrap": [87, 96, 87],
+}
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_modes_as_scipys(device, rng):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    for rung in rungs_of(device, family=FAMILY):
+        call = {"variant": rung.variant, "device": device}
+        for n in (1, 2, 3, 10, 300):
+            array = draw(rng, "float64", n)
+            for width in (1, 7, 23, 701):
+                weights = draw(rng, "float64", width)
+                for mode in PADS:
+                    got = gpuopt.stencil1d(array, weights=weights, mode=mode, cval=0.5, **call)
+                    want = ndimage.correlate1d(array, weights, mode=mode, cval=0.5)
+                    size = ndimage.correlate1d(abs(array), abs(weights), mode=mode, cval=0.5)
+                    assert (abs(got - want) <= 2 * (width + 1) * 2.0**-53 * size).all()
+        # Integers with weights or a constant that are none: float64, cut off.
+        for dtype in ("int32", "int64"):
+            array = rng.integers(-1000, 1000, 200).astype(dtype)
+            quarters = rng.integers(-9, 9, 7) / 4
+            got = gpuopt.stencil1d(array, weights=quarters, mode="mirror", **call)
+            assert np.array_equal(got, ndimage.correlate1d(array, quarters, mode="mirror"))
+            got = gpuopt.stencil1d(array, 2, cval=0.75, **call)
+            assert np.array_equal(
+                got, ndimage.correlate1d(array, np.ones(5), mode="constant", cval=0.75)
+            )
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_modes_pinned(device, rung):
+    for pinned, weights in ((PINNED, np.ones(9, int)), (PINNED_WEIGHTED, np.arange(1, 10))):
+        for mode, want in pinned.items():
+            got = gpuopt.stencil1d(
+                [1, 2, 3], weights=weights, mode=mode, variant=rung.variant, device=device
+            )
+            assert got.tolist() == want, mode
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_spike_or_nan_reaches_only_its_neighbours(device, rung, dtype, rng):
+    for radius in (0, 1, 3, 30):
+        array = rng.random(3000).astype(dtype)
+        call = {"variant": rung.variant, "device": device}
+        clean = gpuopt.stencil1d(array, radius, **call)
+        for place in (0, 1, 255, 256, 1500, 2999):
+            for value in (1e17, np.nan, np.inf, -np.inf):
+                spoilt = array.copy()
+                spoilt[place] = value
+                got = gpuopt.stencil1d(spoilt, radius, **call)
+                far = np.abs(np.arange(3000) - place) > radius
+                assert got[far].tobytes() == clean[far].tobytes()
+                if np.isnan(value):
+                    assert np.isnan(got[~far]).all()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_large(device, rung, dtype, rng):
+    n = 5000 if device == "sim" else 2**24 + 5
+    array = draw(rng, dtype, n)
+    got = gpuopt.stencil1d(array, variant=rung.variant, device=device)
+    sums = sum(
+        np.pad(array.astype(np.float64 if dtype == "float32" else np.int32), 3)[k : k + n]
+        for k in range(7)
+    )
+    if dtype == "int32":
+        assert np.array_equal(got, sums)
+    else:
+        assert (np.abs(got - sums) <= 8 * 2.0**-24 * 7 * np.abs(array).max()).all()
+    again = gpuopt.stencil1d(array.copy(), variant=rung.variant, device=device)
+    assert again.tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_layouts_and_out(device, rng):
+    for dtype in DTYPES:
+        base = rng.integers(-1000, 1000, 700).astype(dtype)
+        read_only = base.copy()
+        read_only.flags.writeable = False
+        for array in (base[::-1], base[::3], base.astype(np.dtype(dtype).newbyteorder()), read_only,
+                      base.tolist(), np.broadcast_to(base[5], 90)):  # fmt: skip
+            plain = np.array(array)
+            plain = plain.astype(plain.dtype.newbyteorder("="))
+            got = gpuopt.stencil1d(array, 2, device=device)
+            want = windows(plain, 2, "constant", 0).sum(1, dtype=plain.dtype)
+            assert got.dtype == plain.dtype and np.array_equal(got, want)
+        want = gpuopt.stencil1d(base, device=device)
+        out = np.empty_like(base)
+        assert gpuopt.stencil1d(base, out=out, device=device) is out
+        assert np.array_equal(out, want)
+        spaced = np.empty(1400, np.float64)[::-2]
+        gpuopt.stencil1d(base, out=spaced, device=device)
+        assert np.array_equal(spaced, want)
+        buffer = np.concatenate([base, base[:9]])
+        for array, out in ((buffer[:700], buffer[9:]), (buffer[9:], buffer[:700]),
+                           (buffer[:700], buffer[:700])):  # fmt: skip
+            kept = buffer.copy()
+            want = gpuopt.stencil1d(array.copy(), device=device)
+            gpuopt.stencil1d(array, out=out, device=device)
+            assert np.array_equal(out, want)
+            buffer[...] = kept
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_empty_and_valid(device):
+    for dtype in DTYPES:
+        for mode in MODES:
+            got = gpuopt.stencil1d(np.empty(0, dtype), mode=mode, device=device)
+            assert got.shape == (0,) and got.dtype == dtype
+        for n in range(12):
+            got = gpuopt.stencil1d(np.ones(n, dtype), mode="valid", device=device)
+            assert got.tolist() == [7] * max(0, n - 6)
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind == "cuda"])
+def test_historical_runs_only_when_named(device):
+    array = np.ones(10_000, np.float32)
+    for block in (32, 256, 1024):
+        gpuopt.stencil1d(array, variant="2-historical", block=block, device=device)
+    got = gpuopt.stencil1d(array, variant=2, device=device)
+    assert got[3:-3].tolist() == [7] * 9994
+    assert not any(rung.best for rung in gpuopt.rungs(FAMILY) if rung.historical)
+
+
+def test_wrong_arguments():
+    good = np.zeros(9)
+    for error, match, arguments in (
+        (ValueError, "a: must have 1 dimension, not 2", {"a": np.zeros((2, 2))}),
+        (ValueError, "a: must have 1 dimension, not 0", {"a": 1.0}),
+        (TypeError, "a: dtype", {"a": np.zeros(3, bool)}),
+        (TypeError, "a: dtype", {"a": np.zeros(3, np.complex128)}),
+        (TypeError, "a: dtype", {"a": np.zeros(3, np.int16)}),
+        (TypeError, "a: dtype", {"a": np.zeros(3, object)}),
+        (TypeError, "a: dtype", {"a": np.zeros(3, "m8[s]")}),
+        (TypeError, "a: masked", {"a": np.ma.zeros(3)}),
+        (ValueError, "radius: must not be negative", {"radius": -1}),
+        (TypeError, "radius: must be an integer", {"radius": 1.5}),
+        (ValueError, "weights: .*odd", {"weights": [1, 2]}),
+        (ValueError, "weights: .*odd", {"weights": []}),
+        (ValueError, "weights: .*one dimension", {"weights": [[1, 2, 3]]}),
+        (TypeError, "weights: must be real", {"weights": [1j]}),
+        (ValueError, "radius: is 2, but 3 weights", {"radius": 2, "weights": [1, 2, 3]}),
+        (ValueError, "mode: 'circular'", {"mode": "circular"}),
+        (TypeError, "mode", {"mode": 1}),
+        (TypeError, "cval", {"cval": "0"}),
+        (ValueError, "cval", {"a": np.zeros(3, int), "cval": np.nan}),
+        (ValueError, "weights", {"a": np.zeros(3, int), "weights": [np.inf]}),
+        (ValueError, r"out: has shape", {"out": np.zeros(8)}),
+        (TypeError, "out: cannot cast", {"out": np.zeros(9, int)}),
+        (ValueError, "variant: 4 is not a rung of stencil1d", {"variant": 4}),
+        (ValueError, "device", {"device": "tpu"}),
+    ):  # fmt: skip
+        with pytest.raises(error, match=match):
+            gpuopt.stencil1d(**{"a": good, **arguments})
+
+
+def test_cpu_bits_do_not_depend_on_the_threads():
+    code = """
+        import numpy as np, gpuopt
+        a = np.random.default_rng(1).standard_normal(300_001).astype(np.float32)
+        w = np.random.default_rng(2).standard_normal(31)
+        one = gpuopt.stencil1d(a, weights=w, variant="serial")
+        assert one.tobytes() == gpuopt.stencil1d(a, weights=w, variant="openmp").tobytes()
+        print(hash(one.tobytes()))
+    """
+    outputs = {run_python(code, OMP_NUM_THREADS=threads, PYTHONHASHSEED="0").stdout
+               for threads in ("1", "2", "5")}  # fmt: skip
+    assert len(outputs) == 1
