@@ -28,6 +28,21 @@ static const struct reg_rung stencil1d_rungs[] = {
 #include "host/host_stencil1d.c"
 };
 
+static const struct reg_rung add_rungs[] = {
+#include "kernels/vector.cu"
+#include "host/host_vector.c"
+};
+
+static const struct reg_rung saxpy_rungs[] = {
+#include "kernels/vector.cu"
+#include "host/host_vector.c"
+};
+
+static const struct reg_rung matmul_rungs[] = {
+#include "kernels/matmul.cu"
+#include "host/host_matmul.c"
+};
+
 #define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
@@ -40,6 +55,12 @@ static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNA
 static const struct reg_signature stencil1d_kernel_signatures[] = {STENCIL1D_SIGNATURES(SIGNATURE)};
 static const struct reg_signature stencil1d_host_signatures[] = {
     HOST_STENCIL1D_SIGNATURES(SIGNATURE)};
+static const struct reg_signature add_kernel_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
+static const struct reg_signature add_host_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
+static const struct reg_signature saxpy_kernel_signatures[] = {SAXPY_SIGNATURES(SIGNATURE)};
+static const struct reg_signature saxpy_host_signatures[] = {SAXPY_SIGNATURES(SIGNATURE)};
+static const struct reg_signature matmul_kernel_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
+static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name)                                                                               \
@@ -48,8 +69,9 @@ static const struct reg_signature stencil1d_host_signatures[] = {
             name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
     }
 
-const struct reg_family reg_families[] = {FAMILY(reduce), FAMILY(roofline), FAMILY(transpose),
-                                          FAMILY(stencil1d)};
+const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline), FAMILY(transpose),
+                                          FAMILY(stencil1d), FAMILY(add),      FAMILY(saxpy),
+                                          FAMILY(matmul)};
 const size_t reg_family_count = COUNT(reg_families);
 
 const struct reg_family *reg_family(const char *name) {

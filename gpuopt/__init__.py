@@ -20,7 +20,7 @@ except ImportError as error:
     ) from error
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
 from gpuopt.devices import Availability, Device, available, devices, show_config
-from gpuopt.families import stencil1d, transpose
+from gpuopt.families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt.rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -35,10 +35,13 @@ __all__ = [
     "DeviceMemoryError",
     "Rung",
     "__version__",
+    "add",
     "available",
     "devices",
+    "matmul",
     "reduce",
     "rungs",
+    "saxpy",
     "show_config",
     "stencil1d",
     "transpose",

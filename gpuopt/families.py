@@ -1,4 +1,4 @@
-"""The families whose result is an array: transpose, stencil1d."""
+"""The families whose result is an array: transpose, stencil1d, add, saxpy, matmul."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
 # As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
 MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
 NUMBERS = ("int32", "int64", "float32", "float64")
+FLOATS = ("float32", "float64")
 
 
 def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
@@ -282,3 +283,230 @@ def stencil1d(
     """
     problem = stencil1d_problem(arrays.array_in(a, "a"), radius, weights, mode, cval)
     return arrays.run(problem, variant, block, device, out)
+
+
+def _common(
+    values: tuple[tuple[str, object], ...], dtypes: tuple[str, ...]
+) -> tuple[np.dtype, list[np.ndarray]]:
+    """Return the dtype in which NumPy would combine some arguments, and them as arrays."""
+    found = [arrays.array_in(value, name) for name, value in values]
+    for each, (name, _) in zip(found, values, strict=True):
+        if each.dtype.kind not in "biuf":
+            raise TypeError(f"{name}: dtype {each.dtype} is not supported; use {', '.join(dtypes)}")
+    # A Python number has no dtype of its own to bring in.
+    weak = [
+        value if type(value) in (int, float) else each.dtype
+        for each, (_, value) in zip(found, values, strict=True)
+    ]
+    dtype = np.result_type(*weak).newbyteorder("=")
+    if dtype.name not in dtypes:
+        raise TypeError(
+            f"{', '.join(name for name, _ in values)}: their common dtype {dtype} is not "
+            f"supported; use {', '.join(dtypes)}"
+        )
+    return np.dtype(dtype.name), found
+
+
+def _vector_problem(
+    family: str, a: float, x: np.ndarray, y: np.ndarray, dtype: np.dtype
+) -> Problem:
+    try:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise ValueError(
+            f"x, y: operands could not be broadcast together with shapes {x.shape} {y.shape}"
+        ) from None
+    inputs = tuple(arrays.contiguous(np.broadcast_to(each, shape), dtype) for each in (x, y))
+    numbers = (inputs[0].size, arrays.bits(a, dtype))
+    return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
+    """Describe a sum of vectors."""
+    dtype, (x, y) = _common((("x", x), ("y", y)), NUMBERS)
+    return _vector_problem("add", 0, x, y, dtype)
+
+
+def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
+    """Describe a * x + y."""
+    dtype, (factor, x, y) = _common((("a", a), ("x", x), ("y", y)), FLOATS)
+    if factor.ndim:
+        raise ValueError(f"a: must be a number, not an array of shape {factor.shape}")
+    return _vector_problem("saxpy", factor[()], x, y, dtype)
+
+
+def add(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Add two arrays, on a rung of the first ladder of them all.
+
+    Parameters
+    ----------
+    x, y : array_like
+        Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
+        float64.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
+        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
+        and 6 "grid-stride" are CUDA kernels, "serial" and "openmp" run on the cpu. Default: the
+        best for the device.
+    out : ndarray, optional
+        Receives the result and is returned. It may overlap `x` and `y`.
+    block : int, optional
+        Threads a block, a power of two from 32 to 1024, of rungs 4 to 6. Default: the deck's 512.
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
+        one; else the cpu.
+
+    Returns
+    -------
+    ndarray
+        x + y, bit for bit as NumPy's; integers wrap.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
+    ValueError
+        Shapes that do not broadcast; more items than the rung takes; `out` has another shape or is
+        read-only; an unknown variant, block or device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
+    array([11, 22, 33])
+    """
+    return arrays.run(add_problem(x, y), variant, block, device, out)
+
+
+def saxpy(
+    a: float,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Return a * x + y, on the rungs of `gpuopt.add`.
+
+    Parameters
+    ----------
+    a : float
+        The factor. A NumPy scalar brings in its dtype, a Python number none.
+    x, y : array_like
+        Of shapes that broadcast together; the common dtype must be float32 or float64.
+    variant, block, device
+        As `gpuopt.add`.
+    out : ndarray, optional
+        Receives the result and is returned; ``out=y`` updates y, as BLAS does.
+
+    Returns
+    -------
+    ndarray
+        Rounded twice on the cpu, as NumPy does; once on a GPU, which fuses the two operations.
+
+    Raises
+    ------
+    TypeError, ValueError, DeviceMemoryError, DeviceError
+        As `gpuopt.add`.
+
+    Notes
+    -----
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), saxpy.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
+    array([2.5 , 4.25])
+    """
+    return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)
+
+
+def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
+    """Describe a matrix product."""
+    dtype, (a, b) = _common((("a", a), ("b", b)), FLOATS)
+    for name, each in (("a", a), ("b", b)):
+        if each.ndim != 2:
+            raise ValueError(f"{name}: must have 2 dimensions, not {each.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
+        )
+    inputs = (arrays.contiguous(a, dtype), arrays.contiguous(b, dtype))
+    shape = (a.shape[0], b.shape[1])
+    numbers = (*shape, a.shape[1])
+    return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Multiply two matrices, on a rung of the matrix product ladder.
+
+    Parameters
+    ----------
+    a : array_like, shape (M, K)
+    b : array_like, shape (K, N)
+        Any layout (one that is not in C order is copied); their common dtype must be float32 or
+        float64.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets" and
+        5 "8-targets" are CUDA kernels, "serial" and "openmp" run on the cpu. Default: the best for
+        the device.
+    out : ndarray, shape (M, N), optional
+        Receives the result and is returned. It may overlap `a` and `b`.
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
+        one; else the cpu.
+
+    Returns
+    -------
+    ndarray, shape (M, N)
+        In C order.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
+    ValueError
+        Not two dimensions; shapes that do not fit; `out` has another shape or is read-only; an
+        unknown variant or device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    With u the unit roundoff of the dtype, the error of an item is at most about K * u * (abs(a) @
+    abs(b)) on a GPU. The cpu adds up in float64. It is no BLAS, and does not mean to be.
+
+    Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.matmul([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]], device="cpu")
+    array([[2., 1.],
+           [4., 3.]])
+    """
+    return arrays.run(matmul_problem(a, b), variant, None, device, out)

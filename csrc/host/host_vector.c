@@ -1,5 +1,5 @@
-/* host_vector.c: add and saxpy on the CPU, rungs `serial` and `openmp` of both. Their signatures are
- * those of vector.cu.
+/* host_vector.c: add and saxpy on the CPU, rungs `serial` and `openmp` of both. Their signatures
+ * are those of vector.cu.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -33,16 +33,16 @@ typedef double wrapping_float64;
 #define APPLY_add(type, a, x, y) ((type_##type)((wrapping_##type)(x) + (wrapping_##type)(y)))
 #define APPLY_saxpy(type, a, x, y) ((a) * (x) + (y))
 
-#define PART_OF(op, type)                                                                       \
-    static void part_##op##_##type(const void *x_, const void *y_, void *out_, const void *a_,  \
-                                   uint64_t begin, uint64_t end) {                              \
-        const type_##type *x = x_, *y = y_;                                                     \
-        type_##type *restrict out = out_, a;                                                    \
-        memcpy(&a, a_, sizeof a);                                                               \
-        (void)a;                                                                                \
-        for (uint64_t i = begin; i < end; i++)                                                  \
-            out[i] = APPLY_##op(type, a, x[i], y[i]);                                           \
-    }                                                                                           \
+#define PART_OF(op, type)                                                                      \
+    static void part_##op##_##type(const void *x_, const void *y_, void *out_, const void *a_, \
+                                   uint64_t begin, uint64_t end) {                             \
+        const type_##type *x = x_, *y = y_;                                                    \
+        type_##type *restrict out = out_, a;                                                   \
+        memcpy(&a, a_, sizeof a);                                                              \
+        (void)a;                                                                               \
+        for (uint64_t i = begin; i < end; i++)                                                 \
+            out[i] = APPLY_##op(type, a, x[i], y[i]);                                          \
+    }                                                                                          \
     static const struct worker worker_##op##_##type = {part_##op##_##type};
 
 struct worker {
@@ -80,8 +80,8 @@ static enum status host_vector(struct device *device, const struct host_kernel *
     return STATUS_OK;
 }
 
-#define KERNEL_ROWS(op, type)                                                                    \
-    {"host_vector_serial_" #op "_" #type "_" #type, host_vector, &worker_##op##_##type, false},  \
+#define KERNEL_ROWS(op, type)                                                                   \
+    {"host_vector_serial_" #op "_" #type "_" #type, host_vector, &worker_##op##_##type, false}, \
         {"host_vector_openmp_" #op "_" #type "_" #type, host_vector, &worker_##op##_##type, true},
 
 const struct host_kernel host_vector_kernels[] = {

@@ -64,22 +64,19 @@ __device__ void vector_1(const T *x, const T *y, T *out, uint64 n, T a) {
 }
 
 // New: a block an item.
-template <class Op, class T>
-__device__ void vector_2(const T *x, const T *y, T *out, uint64, T a) {
+template <class Op, class T> __device__ void vector_2(const T *x, const T *y, T *out, uint64, T a) {
     const unsigned i = blockIdx.x;
     out[i] = Op::apply(a, x[i], y[i]);
 }
 
 // New: a thread an item.
-template <class Op, class T>
-__device__ void vector_3(const T *x, const T *y, T *out, uint64, T a) {
+template <class Op, class T> __device__ void vector_3(const T *x, const T *y, T *out, uint64, T a) {
     const unsigned i = threadIdx.x;
     out[i] = Op::apply(a, x[i], y[i]);
 }
 
 // New: both.
-template <class Op, class T>
-__device__ void vector_4(const T *x, const T *y, T *out, uint64, T a) {
+template <class Op, class T> __device__ void vector_4(const T *x, const T *y, T *out, uint64, T a) {
     const uint64 i = global_thread();
     out[i] = Op::apply(a, x[i], y[i]);
 }
@@ -106,13 +103,13 @@ using type_int64 = int64;
 using type_float32 = float32;
 using type_float64 = float64;
 
-#define VECTOR_KERNEL(rung, op, items, same)                                            \
-    extern "C" __global__ void rung##_##op##_##items##_##same(                          \
-        const type_##items *x, const type_##items *y, type_##items *out, uint64 n,      \
-        type_##items a) {                                                               \
-        rung<op_##op>(x, y, out, n, a);                                                 \
+#define VECTOR_KERNEL(rung, op, items, same)                                       \
+    extern "C" __global__ void rung##_##op##_##items##_##same(                     \
+        const type_##items *x, const type_##items *y, type_##items *out, uint64 n, \
+        type_##items a) {                                                          \
+        rung<op_##op>(x, y, out, n, a);                                            \
     }
-#define VECTOR_EVERY_RUNG(op, items, same)    \
+#define VECTOR_EVERY_RUNG(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \
     VECTOR_KERNEL(vector_2, op, items, same) \
     VECTOR_KERNEL(vector_3, op, items, same) \

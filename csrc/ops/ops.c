@@ -9,10 +9,10 @@ static const struct {
     enum status (*plan)(struct ops_queue *queue, const struct ops_choice *choice,
                         const struct ops_problem *problem, struct ops_plan *plan);
 } planners[] = {
-    {"reduce", ops_reduce_plan},
-    {"roofline", ops_roofline_plan},
-    {"transpose", ops_transpose_plan},
-    {"stencil1d", ops_stencil1d_plan},
+    {"reduce", ops_reduce_plan},       {"roofline", ops_roofline_plan},
+    {"transpose", ops_transpose_plan}, {"stencil1d", ops_stencil1d_plan},
+    {"add", ops_vector_plan},          {"saxpy", ops_vector_plan},
+    {"matmul", ops_matmul_plan},
 };
 
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened) {

@@ -92,6 +92,8 @@ OPS_PLANNER(reduce);
 OPS_PLANNER(roofline);
 OPS_PLANNER(transpose);
 OPS_PLANNER(stencil1d);
+OPS_PLANNER(vector); /* add and saxpy */
+OPS_PLANNER(matmul);
 
 /* Reduces n > 0 items from the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,

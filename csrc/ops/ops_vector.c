@@ -1,5 +1,5 @@
-/* ops_vector.c: plans add and saxpy: one launch of one rung. The inputs are x and y; numbers: items,
- * and the factor by its bits (unused by add).
+/* ops_vector.c: plans add and saxpy: one launch of one rung. The inputs are x and y; numbers:
+ * items, and the factor by its bits (unused by add).
  */
 #include "ops.h"
 
@@ -28,20 +28,23 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
         blocks = blocks < resident ? blocks : resident;
     }
     if (block > BLOCK_MAX)
-        return status_fail(STATUS_BAD_VALUE,
-                           "variant: rung '%s' has one block, of at most %d threads, and cannot take "
-                           "%llu items; use variant='bounds'",
-                           rung->name, BLOCK_MAX, (unsigned long long)n);
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "variant: rung '%s' has one block, of at most %d threads, and cannot take "
+            "%llu items; use variant='bounds'",
+            rung->name, BLOCK_MAX, (unsigned long long)n);
     if (rung->number == 4 && n % block)
-        return status_fail(STATUS_BAD_VALUE,
-                           "variant: rung '%s' takes a multiple of its block's %llu threads, not %llu "
-                           "items; use variant='bounds', or a block that divides them",
-                           rung->name, (unsigned long long)block, (unsigned long long)n);
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "variant: rung '%s' takes a multiple of its block's %llu threads, not %llu "
+            "items; use variant='bounds', or a block that divides them",
+            rung->name, (unsigned long long)block, (unsigned long long)n);
     if (blocks > GRID_MAX)
-        return status_fail(STATUS_BAD_VALUE,
-                           "variant: rung '%s' cannot take %llu items: a grid has at most %d blocks; "
-                           "use variant='grid-stride'",
-                           rung->name, (unsigned long long)n, GRID_MAX);
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "variant: rung '%s' cannot take %llu items: a grid has at most %d blocks; "
+            "use variant='grid-stride'",
+            rung->name, (unsigned long long)n, GRID_MAX);
     step->grid[0] = (unsigned)blocks;
     step->block[0] = (unsigned)block;
     return STATUS_OK;

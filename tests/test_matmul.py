@@ -1,0 +1,131 @@
+"""The matrix product on every rung of every device, against NumPy in a wider type.
+
+Bound, with u the unit roundoff that a rung adds up in: (K + 2) * u * (|a| @ |b|).
+"""
+
+import os
+
+import numpy as np
+import pytest
+from conftest import device_rungs, kinds, run_python
+
+import gpuopt
+
+SHAPES = [(1, 1, 1), (2, 3, 4), (31, 33, 32), (32, 32, 32), (33, 31, 65), (64, 96, 128),
+          (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131)]  # fmt: skip
+FAMILY = "matmul"
+
+
+def check(rung, got, a, b):
+    dtype = np.result_type(a, b)
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    want = a.astype(wide) @ b.astype(wide)
+    size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    assert got.dtype == dtype and got.shape == want.shape and got.flags.c_contiguous
+    unit = float(np.finfo(dtype).eps) / 2
+    narrow = dtype == np.float32 and rung is not None and rung.host
+    bound = (a.shape[1] + 2) * (2.0**-53 if narrow else unit) * size + narrow * unit * abs(want)
+    assert (np.abs(got - want) <= bound).all(), (a.shape, b.shape)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_rung_dtype_and_shape(device, rung, dtype, rng):
+    for m, k, n in SHAPES:
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        check(rung, gpuopt.matmul(a, b, variant=rung.variant, device=device), a, b)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_small_integers_are_exact(device, rung, rng):
+    for m, k, n in SHAPES:
+        a, b = (rng.integers(-9, 10, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        got = gpuopt.matmul(a, b, variant=rung.variant, device=device)
+        assert np.array_equal(got, a.astype(int) @ b.astype(int))
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_nan_and_infinity_stay_in_their_row_and_column(device, rung, rng):
+    a, b = rng.random((70, 45)), rng.random((45, 50))
+    call = {"variant": rung.variant, "device": device}
+    clean = gpuopt.matmul(a, b, **call)
+    a[66, 44] = np.nan  # in the tile that is filled up with zeros
+    b[44, 49] = np.inf
+    got = gpuopt.matmul(a, b, **call)
+    assert np.isnan(got[66]).all() and np.isinf(np.delete(got[:, 49], 66)).all()
+    kept = np.ones_like(got, bool)
+    kept[66] = kept[:, 49] = False
+    assert got[kept].tobytes() == clean[kept].tobytes()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_nothing_to_add_up(device, rung):
+    for m, k, n in ((3, 0, 4), (0, 3, 4), (3, 4, 0), (0, 0, 0)):
+        got = gpuopt.matmul(np.ones((m, k)), np.ones((k, n)), variant=rung.variant, device=device)
+        assert got.shape == (m, n) and not got.any()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+def test_large(device, rung, rng):
+    if device == "sim":
+        pytest.skip("executes lane by lane")
+    side = 1024 if device == "cuda" else 400
+    a, b = (rng.standard_normal((side, side), np.float32) for _ in range(2))
+    got = gpuopt.matmul(a, b, variant=rung.variant, device=device)
+    check(rung, got, a, b)
+    again = gpuopt.matmul(a.copy(), b.copy(), variant=rung.variant, device=device)
+    assert got.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_layouts_dtypes_and_out(device, rng):
+    a, b = rng.standard_normal((40, 50)), rng.standard_normal((50, 60))
+    for left, right in ((np.asfortranarray(a), b), (a, np.asfortranarray(b)), (a[::-1], b[:, ::-1]),
+                        (b.T, a.T), (a.astype(">f8"), b), (a.astype("f4"), b), (a[::2], b[:, 1::3]),
+                        (a.astype("f4"), b.astype("f4")), (np.ones((2, 50), int), b),
+                        (a.tolist(), b.tolist())):  # fmt: skip
+        check(None, gpuopt.matmul(left, right, device=device), np.array(left), np.array(right))
+    want = gpuopt.matmul(a, b, device=device)
+    for out in (np.empty((40, 60)), np.empty((40, 60), order="F"), np.empty((80, 60))[::-2],
+                np.empty((40, 60), np.float32)):  # fmt: skip
+        assert gpuopt.matmul(a, b, out=out, device=device) is out
+        assert np.array_equal(out, want.astype(out.dtype))
+    square = rng.standard_normal((40, 40))
+    want = gpuopt.matmul(square.copy(), square.copy(), device=device)
+    gpuopt.matmul(square, square, out=square, device=device)
+    assert np.array_equal(square, want)
+
+
+def test_wrong_arguments():
+    a, b = np.zeros((2, 3)), np.zeros((3, 4))
+    for error, match, arguments in (
+        (ValueError, "a: must have 2 dimensions, not 1", {"a": np.zeros(3)}),
+        (ValueError, "b: must have 2 dimensions, not 3", {"b": np.zeros((1, 3, 4))}),
+        (ValueError, r"b: must have as many rows .*\(2, 3\) and \(4, 3\)", {"b": np.zeros((4, 3))}),
+        (TypeError, "a, b: their common dtype int64", {"a": a.astype(int), "b": b.astype(int)}),
+        (TypeError, "b: dtype complex128", {"b": b.astype(complex)}),
+        (TypeError, "b: dtype object", {"b": b.astype(object)}),
+        (TypeError, "a, b: their common dtype float16", {"a": a.astype("e"), "b": b.astype("e")}),
+        (ValueError, "out: has shape", {"out": np.zeros((4, 2))}),
+        (TypeError, "out: cannot cast", {"out": np.zeros((2, 4), int)}),
+        (ValueError, "variant: 6 is not a rung of matmul", {"variant": 6}),
+        (TypeError, "block", {"block": 32}),
+    ):
+        with pytest.raises(error, match=match):
+            gpuopt.matmul(**{"a": a, "b": b, **arguments})
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")
+def test_cpu_bits_do_not_depend_on_the_threads():
+    code = """
+        import numpy as np, gpuopt
+        rng = np.random.default_rng(1)
+        a = rng.standard_normal((203, 77), np.float32)
+        b = rng.standard_normal((77, 1029), np.float32)
+        one = gpuopt.matmul(a, b, variant="serial")
+        assert one.tobytes() == gpuopt.matmul(a, b, variant="openmp").tobytes()
+        print(hash(one.tobytes()))
+    """
+    outputs = {run_python(code, OMP_NUM_THREADS=threads, PYTHONHASHSEED="0").stdout
+               for threads in ("1", "2", "5")}  # fmt: skip
+    assert len(outputs) == 1

@@ -1,0 +1,121 @@
+"""Add and saxpy on every rung of every device, against NumPy: add bit for bit, saxpy to an ulp."""
+
+import numpy as np
+import pytest
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, rungs_of
+
+import gpuopt
+
+SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
+
+
+def takes(rung, n, block):
+    """Tell whether a rung takes n items."""
+    if rung.name == "threads":
+        return n <= 1024
+    return rung.name != "blocks-threads" or n % (block or rung.block_default) == 0
+
+
+def draw(rng, dtype, n):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+    return rng.standard_normal(n).astype(dtype)
+
+
+def check_saxpy(got, a, x, y):
+    wide = np.longdouble(a) * x.astype(np.longdouble)
+    want = wide + y
+    unit = np.finfo(x.dtype).eps
+    assert got.dtype == x.dtype
+    assert (np.abs(got - want) <= unit * (np.abs(wide) + np.abs(want))).all()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="add"))
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_add(device, rung, dtype, rng):
+    for n in SIZES:
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        for block in blocks_of(rung) if rung.block_max > 1 else [None]:
+            call = {"variant": rung.variant, "block": block, "device": device}
+            if not takes(rung, n, block):
+                with pytest.raises(ValueError, match=r"variant: rung .* use variant='bounds'"):
+                    gpuopt.add(x, y, **call)
+                continue
+            got = gpuopt.add(x, y, **call)
+            assert got.dtype == x.dtype and got.tobytes() == (x + y).tobytes()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="saxpy"))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_saxpy(device, rung, dtype, rng):
+    for n in SIZES:
+        if takes(rung, n, None):
+            x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+            for a in (2.5, 0, -1, 1 / 3):
+                got = gpuopt.saxpy(a, x, y, variant=rung.variant, device=device)
+                check_saxpy(got, np.dtype(dtype).type(a), x, y)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_shapes_dtypes_and_out(device, rng):
+    x, y = draw(rng, "float32", 60).reshape(3, 4, 5), draw(rng, "float32", 5)
+    assert np.array_equal(gpuopt.add(x, y, device=device), x + y)
+    assert np.array_equal(gpuopt.add(x.T, x.T[::-1], device=device), x.T + x.T[::-1])
+    assert np.array_equal(gpuopt.add(x.astype(">f4"), 1, device=device), x + 1)
+    for left, right in (([1, 2], [3, 4]), ([1, 2], [0.5, 1]), (3, 4), (np.int32(3), [2**31 - 1]),
+                        (np.ones(3, np.int32), 2), (np.ones(3, np.float32), 0.1)):  # fmt: skip
+        got, want = gpuopt.add(left, right, device=device), np.add(left, right)
+        assert got.dtype == want.dtype and np.array_equal(got, want)
+    assert gpuopt.add(np.empty((0, 3), np.float32), np.float32(1), device=device).shape == (0, 3)
+    assert gpuopt.saxpy(np.float64(2), y, y, device=device).dtype == np.float64
+    assert gpuopt.saxpy(2.0, y, y, device=device).dtype == np.float32
+    check_saxpy(gpuopt.saxpy(2.0, y, y, device=device), 2, y, y)
+    out = y.copy()
+    assert gpuopt.saxpy(3, y, out, out=out, device=device) is out
+    check_saxpy(out, 3, y, y)
+    buffer = draw(rng, "int64", 105)
+    want = buffer[:100] + buffer[3:103]
+    gpuopt.add(buffer[:100], buffer[3:103], out=buffer[5:], device=device)
+    assert np.array_equal(buffer[5:], want)
+    wide = np.empty((3, 4, 5), np.float64, order="F")
+    assert gpuopt.add(x, y, out=wide, device=device) is wide
+    assert np.array_equal(wide, x + y)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_large(device, rng):
+    n = 5000 if device == "sim" else 2048 * 2048
+    x, y = draw(rng, "float32", n), draw(rng, "float32", n)
+    for rung in rungs_of(device, family="add"):
+        if rung.name not in ("one-thread", "threads", "blocks") and takes(rung, n, None):
+            got = gpuopt.add(x, y, variant=rung.variant, device=device)
+            assert got.tobytes() == (x + y).tobytes()
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+def test_rungs_that_do_not_take_any_n(device):
+    with pytest.raises(ValueError, match="at most 1024 threads, and cannot take 1025 items"):
+        gpuopt.add(np.ones(1025), np.ones(1025), variant="threads", device=device)
+    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 items"):
+        gpuopt.add(np.ones(513), np.ones(513), variant=4, device=device)
+
+
+def test_wrong_arguments():
+    for error, match, call in (
+        (ValueError, r"x, y: .*broadcast.*\(2,\) \(3,\)", lambda: gpuopt.add([1, 2], [1, 2, 3])),
+        (TypeError, "x: dtype", lambda: gpuopt.add(["a"], ["b"])),
+        (TypeError, "y: dtype complex128", lambda: gpuopt.add([1], [1j])),
+        (TypeError, "x, y: their common dtype int8", lambda: gpuopt.add(np.int8(1), np.int8(1))),
+        (TypeError, "x, y: their common dtype bool", lambda: gpuopt.add(True, False)),
+        (TypeError, "x: masked", lambda: gpuopt.add(np.ma.ones(2), [1, 2])),
+        (TypeError, "a, x, y: their common dtype int64", lambda: gpuopt.saxpy(1, [1], [2])),
+        (ValueError, "a: must be a number", lambda: gpuopt.saxpy([1.0, 2.0], [1.0], [2.0])),
+        (ValueError, "out: has shape", lambda: gpuopt.add([1], [2], out=np.zeros(2, int))),
+        (TypeError, "out: cannot cast", lambda: gpuopt.add([1.0], [2], out=np.zeros(1, int))),
+        (ValueError, "variant: 7 is not a rung of add", lambda: gpuopt.add([1], [2], variant=7)),
+        (ValueError, "of saxpy", lambda: gpuopt.saxpy(1.0, [1.0], [2.0], variant="fma")),
+    ):
+        with pytest.raises(error, match=match):
+            call()
