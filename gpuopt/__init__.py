@@ -18,6 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
+from gpuopt import models
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
 from gpuopt.devices import Availability, Device, available, devices, show_config
 from gpuopt.families import add, matmul, saxpy, stencil1d, transpose
@@ -39,6 +40,7 @@ __all__ = [
     "available",
     "devices",
     "matmul",
+    "models",
     "reduce",
     "rungs",
     "saxpy",

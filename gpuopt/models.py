@@ -1,0 +1,637 @@
+"""The decks' arithmetic: what a GPU could do, before anything runs.
+
+Peaks, occupancy, Little's law, Brent's theorem, the roofline, coalescing and bank conflicts, each a
+function of plain numbers. The decks' own figures are its examples and its tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpuopt.devices import Device
+
+WARP = 32  # lanes
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a multiprocessor has, and how it reads memory.
+
+    Attributes
+    ----------
+    name, title : str
+    compute_capability : str
+    warps, blocks : int
+        Resident on a multiprocessor at most.
+    threads_per_block : int
+    registers, register_unit, warp_unit : int
+        32-bit registers of a multiprocessor; how many are given out at a time, to a warp (to a
+        block where `registers_by_block`); and how many warps the register file serves together.
+    shared, shared_per_block, shared_unit, shared_reserved : int
+        Bytes of shared memory of a multiprocessor and, at most, of a block; how many are given out
+        at a time; and how many the system takes of every block.
+    banks, bank_lanes : int
+        Banks of shared memory, 4 bytes wide, and the lanes served together: 16 is a half-warp.
+    coalescing : {"strict", "segments", "lines", "sectors"}
+        The rule of compute capability 1.0 and 1.1, 1.2 and 1.3, 2.x, and since.
+    """
+
+    name: str
+    title: str
+    compute_capability: str
+    warps: int
+    blocks: int
+    threads_per_block: int
+    registers: int
+    register_unit: int
+    warp_unit: int
+    registers_by_block: bool
+    shared: int
+    shared_per_block: int
+    shared_unit: int
+    shared_reserved: int
+    banks: int
+    bank_lanes: int
+    coalescing: str
+
+
+# Limits: CUDA C++ Programming Guide, tables of compute capabilities; granularities: NVIDIA's
+# occupancy calculator.
+_ROWS = (
+    ("g80", "GeForce 8800 GTX", "1.0", 24, 8, 512, 8192, 256, 2, True, 16384, 16384, 512, 0,
+     16, 16, "strict"),
+    ("gt200", "GeForce GTX 280", "1.3", 32, 8, 512, 16384, 512, 2, True, 16384, 16384, 512, 0,
+     16, 16, "segments"),
+    ("m2090", "Tesla M2090", "2.0", 48, 8, 1024, 32768, 64, 2, False, 49152, 49152, 128, 0,
+     32, 32, "lines"),
+    ("k40", "Tesla K40", "3.5", 64, 16, 1024, 65536, 256, 4, False, 49152, 49152, 256, 0,
+     32, 32, "sectors"),
+    ("v100", "Tesla V100", "7.0", 64, 32, 1024, 65536, 256, 4, False, 98304, 98304, 256, 0,
+     32, 32, "sectors"),
+    ("t4", "Tesla T4", "7.5", 32, 16, 1024, 65536, 256, 4, False, 65536, 65536, 256, 0,
+     32, 32, "sectors"),
+    ("a100", "A100", "8.0", 64, 32, 1024, 65536, 256, 4, False, 167936, 166912, 128, 1024,
+     32, 32, "sectors"),
+    ("a10", "A10", "8.6", 48, 16, 1024, 65536, 256, 4, False, 102400, 101376, 128, 1024,
+     32, 32, "sectors"),
+    ("l4", "L4", "8.9", 48, 24, 1024, 65536, 256, 4, False, 102400, 101376, 128, 1024,
+     32, 32, "sectors"),
+    ("h200", "H200", "9.0", 64, 32, 1024, 65536, 256, 4, False, 233472, 232448, 128, 1024,
+     32, 32, "sectors"),
+    ("b200", "B200", "10.0", 64, 32, 1024, 65536, 256, 4, False, 233472, 232448, 128, 1024,
+     32, 32, "sectors"),
+)  # fmt: skip
+GPUS = {row[0]: Gpu(*row) for row in _ROWS}
+
+
+def gpu(which: str | Device | Gpu) -> Gpu:
+    """Return the limits of a GPU.
+
+    Parameters
+    ----------
+    which : str, Device or Gpu
+        A preset ("g80", "gt200", "m2090", "k40", "v100", "t4", "a100", "a10", "l4", "h200",
+        "b200"), or a device of `gpuopt.devices`, which counts as the preset of its compute
+        capability.
+
+    Returns
+    -------
+    Gpu
+
+    Raises
+    ------
+    ValueError
+        No such preset, or a compute capability that none has.
+    """
+    if isinstance(which, Gpu):
+        return which
+    if isinstance(which, Device):
+        for each in GPUS.values():
+            if each.compute_capability == which.compute_capability:
+                return each
+        raise ValueError(
+            f"gpu: nothing is known of compute capability {which.compute_capability or 'none'} "
+            f"({which.name}); use one of {', '.join(GPUS)}"
+        )
+    if which not in GPUS:
+        raise ValueError(f"gpu: {which!r} is not a preset; use one of {', '.join(GPUS)}")
+    return GPUS[which]
+
+
+def _positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise ValueError(f"{name}: must be more than 0, not {value!r}")
+
+
+def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
+    """Return a memory's peak bandwidth.
+
+    Parameters
+    ----------
+    bus_bits : int
+        The width of the bus.
+    clock : float
+        Of the memory, in Hz.
+    transfers : int
+        In a cycle: 2 for double data rate.
+
+    Returns
+    -------
+    float
+        Bytes a second.
+
+    Raises
+    ------
+    ValueError
+        An argument that is not more than 0.
+
+    Notes
+    -----
+    Source: decks D0, D2 and D4.
+
+    Examples
+    --------
+    >>> from gpuopt.models import peak_bandwidth
+    >>> peak_bandwidth(384, 900e6) / 1e9  # G80
+    86.4
+    >>> peak_bandwidth(512, 1.14e9) / 1e9  # GTX 280
+    145.92
+    """
+    _positive(bus_bits=bus_bits, clock=clock, transfers=transfers)
+    return bus_bits / 8 * clock * transfers
+
+
+def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
+    """Return a processor's peak rate of floating-point operations.
+
+    Parameters
+    ----------
+    lanes : int
+        Arithmetic units of the whole chip.
+    clock : float
+        In Hz.
+    flops : int
+        Of one unit in a cycle: 2 for a fused multiplication and addition.
+
+    Returns
+    -------
+    float
+        Operations a second.
+
+    Raises
+    ------
+    ValueError
+        An argument that is not more than 0.
+
+    Notes
+    -----
+    Source: deck D2.
+
+    Examples
+    --------
+    >>> from gpuopt.models import peak_flops
+    >>> peak_flops(512, 1.3e9) / 1e12  # Tesla M2090
+    1.3312
+    """
+    _positive(lanes=lanes, clock=clock, flops=flops)
+    return lanes * clock * flops
+
+
+def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -> float:
+    """Return the rate that the roofline allows.
+
+    Parameters
+    ----------
+    intensity : float
+        Operations for each byte that is moved.
+    bandwidth : float
+        Of the memory that feeds them, in bytes a second.
+    peak : float
+        Of the processor, in operations a second.
+
+    Returns
+    -------
+    float
+        Operations a second.
+
+    Raises
+    ------
+    ValueError
+        An argument that is not more than 0.
+
+    Notes
+    -----
+    Source: deck D2, for matmul on a Tesla M2090: naive 0.25 flops a byte from 177 GB/s; from shared
+    memory, at 1.3 TB/s, 4 flops for 3 words, 8 for 5, 16 for 9.
+
+    Examples
+    --------
+    >>> from gpuopt.models import roofline_bound
+    >>> roofline_bound(2 / 8, 177e9) / 1e9
+    44.25
+    >>> round(roofline_bound(16 / (9 * 4), 1.3e12) / 1e9)
+    578
+    """
+    _positive(intensity=intensity, bandwidth=bandwidth, peak=peak)
+    return min(peak, intensity * bandwidth)
+
+
+def littles_law(latency: float, rate: float) -> float:
+    """Return how much must be in flight to keep a pipeline full: latency times rate.
+
+    Parameters
+    ----------
+    latency : float
+        Cycles, or seconds.
+    rate : float
+        Operations, bytes or threads in the same unit of time.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        An argument that is not more than 0.
+
+    Notes
+    -----
+    Source: deck D2: a multiprocessor of a G80 has 8 lanes and a latency of 24 cycles.
+
+    Examples
+    --------
+    >>> from gpuopt.models import littles_law
+    >>> littles_law(24, 8)  # threads: 6 warps
+    192
+    """
+    _positive(latency=latency, rate=rate)
+    return latency * rate
+
+
+def brent(work: float, depth: float, processors: float) -> float:
+    """Return Brent's bound on the time of a parallel computation.
+
+    Parameters
+    ----------
+    work : float
+        Operations in all.
+    depth : float
+        Operations that must follow one another; at most `work`.
+    processors : float
+
+    Returns
+    -------
+    float
+        depth + (work - depth) / processors: steps that are enough.
+
+    Raises
+    ------
+    ValueError
+        An argument that is not more than 0; a depth larger than the work.
+
+    Notes
+    -----
+    Source: deck D4.
+
+    Examples
+    --------
+    >>> from gpuopt.models import brent
+    >>> brent(10, 6, 2)
+    8.0
+    """
+    _positive(work=work, depth=depth, processors=processors)
+    if depth > work:
+        raise ValueError(f"depth: {depth!r} is more than the work, {work!r}")
+    return depth + (work - depth) / processors
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree that reduces items to one.
+
+    Attributes
+    ----------
+    steps : int
+        Levels: the depth.
+    operations : int
+        Combinations of two: always one less than the items.
+    nodes : int
+        Groups that are combined, on all levels.
+    """
+
+    steps: int
+    operations: int
+    nodes: int
+
+
+def tree_reduction(n: int, degree: int = 2) -> Tree:
+    """Describe the reduction of n items by a tree of some degree.
+
+    Parameters
+    ----------
+    n : int
+        Items, at least 1.
+    degree : int
+        Items that become one, at least 2.
+
+    Returns
+    -------
+    Tree
+
+    Raises
+    ------
+    ValueError
+        Too few items, or too small a degree.
+
+    Notes
+    -----
+    Source: deck D4: log2 N steps and N - 1 operations; log_k N steps for degree k.
+
+    Examples
+    --------
+    >>> from gpuopt.models import tree_reduction
+    >>> tree_reduction(2**22)
+    Tree(steps=22, operations=4194303, nodes=4194303)
+    """
+    if n < 1:
+        raise ValueError(f"n: must be at least 1, not {n}")
+    if degree < 2:
+        raise ValueError(f"degree: must be at least 2, not {degree}")
+    steps = nodes = 0
+    left = n
+    while left > 1:
+        steps += 1
+        nodes += left // degree + (left % degree > 1)  # one item alone just moves on
+        left = -(-left // degree)
+    return Tree(steps, n - 1, nodes)
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How full a multiprocessor gets.
+
+    Attributes
+    ----------
+    blocks, warps : int
+        Resident on a multiprocessor.
+    max_warps : int
+    limits : dict of str to int
+        The blocks that each limiter alone would allow: "threads", "blocks", "registers", "shared".
+    limiter : str
+        The one that binds; of several, the first in that order.
+    """
+
+    blocks: int
+    warps: int
+    max_warps: int
+    limits: dict[str, int]
+    limiter: str
+
+    @property
+    def occupancy(self) -> float:
+        """Return the resident warps as a share of the most."""
+        return self.warps / self.max_warps
+
+    def __float__(self) -> float:
+        """Return the occupancy."""
+        return self.occupancy
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def occupancy(
+    which: str | Device | Gpu, threads: int, *, registers: int = 0, shared: int = 0
+) -> Occupancy:
+    """Return how many blocks of a kernel a multiprocessor holds, and what limits them.
+
+    Parameters
+    ----------
+    which : str, Device or Gpu
+        As `gpu`.
+    threads : int
+        Threads a block.
+    registers : int
+        Of a thread; 0: not looked at.
+    shared : int
+        Bytes of shared memory a block, static and dynamic.
+
+    Returns
+    -------
+    Occupancy
+
+    Raises
+    ------
+    ValueError
+        More than a block may have, or less than nothing.
+
+    Notes
+    -----
+    Source: decks D0, D2 and D3, and NVIDIA's occupancy calculator for how registers and shared
+    memory are given out.
+
+    Examples
+    --------
+    >>> from gpuopt.models import occupancy
+    >>> found = occupancy("m2090", 256, shared=32 * 1024)  # the example of deck D0
+    >>> found.warps, found.max_warps, found.limiter
+    (8, 48, 'shared')
+    """
+    limits = gpu(which)
+    if not 1 <= threads <= limits.threads_per_block:
+        raise ValueError(f"threads: must be 1 to {limits.threads_per_block} a block, not {threads}")
+    if not 0 <= shared <= limits.shared_per_block:
+        raise ValueError(f"shared: must be 0 to {limits.shared_per_block} bytes, not {shared}")
+    if not 0 <= registers <= 255:
+        raise ValueError(f"registers: must be 0 to 255 a thread, not {registers}")
+    warps = -(-threads // WARP)
+    if not registers:
+        by_registers = limits.blocks
+    elif limits.registers_by_block:
+        whole = _up(_up(warps, limits.warp_unit) * WARP * registers, limits.register_unit)
+        by_registers = limits.registers // whole
+    else:
+        fitting = limits.registers // _up(WARP * registers, limits.register_unit)
+        by_registers = fitting // limits.warp_unit * limits.warp_unit // warps
+    taken = _up(shared + limits.shared_reserved, limits.shared_unit)
+    allowed = {
+        "threads": limits.warps // warps,
+        "blocks": limits.blocks,
+        "registers": by_registers,
+        "shared": limits.shared // taken if taken else limits.blocks,
+    }
+    blocks = min(allowed.values())
+    limiter = next(name for name, value in allowed.items() if value == blocks)
+    return Occupancy(blocks, blocks * warps, limits.warps, allowed, limiter)
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """What a warp's access to global memory costs: transactions, and the bytes that they move."""
+
+    count: int
+    moved: int
+
+
+def _strict(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:
+    """Apply the rule of 1.0 and 1.1 to a half-warp: in order in one region, or each alone."""
+    starts = {address - lane * size for lane, address in lanes}
+    if size in (4, 8, 16) and len(starts) == 1 and next(iter(starts)) % (16 * size) == 0:
+        return (2 if size == 16 else 1), 16 * size
+    return len(lanes), len(lanes) * max(32, size)
+
+
+def _segments(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:
+    """Apply the rule of 1.2 and 1.3 to a half-warp: segments, halved while one half is used."""
+    segment = {1: 32, 2: 64}.get(size, 128)
+    count = moved = 0
+    left = [address for _, address in lanes]
+    while left:
+        start, span = left[0] // segment * segment, segment
+        here = [address for address in left if address // segment * segment == start]
+        left = [address for address in left if address // segment * segment != start]
+        low, high = min(here), max(here) + size - 1
+        while span > 32 and (high < start + span // 2 or low >= start + span // 2):
+            start += span // 2 if low >= start + span // 2 else 0
+            span //= 2
+        count += 1
+        moved += span
+    return count, moved
+
+
+def transactions(
+    which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
+) -> Transactions:
+    """Return what a warp's access to global memory costs, under a GPU's coalescing rule.
+
+    Parameters
+    ----------
+    which : str, Device or Gpu
+        As `gpu`.
+    addresses : sequence of int or None
+        The byte address of each lane, at most 32; None for a lane that does not take part.
+    size : int
+        Bytes that a lane accesses: 1, 2, 4, 8 or 16.
+
+    Returns
+    -------
+    Transactions
+        Of 1.0 and 1.1: one (of 16-byte words two) a half-warp whose lanes take consecutive words of
+        an aligned region, otherwise one a lane. Of 1.2 and 1.3: segments of 32 to 128 bytes a
+        half-warp. Of 2.x: 128-byte lines a warp. Since 3.0: 32-byte sectors a warp.
+
+    Raises
+    ------
+    ValueError
+        More than 32 addresses, another size, or an address that is not a multiple of it.
+
+    Notes
+    -----
+    Source: decks D0 and D3, and the CUDA C Programming Guide, compute capabilities 1.x to 3.x.
+
+    Examples
+    --------
+    >>> from gpuopt.models import transactions
+    >>> shifted = [4 * lane + 4 for lane in range(32)]
+    >>> [transactions(name, shifted).count for name in ("g80", "gt200", "m2090", "h200")]
+    [32, 3, 2, 5]
+    """
+    rule = gpu(which).coalescing
+    if size not in (1, 2, 4, 8, 16):
+        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
+    if len(addresses) > WARP:
+        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
+    active = [(lane, each) for lane, each in enumerate(addresses) if each is not None]
+    if any(each < 0 or each % size for _, each in active):
+        raise ValueError(f"addresses: must be multiples of the size, {size}, and not negative")
+    if rule in ("lines", "sectors"):
+        unit = 128 if rule == "lines" else 32
+        count = len({each // unit for _, each in active})
+        return Transactions(count, count * unit)
+    halves = [[(lane % 16, each) for lane, each in active if lane // 16 == h] for h in (0, 1)]
+    costs = [(_strict if rule == "strict" else _segments)(half, size) for half in halves if half]
+    return Transactions(sum(count for count, _ in costs), sum(moved for _, moved in costs))
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What a warp's access to shared memory costs.
+
+    Attributes
+    ----------
+    passes : int
+        Through the banks ("wavefronts").
+    conflicts : int
+        Passes beyond the least that the access needs.
+    ways : int
+        Different words in the fullest bank, at one time: 2 for a 2-way conflict.
+    """
+
+    passes: int
+    conflicts: int
+    ways: int
+
+
+def bank_conflicts(
+    which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
+) -> Passes:
+    """Return the passes that a warp's access to shared memory takes.
+
+    Parameters
+    ----------
+    which : str, Device or Gpu
+        As `gpu`.
+    addresses : sequence of int or None
+        The byte address of each lane, at most 32; None for a lane that does not take part.
+    size : int
+        Bytes that a lane accesses: 1, 2, 4, 8 or 16. Words of 8 bytes are served to half as many
+        lanes at a time, of 16 to a quarter.
+
+    Returns
+    -------
+    Passes
+
+    Raises
+    ------
+    ValueError
+        As `transactions`.
+
+    Notes
+    -----
+    Banks are 4 bytes wide; a word is served to all lanes that want it. Source: decks D0 and D3.
+
+    Examples
+    --------
+    >>> from gpuopt.models import bank_conflicts
+    >>> column = [4 * 32 * lane for lane in range(32)]  # of a tile of 32 x 32 words
+    >>> bank_conflicts("h200", column).passes
+    32
+    >>> bank_conflicts("h200", [4 * 33 * lane for lane in range(32)]).passes
+    1
+    """
+    limits = gpu(which)
+    if size not in (1, 2, 4, 8, 16):
+        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
+    if len(addresses) > WARP:
+        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
+    if any(each is not None and (each < 0 or each % size) for each in addresses):
+        raise ValueError(f"addresses: must be multiples of the size, {size}, and not negative")
+    words = max(1, size // 4)
+    lanes = limits.bank_lanes // words
+    passes = least = ways = 0
+    for first in range(0, WARP, lanes):
+        group = [each for each in addresses[first : first + lanes] if each is not None]
+        if not group:
+            continue
+        wanted = {each // 4 + word for each in group for word in range(words)}
+        banks = [word % limits.banks for word in wanted]
+        fullest = max(banks.count(bank) for bank in set(banks))
+        passes += fullest
+        least += 1
+        ways = max(ways, fullest)
+    return Passes(passes, passes - least, ways)
