@@ -3,12 +3,14 @@
 
 #include "cuda/cuda_device.h"
 #include "host/host_device.h"
+#include "sim/sim_device.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct device_ops *const device_kinds[] = {&cuda_device_ops, &host_device_ops, NULL};
+const struct device_ops *const device_kinds[] = {&cuda_device_ops, &sim_device_ops,
+                                                 &host_device_ops, NULL};
 
 enum status device_find(const char *argument, const char *name, const struct device_ops **ops,
                         const char **which) {
@@ -22,8 +24,9 @@ enum status device_find(const char *argument, const char *name, const struct dev
         }
     return status_fail(
         STATUS_BAD_VALUE,
-        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number) or 'cpu'", argument,
-        name);
+        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number), 'sim', "
+        "'sim:g80' (a simulated GPU by name) or 'cpu'",
+        argument, name);
 }
 
 enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal) {
@@ -62,7 +65,9 @@ enum status device_no_timer_end(struct device *device, double *seconds) {
     return device_no_timer_begin(device);
 }
 
-enum status device_no_counters(struct device *device, uint64_t *values, size_t count) {
-    memset(values, 0, count * sizeof *values);
-    return status_fail(STATUS_DEVICE_ERROR, "%s has no counters", device->ops->kind);
+enum status device_no_counters(struct device *device, device_report_function each, void *state) {
+    (void)each;
+    (void)state;
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no counters: use device='sim'",
+                       device->ops->kind);
 }

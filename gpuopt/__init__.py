@@ -18,8 +18,16 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
+from gpuopt._core import (
+    DeviceError,
+    DeviceLost,
+    DeviceMemoryError,
+    PTXError,
+    SimError,
+    __version__,
+)
 from gpuopt.devices import Availability, Device, available, devices, show_config
+from gpuopt.profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt.rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -28,14 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Counters",
     "Device",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
+    "Finding",
+    "Launch",
+    "PTXError",
+    "Profile",
     "Rung",
+    "SimError",
     "__version__",
     "available",
+    "check",
     "devices",
+    "profile",
     "reduce",
     "rungs",
     "show_config",
