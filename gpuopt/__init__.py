@@ -19,8 +19,9 @@ except ImportError as error:
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
-from gpuopt.devices import Availability, Device, available, devices, show_config
-from gpuopt.rungs import Rung, rungs
+from gpuopt._devices import Availability, Device, available, devices, show_config
+from gpuopt._ladder import Ladder, VerificationError, ladder
+from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,10 +33,13 @@ __all__ = [
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
+    "Ladder",
     "Rung",
+    "VerificationError",
     "__version__",
     "available",
     "devices",
+    "ladder",
     "reduce",
     "rungs",
     "show_config",
