@@ -26,9 +26,10 @@ from gpuopt._core import (
     SimError,
     __version__,
 )
-from gpuopt.devices import Availability, Device, available, devices, show_config
-from gpuopt.profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt.rungs import Rung, rungs
+from gpuopt._devices import Availability, Device, available, devices, show_config
+from gpuopt._ladder import Ladder, VerificationError, ladder
+from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
+from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,15 +43,18 @@ __all__ = [
     "DeviceLost",
     "DeviceMemoryError",
     "Finding",
+    "Ladder",
     "Launch",
     "PTXError",
     "Profile",
     "Rung",
     "SimError",
+    "VerificationError",
     "__version__",
     "available",
     "check",
     "devices",
+    "ladder",
     "profile",
     "reduce",
     "rungs",
@@ -96,8 +100,10 @@ def reduce(
     block : int, optional
         Threads a block, a power of two from 32 to 1024. Default: the deck's 128.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one (and, with no variant named, if it has a kernel for the dtype); else the cpu.
+        "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
+        `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
+        with no variant named, if it has a kernel for the dtype); else, for a rung that is a kernel,
+        the simulated GPU; else the cpu.
 
     Returns
     -------
@@ -114,6 +120,8 @@ def reduce(
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
         The device cannot serve; a RuntimeError that says why.
+    SimError
+        A check of the simulated GPU failed while a kernel ran: a race, an access out of bounds, ...
 
     Notes
     -----

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import gpuopt
-from gpuopt import ladder
-from gpuopt.devices import describe, devices, show_config
+from gpuopt._devices import describe, devices, show_config
+from gpuopt._ladder import DECK_ITEMS
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
@@ -48,18 +48,16 @@ def _write_between_marks(path: Path, table: str, command: str) -> None:
 
 
 def _ladder(arguments: argparse.Namespace) -> int:
-    device = arguments.device or os.environ.get("GPUOPT_DEVICE")
-    if not device:
-        found = gpuopt.available("cuda")
-        device = "cuda" if found else "cpu"
-        if not found:
-            print(f"No GPU, so the cpu's rungs ({found.reason}).\n")
-    measured = ladder.measure(
+    found = gpuopt.available("cuda")
+    if not (arguments.device or os.environ.get("GPUOPT_DEVICE") or found):
+        print(f"No GPU, so the cpu's rungs ({found.reason}).\n")
+    measured = gpuopt.ladder(
+        arguments.family,
         arguments.n,
         op=arguments.op,
         dtype=arguments.dtype,
         block=arguments.block,
-        device=device,
+        device=arguments.device,
         rounds=arguments.rounds,
         progress=_progress,
     )
@@ -106,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--n",
         type=_count,
-        default=ladder.DECK_ITEMS,
+        default=DECK_ITEMS,
         help="items, as 4194304 or 2^22 (default)",
     )
     add("--op", default="sum", choices=OPERATIONS, help="the operation (default: sum)")

@@ -124,6 +124,15 @@ def test_a_large_strided_array_in_pieces(device, rng):
 
 
 @pytest.mark.parametrize("device", kinds())
+def test_rows_that_a_piece_cuts(device, rng):
+    """Contiguous rows with gaps between them, longer than a piece and no multiple of it."""
+    array = rng.integers(-(2**31), 2**31, (4, largest(device, 2**22 + 7)), np.int32)
+    for view in (array[::2], array[::-2, 5:], array[:, :-1], array[1:, 3:-3].T):
+        assert gpuopt.reduce(view, device=device) == int(view.sum(dtype=np.int64))
+        assert gpuopt.reduce(view, "xor", device=device) == np.bitwise_xor.reduce(view, axis=None)
+
+
+@pytest.mark.parametrize("device", kinds())
 def test_a_memory_map(device, tmp_path, rng):
     items = random_items(rng, np.int32, 10_001)
     items.tofile(tmp_path / "items")

@@ -488,7 +488,7 @@ def test_more_memory_than_any_gpu_has(device):
 
 @pytest.mark.parametrize("device", only_cuda)
 def test_the_memory_comes_back(device):
-    """A hundred reductions of 256 MiB leave the GPU's free memory where it was."""
+    """Twenty reductions of 256 MiB leave the GPU's free memory where it was."""
     array = np.ones(2**26, np.float32)
     gpuopt.reduce(array, device=device)
     before = gpuopt.devices()[0].memory_free

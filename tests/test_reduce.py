@@ -197,6 +197,16 @@ def test_2_to_the_25(device, rung, dtype, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())
+@pytest.mark.parametrize("segments", [3, 5, 7])
+def test_no_power_of_two(device, rung, segments, rng):
+    """An odd number of segments (2^22 items on the cpu) and a rest."""
+    array = rng.integers(-(2**31), 2**31, largest(device, segments * 2**22 - 2**21 + 3), np.int32)
+    call = {"variant": rung.variant, "device": device}
+    assert gpuopt.reduce(array, **call) == int(array.sum(dtype=np.int64))
+    assert gpuopt.reduce(array, "xor", **call) == np.bitwise_xor.reduce(array)
+
+
+@pytest.mark.parametrize("device, rung", device_rungs())
 def test_a_single_item_counts_at_every_place(device, rung):
     """An item at the edges of warps, blocks, leaves and chunks is neither lost nor taken twice."""
     for n in (1, 33, 257, 2**14 + 1, 2**16 + 3):

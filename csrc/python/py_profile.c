@@ -1,4 +1,4 @@
-/* py_profile.c: the counters of devices that count, as dicts for gpuopt/profile.py. */
+/* py_profile.c: the counters of devices that count, as dicts for gpuopt/_profile.py. */
 #include "py_core.h"
 
 #include <string.h>

@@ -155,7 +155,7 @@ def _launch(told: dict[str, Any]) -> Launch:
         occupancy=_share(told["warps_resident"], told["warps_most"]),
         limiter=told["limiter"],
         counters=Counters(told["values"]),
-        lines=[Line(file, line, ptx, Counters(values)) for file, line, ptx, values in told["lines"]],
+        lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
         findings=[Finding(**found) for found in told["findings"]],
     )
 
@@ -247,7 +247,8 @@ class Profile:
             f"{total.warp_efficiency:.0%} of the lanes active",
             f"branches             {total.branches:>15,}   {total.divergent_branches:,} divergent",
             f"global loads         {total.global_load_requests:>15,}   "
-            f"{total.sectors_per_load:.1f} sectors a request, {total.load_efficiency:.0%} of bytes used",
+            f"{total.sectors_per_load:.1f} sectors a request, "
+            f"{total.load_efficiency:.0%} of bytes used",
             f"global stores        {total.global_store_requests:>15,}   "
             f"{total.sectors_per_store:.1f} sectors a request, "
             f"{total.store_efficiency:.0%} of bytes used",
@@ -272,7 +273,10 @@ class Profile:
 
 
 def profile(
-    function: Callable[..., Any] | None = None, *arguments: Any, device: str = "sim", **keywords: Any
+    function: Callable[..., Any] | None = None,
+    *arguments: Any,
+    device: str = "sim",
+    **keywords: Any,
 ) -> Profile:
     """Count what kernels do: as a context manager, or of one call.
 

@@ -8,6 +8,7 @@ data each time, from more copies than the caches hold.
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +16,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.devices import Device
-from gpuopt.devices import device as describe_device
-from gpuopt.rungs import Rung, rungs
+from gpuopt._devices import Device, available
+from gpuopt._devices import device as describe_device
+from gpuopt._rungs import Rung, rungs
 
 DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
@@ -138,29 +139,31 @@ def copy_bandwidth(device: Device, rounds: int = 7) -> float:
     return bench.bytes() / seconds
 
 
-def measure(
+def ladder(
+    family: str = "reduce",
     n: int = DECK_ITEMS,
     *,
     op: str = "sum",
     dtype: str = "int32",
     block: int | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     rounds: int = 11,
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Ladder:
-    """Verify and time every rung of the reduction ladder on a device.
+    """Verify and time every rung of a ladder on a device; `print` gives the deck's table.
 
     Parameters
     ----------
+    family : {"reduce"}
     n : int
         Items.
     op, dtype : str
         The operation and the dtype; the result has the same dtype (the decks' 32-bit arithmetic).
     block : int, optional
         Threads a block; default: the deck's 128.
-    device : str
-        "cuda", "cuda:1" or "cpu".
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: GPUOPT_DEVICE; else a GPU if there is one, else the cpu.
     rounds : int
         Samples of each rung.
     seed : int
@@ -178,7 +181,17 @@ def measure(
         A rung gave a wrong result.
     ValueError, TypeError, DeviceError, DeviceMemoryError
         As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
+    >>> [row.rung.name for row in measured.rows]
+    ['serial', 'openmp']
     """
+    if family != "reduce":
+        raise ValueError(f"family: {family!r} is not a ladder; use 'reduce'")
+    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "cpu")
     items = np.dtype(dtype)
     result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
     array = _draw(np.random.default_rng(seed), n, items)
@@ -212,13 +225,14 @@ def measure(
     return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(described))
 
 
-def _table(ladder: Ladder) -> str:
-    copy, first, last = ladder.copy_bandwidth, ladder.rows[0], ladder.rows[-1]
-    deck = ladder.op == "sum" and bool(first.rung.deck_us)
-    block = ladder.block or first.rung.block_default
+def _table(measured: Ladder) -> str:
+    copy, first, last = measured.copy_bandwidth, measured.rows[0], measured.rows[-1]
+    deck = measured.op == "sum" and bool(first.rung.deck_us)
+    block = measured.block or first.rung.block_default
+    blocks = f", blocks of {block}" if block else ""
     lines = [
-        f"{ladder.op} of {ladder.n:,} {ladder.dtype}{f', blocks of {block}' if block else ''}, on "
-        f"{ladder.device.description} ({ladder.device.name})",
+        f"{measured.op} of {measured.n:,} {measured.dtype}{blocks}, on "
+        f"{measured.device.description} ({measured.device.name})",
         f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
         f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
@@ -229,7 +243,7 @@ def _table(ladder: Ladder) -> str:
         + (f"{'us':>10}{'GB/s':>7}{'step':>8}{'total':>9}" if deck else ""),
     ]
     before = None
-    for row in ladder.rows:
+    for row in measured.rows:
         warm, cold = row.warm, row.cold
         rate = row.algorithm_bytes / cold.median
         lines.append(
@@ -252,7 +266,7 @@ def _table(ladder: Ladder) -> str:
         f"{first.cold.median / last.cold.median:.2f}x cold"
         + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if deck else ""),
         "",
-        *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in ladder.rows),
+        *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows),
     ]
     return "\n".join(lines)
 
