@@ -129,6 +129,20 @@ static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_in
 static SIM_NOINLINE int check_division(struct sim_worker *w, struct sim_warp *warp,
                                        const struct sim_insn *in, uint32_t pc, uint32_t mask,
                                        const uint8_t *regs) {
+    if (in->dsize == 4 || in->dsize == 8) { /* the usual answer first */
+        uint32_t zeros = 0;
+        if (in->dsize == 4) {
+            const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
+            for (int i = 0; i < SIM_LANES; i++)
+                zeros |= b[i] == 0;
+        } else {
+            const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
+            for (int i = 0; i < SIM_LANES; i++)
+                zeros |= b[i] == 0;
+        }
+        if (!zeros)
+            return 0;
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m), zero = 1;
         for (uint32_t b = 0; b < in->dsize; b++)
@@ -222,6 +236,19 @@ static SIM_NOINLINE void special_register(struct sim_worker *w, const struct sim
     /* cooperative groups find the grid's barrier through these two; it follows the parameters */
     if (in->sub == SIM_SPECIAL_ENVREG1 || in->sub == SIM_SPECIAL_ENVREG2)
         grid_sync = w->run->launch->flags & SIM_LAUNCH_COOPERATIVE ? w->run->gpu->grid_sync : 0;
+    if (mask == SIM_FULL && in->dsize == 4) {
+        sim_u32 *to = U32(in->dst);
+        if (in->sub <= SIM_SPECIAL_TID_Z) {
+            memcpy(to, warp->tid[in->sub - SIM_SPECIAL_TID_X], SIM_LANES * 4);
+            return;
+        }
+        if (in->sub <= SIM_SPECIAL_NCTAID_Z) {
+            uint32_t value = special_value(w, warp, in->sub, 0);
+            for (int i = 0; i < SIM_LANES; i++)
+                to[i] = value;
+            return;
+        }
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         uint64_t value;
@@ -636,7 +663,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             if (SIM_UNLIKELY(steps >= budget))
                 goto stopped;
             counts[in->ext].warps++;
-            counts[in->ext].threads += (uint64_t)__builtin_popcount(active);
+            counts[in->ext].threads += sim_lanes_in(active);
             steps += k->blocks[in->ext].count + 1;
             break;
         }

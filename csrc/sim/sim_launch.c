@@ -486,6 +486,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.check_races = !(launch->flags & SIM_LAUNCH_NO_RACES);
     run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
+    run.wide = sim_lanes_wide();
     run.launch_number = ++gpu->launches;
     run.last_poll = now_ns();
     pthread_mutex_init(&run.lock, NULL);

@@ -93,6 +93,12 @@ enum sim_stop {
     SIM_STOP_ERROR
 };
 
+static inline uint32_t sim_lanes_in(uint32_t mask) {
+    if (SIM_LIKELY(mask == SIM_FULL))
+        return SIM_LANES;
+    return (uint32_t)__builtin_popcount(mask);
+}
+
 /* ---- events ---- */
 
 enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM_ACCESS_REDUCE };
@@ -146,7 +152,7 @@ struct sim_run {
     uint32_t warps_per_block;
     uint64_t shared_bytes;
     uint32_t launch_number;
-    int check_races, check_uninit, collect, serial;
+    int check_races, check_uninit, collect, wide;
     struct sim_occupancy occupancy;
     uint64_t resident_limit, soft_limit;
     pthread_mutex_t lock;
