@@ -749,3 +749,55 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
            : in->space == SIM_S_GLOBAL ? atomic_global(&l)
                                        : by_window(&l, atomic_global, atomic_shared, NULL, NULL);
 }
+
+/* ---- for instructions that move more than registers ---- */
+
+/* Checks one access of `bytes` per lane in any space, raises its event, and gives each lane's host
+   address. Lanes that may not are taken out of *mask. 1: the launch ends. */
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host) {
+    struct lanes l;
+    begin(&l, w, warp, in, *mask, NULL, 0, (uint8_t)kind);
+    l.bytes = bytes;
+    l.moved = 1;
+    memcpy(l.address, address, sizeof l.address);
+    if (space == SIM_S_GENERIC) { /* all lanes of these instructions are in one space */
+        uint64_t a = address[__builtin_ctz(*mask)];
+        space = a - SIM_SHARED_WINDOW < SIM_WINDOW_BYTES ? SIM_S_SHARED : SIM_S_GLOBAL;
+        for (int i = 0; i < SIM_LANES && space == SIM_S_SHARED; i++)
+            l.address[i] -= SIM_SHARED_WINDOW;
+    }
+    l.space = (uint8_t)space;
+    struct sim_span r = measure(&l);
+    struct sim_region *region = NULL;
+    struct sim_block *b = warp->block;
+    if (check_alignment(&l, &r) || (space == SIM_S_SHARED ? check_limit(&l, &r, b->shared_bytes)
+                                                          : find_regions(&l, &r, &region) < 0))
+        return 1;
+    *mask = l.mask;
+    if (l.mask && raise_event(&l, region, 0, NULL))
+        return 1;
+    for (uint32_t m = l.mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        uint64_t at = l.address[lane];
+        struct sim_region *own = space == SIM_S_SHARED ? NULL
+                                 : region              ? region
+                                                       : region_of(w, at, bytes);
+        host[lane] = own ? own->host + (at - own->base) : b->shared + at;
+        int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
+        int valid =
+            own ? sim_memory_is_valid(own, at - own->base, bytes) : shared_is_valid(b, at, bytes);
+        if (reads && !valid && w->run->check_uninit && uninitialised(&l, lane))
+            return 1;
+        if (kind != SIM_ACCESS_LOAD && own && own->read_only)
+            return sim_find(w, warp, l.pc, lane, SIM_FIND_READ_ONLY, at, NULL,
+                            "write to constant memory at 0x%llx", (unsigned long long)at),
+                   1;
+        if (kind != SIM_ACCESS_LOAD && own)
+            sim_memory_mark(own, at - own->base, bytes);
+        else if (kind != SIM_ACCESS_LOAD)
+            shared_mark(b, at, bytes);
+    }
+    return 0;
+}

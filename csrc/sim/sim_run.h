@@ -200,6 +200,9 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
                      uint32_t mask, uint8_t *regs);
 int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                    uint32_t mask, uint8_t *regs);
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host);
 /* ---- sim_warp.c ---- */
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
