@@ -191,7 +191,7 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     struct sim_pc_count *c = &w->pcs[a->pc];
     const struct sim_preset *p = w->run->preset;
     c->requests++;
-    c->bytes += (uint64_t)__builtin_popcount(a->mask) * a->bytes;
+    c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
     if (a->space == SIM_S_SHARED) {
         uint32_t least, passes = wavefronts(a, p, &least);
         c->sectors += passes;

@@ -307,6 +307,15 @@ static enum sim_status decode_cvta(struct sim_decoder *d) {
                       : space == SIM_S_PARAM ? SIM_PARAM_WINDOW
                                              : 0;
     in.imm = (int64_t)(sim_part(d, "to") ? 0 - window : window);
+    if (!window) { /* global and constant addresses are generic ones */
+        uint32_t sources[4] = {0};
+        if ((status = sim_source(d, &o[1], type, &sources[0])) != SIM_OK ||
+            (status = sim_target(d, &o[0], type, &in.dst)) != SIM_OK ||
+            (status = sim_lane(d, in.dsize == 8 ? "mov.b64" : "mov.b32", 0, in.dst, sources, 0)) !=
+                SIM_OK)
+            return status;
+        return sim_finish(d, &o[0], type, in.dst);
+    }
     if ((status = sim_source(d, &o[1], type, &in.a)) != SIM_OK)
         return status;
     if ((status = sim_target(d, &o[0], type, &in.dst)) != SIM_OK)

@@ -129,6 +129,20 @@ static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_in
 static SIM_NOINLINE int check_division(struct sim_worker *w, struct sim_warp *warp,
                                        const struct sim_insn *in, uint32_t pc, uint32_t mask,
                                        const uint8_t *regs) {
+    if (in->dsize == 4 || in->dsize == 8) { /* the usual answer first */
+        uint32_t zeros = 0;
+        if (in->dsize == 4) {
+            const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
+            for (int i = 0; i < SIM_LANES; i++)
+                zeros |= b[i] == 0;
+        } else {
+            const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
+            for (int i = 0; i < SIM_LANES; i++)
+                zeros |= b[i] == 0;
+        }
+        if (!zeros)
+            return 0;
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m), zero = 1;
         for (uint32_t b = 0; b < in->dsize; b++)
@@ -222,6 +236,19 @@ static SIM_NOINLINE void special_register(struct sim_worker *w, const struct sim
     /* cooperative groups find the grid's barrier through these two; it follows the parameters */
     if (in->sub == SIM_SPECIAL_ENVREG1 || in->sub == SIM_SPECIAL_ENVREG2)
         grid_sync = w->run->launch->flags & SIM_LAUNCH_COOPERATIVE ? w->run->gpu->grid_sync : 0;
+    if (mask == SIM_FULL && in->dsize == 4) {
+        sim_u32 *to = U32(in->dst);
+        if (in->sub <= SIM_SPECIAL_TID_Z) {
+            memcpy(to, warp->tid[in->sub - SIM_SPECIAL_TID_X], SIM_LANES * 4);
+            return;
+        }
+        if (in->sub <= SIM_SPECIAL_NCTAID_Z) {
+            uint32_t value = special_value(w, warp, in->sub, 0);
+            for (int i = 0; i < SIM_LANES; i++)
+                to[i] = value;
+            return;
+        }
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         uint64_t value;
@@ -390,10 +417,53 @@ static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t
         U32(in->dst)[__builtin_ctz(m)] = r;
 }
 
-/* The lanes that take part in a warp-wide instruction: those of the member mask, each of which must
- * name itself. */
-static uint32_t members_of(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    return in->e == SIM_NO_SLOT ? mask : U32(in->e)[__builtin_ctz(mask)];
+/* The member mask of the first active lane, and in *same the active lanes that name the same one:
+   tiles of a warp each have their own. */
+static uint32_t members_of(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
+                           uint32_t *same) {
+    *same = mask;
+    if (in->e == SIM_NO_SLOT)
+        return mask;
+    const sim_u32 *masks = (const sim_u32 *)(const void *)(regs + in->e);
+    uint32_t members = masks[__builtin_ctz(mask)], differ = 0;
+    for (int i = 0; i < SIM_LANES; i++)
+        differ |= masks[i] ^ members;
+    if (SIM_LIKELY(!differ))
+        return members;
+    for (uint32_t m = mask; m; m &= m - 1)
+        if (masks[__builtin_ctz(m)] != members)
+            *same &= ~(1u << __builtin_ctz(m));
+    return members;
+}
+
+static void warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint32_t members, uint8_t *regs) {
+    switch (in->op) {
+    case SIM_OP_SHFL:
+        shuffle(w, in, mask, regs);
+        break;
+    case SIM_OP_VOTE:
+        vote(in, mask, regs);
+        break;
+    case SIM_OP_MATCH:
+        match(in, mask, regs);
+        break;
+    case SIM_OP_REDUX:
+        redux(in, mask, regs);
+        break;
+    case SIM_OP_ELECT: {
+        uint32_t leader = (uint32_t)__builtin_ctz(mask);
+        for (uint32_t m = mask; m; m &= m - 1)
+            U32(in->dst)[__builtin_ctz(m)] = leader;
+        if (in->dst2 != SIM_NO_SLOT)
+            PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
+        break;
+    }
+    default:
+        if (w->run->check_races)
+            sim_races_warp_sync(w->run, warp, members);
+        break;
+    }
 }
 
 /* ---- calls ---- */
@@ -636,7 +706,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             if (SIM_UNLIKELY(steps >= budget))
                 goto stopped;
             counts[in->ext].warps++;
-            counts[in->ext].threads += (uint64_t)__builtin_popcount(active);
+            counts[in->ext].threads += sim_lanes_in(active);
             steps += k->blocks[in->ext].count + 1;
             break;
         }
@@ -839,8 +909,21 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_REDUX:
         case SIM_OP_ELECT:
         case SIM_OP_WARPSYNC: {
-            uint32_t members = members_of(in, mask, regs);
+            uint32_t same, members = members_of(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
+            for (uint32_t left = mask & ~same; left; left &= ~same) { /* other tiles, if complete */
+                uint32_t others = members_of(in, left, regs, &same);
+                if (same != (others & warp->live)) {
+                    sim_find(w, warp, pc, (uint32_t)__builtin_ctz(same), SIM_FIND_WARP_SYNC, 0,
+                             NULL,
+                             "lanes 0x%08x arrive with member mask 0x%08x while others of the warp "
+                             "name another mask, and some of its lanes are elsewhere",
+                             same, others);
+                    goto failed;
+                }
+                warp_wide(w, warp, in, same, others, regs);
+                mask &= ~same;
+            }
             if (SIM_UNLIKELY(members != mask)) {
                 int r = sim_warp_sync(w, warp, split, pc, &mask, members);
                 if (r < 0)
@@ -849,25 +932,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                     stop = SIM_STOP_SPLIT;
                     goto stopped;
                 }
-                members &= warp->live;
             }
-            if (in->op == SIM_OP_SHFL)
-                shuffle(w, in, mask, regs);
-            else if (in->op == SIM_OP_VOTE)
-                vote(in, mask, regs);
-            else if (in->op == SIM_OP_MATCH)
-                match(in, mask, regs);
-            else if (in->op == SIM_OP_REDUX)
-                redux(in, mask, regs);
-            else if (in->op == SIM_OP_ELECT) {
-                uint32_t leader = (uint32_t)__builtin_ctz(mask);
-                for (uint32_t m = mask; m; m &= m - 1)
-                    U32(in->dst)[__builtin_ctz(m)] = leader;
-                if (in->dst2 != SIM_NO_SLOT)
-                    PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
-            } else if (run->check_races) {
-                sim_races_warp_sync(run, warp, members);
-            }
+            warp_wide(w, warp, in, mask, members, regs);
             break;
         }
         case SIM_OP_ACTIVEMASK:

@@ -16,6 +16,8 @@ struct lanes { /* one memory instruction */
     uint32_t pc, mask, bytes; /* bytes: of a lane's whole access */
     uint8_t space, kind;
     uint32_t local_base;
+    int moved; /* the addresses were changed after they were measured */
+    struct sim_span span;
     uint64_t address[SIM_LANES];
 };
 
@@ -33,53 +35,23 @@ static const char *kind_name(const struct lanes *l) {
 /* ---- addresses ---- */
 
 static void make_addresses(struct lanes *l, uint32_t slot, uint32_t flags, int64_t offset) {
-    uint64_t *address = l->address;
-    if (slot == SIM_NO_SLOT) {
-        uint64_t value = (uint64_t)offset + (flags & SIM_A_FRAME ? l->local_base : 0);
-        for (int i = 0; i < SIM_LANES; i++)
-            address[i] = value;
-    } else if (flags & SIM_A_BASE32) {
-        const sim_u32 *base = (const sim_u32 *)(const void *)(l->regs + slot);
-        for (int i = 0; i < SIM_LANES; i++)
-            address[i] = (uint32_t)(base[i] + (uint32_t)offset);
-    } else {
-        const sim_u64 *base = (const sim_u64 *)(const void *)(l->regs + slot);
-        for (int i = 0; i < SIM_LANES; i++)
-            address[i] = base[i] + (uint64_t)offset;
+    if (slot != SIM_NO_SLOT) {
+        (l->w->run->wide ? sim_span_wide : sim_span_plain)(l->address, l->regs + slot,
+                                                           (flags & SIM_A_BASE32) != 0,
+                                                           (uint64_t)offset, l->bytes, &l->span);
+        return;
     }
+    uint64_t value = (uint64_t)offset + (flags & SIM_A_FRAME ? l->local_base : 0);
+    for (int i = 0; i < SIM_LANES; i++)
+        l->address[i] = value;
+    l->span = (struct sim_span){value, value, value, 0, 1};
 }
 
-struct range {
-    uint64_t least, most, bits; /* bits: all addresses or-ed */
-    int contiguous, uniform;    /* only ever true of full masks */
-};
-
-static struct range measure(const struct lanes *l) {
-    struct range r = {UINT64_MAX, 0, 0, 0, 0};
-    if (l->mask == SIM_FULL) {
-        uint64_t first = l->address[0], differ = 0, differ_uniform = 0, bits = 0, least = first,
-                 most = first;
-        for (int i = 0; i < SIM_LANES; i++) {
-            uint64_t a = l->address[i];
-            bits |= a;
-            differ |= a ^ (first + (uint64_t)i * l->bytes);
-            differ_uniform |= a ^ first;
-        }
-        r.contiguous = !differ;
-        r.uniform = !differ_uniform;
-        if (!differ) {
-            most = l->address[SIM_LANES - 1];
-        } else if (differ_uniform) {
-            for (int i = 1; i < SIM_LANES; i++) {
-                least = l->address[i] < least ? l->address[i] : least;
-                most = l->address[i] > most ? l->address[i] : most;
-            }
-        }
-        r.bits = bits;
-        r.least = least;
-        r.most = most;
-        return r;
-    }
+/* The span of the active lanes: of all of them, what making the addresses found. */
+static struct sim_span measure(const struct lanes *l) {
+    if (SIM_LIKELY(l->mask == SIM_FULL && !l->moved))
+        return l->span;
+    struct sim_span r = {UINT64_MAX, 0, 0, 0, 0};
     for (uint32_t m = l->mask; m; m &= m - 1) {
         uint64_t a = l->address[__builtin_ctz(m)];
         r.bits |= a;
@@ -150,7 +122,7 @@ static int uninitialised(struct lanes *l, uint32_t lane) {
 }
 
 /* Takes misaligned lanes out, with a finding for the first. 1: the launch ends. */
-static int check_alignment(struct lanes *l, const struct range *r) {
+static int check_alignment(struct lanes *l, const struct sim_span *r) {
     if (!(r->bits & (l->bytes - 1)))
         return 0;
     for (uint32_t m = l->mask; m; m &= m - 1) {
@@ -165,7 +137,7 @@ static int check_alignment(struct lanes *l, const struct range *r) {
 }
 
 /* The same for lanes beyond a memory of `limit` bytes that begins at 0. */
-static int check_limit(struct lanes *l, const struct range *r, uint64_t limit) {
+static int check_limit(struct lanes *l, const struct sim_span *r, uint64_t limit) {
     if (r->most <= limit && limit - r->most >= l->bytes)
         return 0;
     for (uint32_t m = l->mask; m; m &= m - 1) {
@@ -193,7 +165,7 @@ static struct sim_region *region_of(struct sim_worker *w, uint64_t address, uint
 
 /* Global: the region that holds all lanes, or NULL; then lanes in none are taken out. -1: the
  * launch ends. */
-static int find_regions(struct lanes *l, const struct range *r, struct sim_region **all) {
+static int find_regions(struct lanes *l, const struct sim_span *r, struct sim_region **all) {
     struct sim_region *region = region_of(l->w, r->least, l->bytes);
     *all = NULL;
     if (SIM_LIKELY(region && r->most - region->base <= region->bytes - l->bytes &&
@@ -323,7 +295,7 @@ void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
 /* ---- loads ---- */
 
 static int load_global(struct lanes *l) {
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     struct sim_region *region;
     if (check_alignment(l, &r) || find_regions(l, &r, &region) < 0)
         return 1;
@@ -363,7 +335,7 @@ static int load_global(struct lanes *l) {
 
 static int load_shared(struct lanes *l) {
     struct sim_block *b = l->warp->block;
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     if (check_alignment(l, &r) || check_limit(l, &r, b->shared_bytes))
         return 1;
     if (!l->mask)
@@ -397,7 +369,7 @@ static int load_shared(struct lanes *l) {
 
 static int load_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     int internal = (l->in->dst2 & SIM_A_INTERNAL) != 0;
     if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
         return 1;
@@ -415,7 +387,7 @@ static int load_local(struct lanes *l) {
 }
 
 static int load_params(struct lanes *l) {
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     uint32_t bytes = l->w->run->kernel->param_bytes;
     if (check_alignment(l, &r) || check_limit(l, &r, bytes))
         return 1;
@@ -428,6 +400,11 @@ static int load_params(struct lanes *l) {
 static int by_window(struct lanes *l, int (*global)(struct lanes *), int (*shared)(struct lanes *),
                      int (*local)(struct lanes *), int (*params)(struct lanes *)) {
     uint32_t masks[4] = {0, 0, 0, 0}, mask = l->mask;
+    if (l->span.most < SIM_WINDOW_BASE) { /* as good as always */
+        l->space = SIM_S_GLOBAL;
+        return global(l);
+    }
+    l->moved = 1;
     for (uint32_t m = mask; m; m &= m - 1) {
         int lane = __builtin_ctz(m);
         uint64_t a = l->address[lane];
@@ -464,6 +441,7 @@ static void begin(struct lanes *l, struct sim_worker *w, struct sim_warp *warp,
     l->space = in->space == SIM_S_CONST ? SIM_S_GLOBAL : in->space;
     l->kind = kind;
     l->local_base = local_base;
+    l->moved = 0;
 }
 
 int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
@@ -500,15 +478,34 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
         make_addresses(&l, in->a, in->dst2, in->imm);
         return load_params(&l);
     }
-    for (uint32_t m = mask; m; m &= m - 1) /* within the parameters: the decoder saw to it */
-        load_lane(&l, (uint32_t)__builtin_ctz(m), w->run->params + in->imm);
+    /* within the parameters: the decoder saw to it */
+    const uint8_t *from = w->run->params + in->imm;
+    if (mask == SIM_FULL && in->vec == 1 && l.bytes == in->dsize && in->dst != SIM_NO_SLOT) {
+        uint8_t *to = regs + in->dst;
+        if (l.bytes == 4) {
+            uint32_t value;
+            memcpy(&value, from, 4);
+            for (int i = 0; i < SIM_LANES; i++)
+                ((sim_u32 *)(void *)to)[i] = value;
+            return 0;
+        }
+        if (l.bytes == 8) {
+            uint64_t value;
+            memcpy(&value, from, 8);
+            for (int i = 0; i < SIM_LANES; i++)
+                ((sim_u64 *)(void *)to)[i] = value;
+            return 0;
+        }
+    }
+    for (uint32_t m = mask; m; m &= m - 1)
+        load_lane(&l, (uint32_t)__builtin_ctz(m), from);
     return 0;
 }
 
 /* ---- stores ---- */
 
 static int store_global(struct lanes *l) {
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     struct sim_region *region;
     uint8_t values[SIM_LANES * 32];
     const struct sim_insn *in = l->in;
@@ -549,7 +546,7 @@ static int store_global(struct lanes *l) {
 
 static int store_shared(struct lanes *l) {
     struct sim_block *b = l->warp->block;
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     uint8_t values[SIM_LANES * 32];
     const struct sim_insn *in = l->in;
     if (check_alignment(l, &r) || check_limit(l, &r, b->shared_bytes))
@@ -578,7 +575,7 @@ static int store_shared(struct lanes *l) {
 
 static int store_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
         return 1;
     if (!(l->in->dst2 & SIM_A_INTERNAL) && l->mask && raise_event(l, NULL, 0, NULL))
@@ -726,7 +723,7 @@ static int atomic_lanes(struct lanes *l, struct sim_region *region) {
 }
 
 static int atomic_global(struct lanes *l) {
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     struct sim_region *region;
     if (check_alignment(l, &r) || find_regions(l, &r, &region) < 0)
         return 1;
@@ -734,7 +731,7 @@ static int atomic_global(struct lanes *l) {
 }
 
 static int atomic_shared(struct lanes *l) {
-    struct range r = measure(l);
+    struct sim_span r = measure(l);
     if (check_alignment(l, &r) || check_limit(l, &r, l->warp->block->shared_bytes))
         return 1;
     return l->mask ? raise_event(l, NULL, 0, NULL) || atomic_lanes(l, NULL) : 0;
@@ -751,4 +748,56 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
     return in->space == SIM_S_SHARED   ? atomic_shared(&l)
            : in->space == SIM_S_GLOBAL ? atomic_global(&l)
                                        : by_window(&l, atomic_global, atomic_shared, NULL, NULL);
+}
+
+/* ---- for instructions that move more than registers ---- */
+
+/* Checks one access of `bytes` per lane in any space, raises its event, and gives each lane's host
+   address. Lanes that may not are taken out of *mask. 1: the launch ends. */
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host) {
+    struct lanes l;
+    begin(&l, w, warp, in, *mask, NULL, 0, (uint8_t)kind);
+    l.bytes = bytes;
+    l.moved = 1;
+    memcpy(l.address, address, sizeof l.address);
+    if (space == SIM_S_GENERIC) { /* all lanes of these instructions are in one space */
+        uint64_t a = address[__builtin_ctz(*mask)];
+        space = a - SIM_SHARED_WINDOW < SIM_WINDOW_BYTES ? SIM_S_SHARED : SIM_S_GLOBAL;
+        for (int i = 0; i < SIM_LANES && space == SIM_S_SHARED; i++)
+            l.address[i] -= SIM_SHARED_WINDOW;
+    }
+    l.space = (uint8_t)space;
+    struct sim_span r = measure(&l);
+    struct sim_region *region = NULL;
+    struct sim_block *b = warp->block;
+    if (check_alignment(&l, &r) || (space == SIM_S_SHARED ? check_limit(&l, &r, b->shared_bytes)
+                                                          : find_regions(&l, &r, &region) < 0))
+        return 1;
+    *mask = l.mask;
+    if (l.mask && raise_event(&l, region, 0, NULL))
+        return 1;
+    for (uint32_t m = l.mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        uint64_t at = l.address[lane];
+        struct sim_region *own = space == SIM_S_SHARED ? NULL
+                                 : region              ? region
+                                                       : region_of(w, at, bytes);
+        host[lane] = own ? own->host + (at - own->base) : b->shared + at;
+        int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
+        int valid =
+            own ? sim_memory_is_valid(own, at - own->base, bytes) : shared_is_valid(b, at, bytes);
+        if (reads && !valid && w->run->check_uninit && uninitialised(&l, lane))
+            return 1;
+        if (kind != SIM_ACCESS_LOAD && own && own->read_only)
+            return sim_find(w, warp, l.pc, lane, SIM_FIND_READ_ONLY, at, NULL,
+                            "write to constant memory at 0x%llx", (unsigned long long)at),
+                   1;
+        if (kind != SIM_ACCESS_LOAD && own)
+            sim_memory_mark(own, at - own->base, bytes);
+        else if (kind != SIM_ACCESS_LOAD)
+            shared_mark(b, at, bytes);
+    }
+    return 0;
 }

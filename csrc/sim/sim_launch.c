@@ -396,6 +396,22 @@ static enum sim_status check_memory(struct sim_run *run, struct sim_error *error
     return SIM_OK;
 }
 
+/* The workspace that a cooperative kernel finds through %envreg1 and 2: its size, then the barrier.
+ */
+static enum sim_status open_grid_barrier(struct sim_gpu *gpu, struct sim_error *error) {
+    enum sim_status status = SIM_OK;
+    if (!gpu->grid_sync)
+        status = sim_memory_allocate(gpu, 64, 256, 1, &gpu->grid_sync, error);
+    if (status)
+        return status;
+    struct sim_region *region = sim_memory_find(gpu, gpu->grid_sync);
+    memset(region->host, 0, 64);
+    region->host[0] = 64;
+    free(region->valid);
+    region->valid = NULL;
+    return SIM_OK;
+}
+
 static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     const struct sim_launch *l = run->launch;
     const struct sim_kernel *k = run->kernel;
@@ -406,6 +422,11 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
         memcpy(run->params + k->params[i].offset, l->args[i], k->params[i].size);
     if (!l->args && k->param_bytes)
         memcpy(run->params, l->param_buffer, k->param_bytes);
+    if (l->flags & SIM_LAUNCH_COOPERATIVE) {
+        enum sim_status status = open_grid_barrier(run->gpu, error);
+        if (status)
+            return status;
+    }
     /* marks of earlier launches on global memory no longer count */
     for (size_t i = 0; i < run->gpu->region_count; i++) {
         struct sim_region *r = &run->gpu->regions[i];
@@ -486,6 +507,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.check_races = !(launch->flags & SIM_LAUNCH_NO_RACES);
     run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
+    run.wide = sim_lanes_wide();
     run.launch_number = ++gpu->launches;
     run.last_poll = now_ns();
     pthread_mutex_init(&run.lock, NULL);

@@ -93,6 +93,12 @@ enum sim_stop {
     SIM_STOP_ERROR
 };
 
+static inline uint32_t sim_lanes_in(uint32_t mask) {
+    if (SIM_LIKELY(mask == SIM_FULL))
+        return SIM_LANES;
+    return (uint32_t)__builtin_popcount(mask);
+}
+
 /* ---- events ---- */
 
 enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM_ACCESS_REDUCE };
@@ -146,7 +152,7 @@ struct sim_run {
     uint32_t warps_per_block;
     uint64_t shared_bytes;
     uint32_t launch_number;
-    int check_races, check_uninit, collect, serial;
+    int check_races, check_uninit, collect, wide;
     struct sim_occupancy occupancy;
     uint64_t resident_limit, soft_limit;
     pthread_mutex_t lock;
@@ -194,6 +200,9 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
                      uint32_t mask, uint8_t *regs);
 int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                    uint32_t mask, uint8_t *regs);
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host);
 /* ---- sim_warp.c ---- */
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
