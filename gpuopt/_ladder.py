@@ -1,9 +1,11 @@
-"""Measure a ladder: verify every rung, time it, verify it again.
+"""Measure a ladder: verify every rung, time it, verify it again; or count what it does.
 
 A time without a passed check is never shown. Outputs are poisoned before each check and inputs
 are random. The rungs take turns, round by round, so that a drift of the machine meets all of them.
 Warm means the same data again and again, which a cache may hold; cold means another copy of the
 data each time, from more copies than the caches hold.
+
+The simulated GPU has no timer: there each rung is verified and counted.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 from gpuopt import _core
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
+from gpuopt._profile import Profile, profile
 from gpuopt._rungs import Rung, rungs
 
 DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
@@ -57,12 +60,23 @@ class Timing:
 
 @dataclass
 class Row:
-    """One rung, verified and timed."""
+    """One rung, verified, and timed or counted.
+
+    Attributes
+    ----------
+    rung : Rung
+    algorithm_bytes : int
+        What the algorithm reads and writes, each once; 0 where nothing was timed.
+    warm, cold : Timing
+    counted : Profile or None
+        On a device that counts.
+    """
 
     rung: Rung
-    algorithm_bytes: int
+    algorithm_bytes: int = 0
     warm: Timing = field(default_factory=Timing)
     cold: Timing = field(default_factory=Timing)
+    counted: Profile | None = None
 
 
 @dataclass
@@ -79,7 +93,7 @@ class Ladder:
         Threads a block; None is each rung's own default.
     rows : list of Row
     copy_bandwidth : float
-        Bytes read and written a second by the best plain copy, cold.
+        Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.
     """
 
     device: Device
@@ -88,34 +102,35 @@ class Ladder:
     n: int
     block: int | None
     rows: list[Row]
-    copy_bandwidth: float
+    copy_bandwidth: float = 0.0
 
     def __str__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
-        return _table(self)
+        return _times(self) if self.copy_bandwidth else _counts(self)
 
 
-def _draw(rng: np.random.Generator, n: int, dtype: np.dtype) -> np.ndarray:
-    """Return random items: integers of the whole range, floats from -1 to 1."""
+def _draw(rng: np.random.Generator, n: int, dtype: np.dtype, op: str) -> np.ndarray:
+    """Return random items: any integer, floats from -1 to 1, for a product about 1."""
     if dtype.kind == "b":
         return rng.integers(0, 2, n, np.uint8).view(np.bool_)
     if dtype.kind == "i":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
-    return rng.random(n, dtype) * dtype.type(2) - dtype.type(1)
+    floats = rng.random(n, dtype) * dtype.type(2) - dtype.type(1)
+    return 1 + floats / dtype.type(1024) if op == "prod" else floats
 
 
 def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
     """Return NumPy's answer and how far a rung may be from it."""
     ufuncs = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
     ufuncs |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    if op == "sum" and array.dtype.kind == "f":
-        # A rung's thread adds at most n / 2^10 items and a tree of 32 levels in the result's type.
-        unit = np.finfo(result).eps / 2
-        additions = array.size / 1024 + 64
-        return np.sum(array, dtype=np.float64), additions * unit * float(
-            np.sum(np.abs(array), dtype=np.float64)
-        )
+    if op in ("sum", "prod") and array.dtype.kind == "f":
+        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # result's type.
+        unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
+        exact = ufuncs[op].reduce(array, dtype=np.float64)
+        scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
+        return exact, float(unit * scale)
     return ufuncs[op].reduce(array, dtype=result), 0.0
 
 
@@ -124,7 +139,7 @@ def _verify(got: object, rung: Rung, expected: object, tolerance: float) -> None
     if not error <= tolerance:  # written so that NaN fails
         raise VerificationError(
             f"{rung.family} rung {rung.variant!r} gave {got!r}, but {expected!r} is right "
-            f"(allowed error {tolerance:g}): nothing was timed"
+            f"(allowed error {tolerance:g}): nothing was measured"
         )
 
 
@@ -163,7 +178,8 @@ def ladder(
     block : int, optional
         Threads a block; default: the deck's 128.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: GPUOPT_DEVICE; else a GPU if there is one, else the cpu.
+        "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
+        GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
     rounds : int
         Samples of each rung.
     seed : int
@@ -191,17 +207,21 @@ def ladder(
     """
     if family != "reduce":
         raise ValueError(f"family: {family!r} is not a ladder; use 'reduce'")
-    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "cpu")
+    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
     items = np.dtype(dtype)
     result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(np.random.default_rng(seed), n, items)
+    array = _draw(np.random.default_rng(seed), n, items, op)
     described = describe_device(device)
-    bench = _core.Bench("reduce", array, op, dtype=result, device=device)
-    rows = [
-        Row(rung, bench.bytes(rung.variant, block))
+    wanted = [
+        rung
         for rung in rungs("reduce")
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
+    if described.kind == "sim":
+        rows = _count(array, op, result, block, device, wanted, progress)
+        return Ladder(described, op, dtype, n, block, rows)
+    bench = _core.Bench("reduce", array, op, dtype=result, device=device)
+    rows = [Row(rung, bench.bytes(rung.variant, block)) for rung in wanted]
     expected, tolerance = _expected(array, op, result)
 
     progress("verifying")
@@ -225,7 +245,62 @@ def ladder(
     return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(described))
 
 
-def _table(measured: Ladder) -> str:
+def _count(
+    array: np.ndarray,
+    op: str,
+    result: np.dtype,
+    block: int | None,
+    device: str,
+    wanted: list[Rung],
+    progress: Callable[[str], None],
+) -> list[Row]:
+    from gpuopt import reduce
+
+    rows = []
+    for rung in wanted:
+        progress(f"counting {_label(rung)}")
+        counted = profile(
+            reduce, array, op, variant=rung.variant, dtype=result, block=block, device=device
+        )
+        _verify(counted.result, rung, *_expected(array, op, result))
+        rows.append(Row(rung, counted=counted))
+    return rows
+
+
+def _counts(measured: Ladder) -> str:
+    block = measured.block or measured.rows[0].rung.block_default
+    deck = measured.op == "sum"
+    lines = [
+        f"{measured.op} of {measured.n:,} {measured.dtype}, blocks of {block}, on a "
+        f"{measured.device.description} ({measured.device.name})",
+        "the same compiled kernels, verified and counted; a simulated GPU has no times",
+        "",
+        f"{'':<16}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
+        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{'deck: G80':>12}" if deck else ""),
+        f"{'rung':<16}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
+        f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
+        + (f"{'us':>12}{'step':>8}" if deck else ""),
+    ]
+    before = None
+    for row in measured.rows:
+        total = row.counted.counters
+        step = before.counted.counters.warp_instructions / total.warp_instructions if before else 0
+        lines.append(
+            f"{_label(row.rung):<16}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
+            f"{total.warp_efficiency:>7.0%}{total.divergent_branches:>12,}"
+            f"{total.bank_conflicts:>12,}"
+            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
+            f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
+        )
+        if deck:
+            us = row.rung.deck_us
+            lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
+        before = row
+    lines += ["", *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows)]
+    return "\n".join(lines)
+
+
+def _times(measured: Ladder) -> str:
     copy, first, last = measured.copy_bandwidth, measured.rows[0], measured.rows[-1]
     deck = measured.op == "sum" and bool(first.rung.deck_us)
     block = measured.block or first.rung.block_default
