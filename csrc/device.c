@@ -6,6 +6,7 @@
 #include "sim/sim_device.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,10 +35,13 @@ enum status device_ordinal(const char *kind, const char *which, int count, int *
     errno = 0;
     const long value = *which ? strtol(which, &end, 10) : 0;
     const bool number = !*which || (*which >= '0' && *which <= '9' && !*end && !errno);
-    if (!number || value >= count)
-        return status_fail(STATUS_BAD_VALUE,
-                           "device: '%s:%.32s' is not a device; use '%s:0' to '%s:%d'", kind, which,
-                           kind, kind, count - 1);
+    if (!number || value >= count) {
+        char last[32] = "";
+        if (count > 1)
+            snprintf(last, sizeof last, " to '%s:%d'", kind, count - 1);
+        return status_fail(STATUS_BAD_VALUE, "device: '%s:%.32s' is not a device; use '%s:0'%s",
+                           kind, which, kind, last);
+    }
     *ordinal = (int)value;
     return STATUS_OK;
 }

@@ -559,11 +559,12 @@ def best_time(function, repeats):
     return best
 
 
+@pytest.mark.speed
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the bar is for two cores")
 def test_cpu_is_one_and_a_half_times_as_fast_as_numpy(rng):
-    """Float32, 2^25 items, side by side; the best of alternating rounds, and one more try."""
+    """Float32, 2^25 items, side by side; the best of alternating rounds, again if others disturb."""
     array = rng.standard_normal(2**25, np.float32)
-    for attempt in range(2):
+    for attempt in range(4):
         time.sleep(3 * attempt)
         ours = theirs = math.inf
         for _ in range(12):
@@ -574,6 +575,7 @@ def test_cpu_is_one_and_a_half_times_as_fast_as_numpy(rng):
     pytest.fail(f"gpuopt {1e3 * ours:.2f} ms, NumPy {1e3 * theirs:.2f} ms: {theirs / ours:.2f}x")
 
 
+@pytest.mark.speed
 def test_a_short_call_is_short(rng):
     """1,024 items: at most 2 us a call, the best of many rounds."""
     array = rng.standard_normal(1024).astype(np.float32)

@@ -22,7 +22,14 @@ const char *py_text(PyObject *value, const char *argument) {
         PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
         return NULL;
     }
-    return PyUnicode_AsUTF8AndSize(value, NULL);
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (text && strlen(text) != (size_t)length) {
+        PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
+                     value);
+        return NULL;
+    }
+    return text;
 }
 
 int py_operation(PyObject *op, enum py_operation *operation) {
@@ -70,7 +77,8 @@ int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dty
     if (py_given(out)) { /* NumPy: the dtype of `out` is the default of `dtype` */
         const int known = py_dtype_of(PyArray_DESCR((PyArrayObject *)out), result);
         if (!known)
-            PyErr_Format(PyExc_TypeError, "out: dtype %S is not supported",
+            PyErr_Format(PyExc_TypeError,
+                         "out: dtype %S is not supported; name another to compute in with dtype=",
                          PyArray_DESCR((PyArrayObject *)out));
         return known ? 0 : -1;
     }
@@ -216,11 +224,11 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
     const char *name = NULL;
     long long number = -1;
     if (PyUnicode_Check(variant)) {
-        name = PyUnicode_AsUTF8AndSize(variant, NULL);
+        name = py_text(variant, "variant");
         if (!name)
             return NULL;
     } else {
-        PyObject *integer = PyNumber_Index(variant);
+        PyObject *integer = PyBool_Check(variant) ? NULL : PyNumber_Index(variant);
         if (!integer) {
             PyErr_Clear();
             PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R",
