@@ -562,7 +562,7 @@ def best_time(function, repeats):
 @pytest.mark.speed
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the bar is for two cores")
 def test_cpu_is_one_and_a_half_times_as_fast_as_numpy(rng):
-    """Float32, 2^25 items, side by side; the best of alternating rounds, again if others disturb."""
+    """Float32, 2^25 items, side by side: the best of alternating rounds, again if disturbed."""
     array = rng.standard_normal(2**25, np.float32)
     for attempt in range(4):
         time.sleep(3 * attempt)
