@@ -494,7 +494,7 @@ static enum sim_status decode_call(struct sim_decoder *d) {
                 return status;
         return sim_emit(d, &in);
     }
-    if (!callee->parsed)
+    if (!callee->parsed || callee->is_entry)
         return sim_refuse(d, "a call of the kernel '%.*s'", shown(name), name.text);
     const struct sim_code_function *cf = &d->kernel->functions[callee->parsed->index];
     if ((arguments ? arguments->count : 0) != cf->param_count ||

@@ -14,6 +14,7 @@
 #define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
 
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
 #define LANE_LOOP _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; i++)
 #else
 #define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)

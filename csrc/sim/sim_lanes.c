@@ -10,6 +10,7 @@
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+#pragma clang diagnostic ignored "-Wpass-failed" /* some loops are scalar: so be it */
 #define LANE_LOOP _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; i++)
 #else
 #define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)

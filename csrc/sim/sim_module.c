@@ -320,7 +320,7 @@ static enum sim_status header_directive(struct sim_parser *parser) {
              i < token->length && i < 7 && token->text[i] >= '0' && token->text[i] <= '9'; i++)
             parser->module->target = parser->module->target * 10 + (unsigned)(token->text[i] - '0');
     status = sim_parse_next(parser);
-    while (!status && sim_parse_is(parser, ','))
+    while (!status && target && sim_parse_is(parser, ',')) /* sm_90a, debug */
         if ((status = sim_parse_next(parser)) == SIM_OK)
             status = sim_parse_next(parser);
     return status;
