@@ -283,8 +283,9 @@ def profile(
     Parameters
     ----------
     function : callable, optional
-        Called with the other arguments; what it returns is `Profile.result`. Without it, the return
-        value is a context manager.
+        What it returns is `Profile.result`. Without it, the return value is a context manager.
+    *arguments, **keywords
+        Given to the function.
     device : str
         A device that counts, "sim" or "sim:g80", ...: where calls inside run that name no device.
 
@@ -337,7 +338,9 @@ def check(
     Parameters
     ----------
     function : callable
-        Called with the other arguments.
+        What runs the kernels.
+    *arguments, **keywords
+        Given to the function.
     device : str
         "sim" or a preset, as "sim:g80": where calls inside run that name no device.
 

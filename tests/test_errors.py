@@ -129,7 +129,7 @@ def test_a_variant_of_a_wrong_type(variant):
         gpuopt.reduce(ARRAY, variant=variant, device="cpu")
 
 
-@pytest.mark.parametrize("device, rung", device_rungs(historical=True))
+@pytest.mark.parametrize("device, rung", device_rungs())
 def test_block(device, rung):
     for block in (0, 1, 16, 31, 33, 100, 129, 1025, 2048, -128, 2**32 + 128, 2**40, 10**30):
         with pytest.raises(ValueError, match=r"^block: "):

@@ -87,9 +87,8 @@ def additions(device, rung, n):
         return depth + 28
     if rung.items_per_thread:
         return depth + 11
-    (multiprocessors,) = {
-        each.multiprocessors for each in gpuopt.devices() if each.name == f"{device}:0"
-    }
+    name = "sim:h200" if device == "sim" else f"{device}:0"
+    (multiprocessors,) = {each.multiprocessors for each in gpuopt.devices() if each.name == name}
     return 64 + n // (2 * 1024 * max(1, multiprocessors))
 
 
@@ -518,6 +517,8 @@ def test_cpu_bits_do_not_depend_on_the_layout(n, rng):
 @pytest.mark.parametrize("device, rung", device_rungs(historical=True))
 def test_a_rung_by_number_and_by_name(device, rung):
     array = np.arange(1, 1001, dtype=np.int32)
+    if rung.historical and device == "sim":
+        return  # its race ends it: the next test
     by_name = gpuopt.reduce(array, variant=rung.name, device=device)
     assert type(by_name) is np.int64
     if rung.historical:
@@ -532,9 +533,14 @@ def test_a_rung_by_number_and_by_name(device, rung):
 def test_historical_runs_with_every_block(device, rung):
     if not rung.historical:
         pytest.skip("covered by the other tests")
-    for n in (1, 100, 5000):
+    for n in (100, 1000, 5000):
         for block in blocks_of(rung):
-            gpuopt.reduce(np.ones(n, np.float32), variant=rung.name, block=block, device=device)
+            call = {"variant": rung.name, "block": block, "device": device}
+            if device == "sim":
+                with pytest.raises(gpuopt.SimError, match=r"race in shared memory.*reduce.cu:\d+"):
+                    gpuopt.reduce(np.arange(n, dtype=np.float32), **call)
+            else:
+                gpuopt.reduce(np.arange(n, dtype=np.float32), **call)
     assert gpuopt.reduce(np.ones(100), variant=5, device=device) == 100
 
 

@@ -9,7 +9,8 @@
  * coarser than the memory model: it can miss a race between blocks that synchronise through
  * different flags, and never reports one that is not there.
  *
- * Each word of memory has two cells, for its last writer and for its readers. A write of the value
+ * Each word of memory has two cells, for its last writer and for its readers. Of several readers a
+ * cell keeps the bytes that all of them read: races on single bytes can be missed, none is made up. A write of the value
  * that is there already is not reported.
  */
 #include "sim_run.h"
@@ -462,10 +463,10 @@ static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     if (*reader) {
         struct cell c = unpack_shared(*reader);
         int ordered = c.warp == x ? c.tick < r->full_tick[x] : c.clock < r->clock[x][c.warp];
-        if (!ordered) { /* readers at the same time: remember that there are several */
+        if (!ordered && (c.bytes & bytes)) { /* at the same time: there are several of these bytes */
             now.many = c.many || c.warp != x || c.lane != lane;
             now.atomic = c.atomic || c.warp != x;
-            now.bytes |= c.bytes;
+            now.bytes &= c.bytes;
         }
     }
     *reader = pack_shared(&now);
@@ -537,14 +538,16 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
     now.atomic = 0;
     if (read >> 56 == launch) {
         struct cell c = unpack_global(read);
-        if (c.block != now.block) {
+        if (!(c.bytes & bytes)) {
+            /* other bytes of the word: the later reader is kept */
+        } else if (c.block != now.block) {
             now.atomic = 1;
             now.many = 1;
-            now.bytes |= c.bytes;
+            now.bytes &= c.bytes;
         } else if (c.atomic || c.warp != x || (c.lane != lane && c.tick >= r->full_tick[x])) {
             now.atomic = c.atomic;
             now.many = c.many || (c.warp == x && c.lane != lane);
-            now.bytes |= c.bytes;
+            now.bytes &= c.bytes;
         }
     }
     __atomic_store_n(&cells[1], pack_global(&now), __ATOMIC_RELAXED);
