@@ -189,6 +189,8 @@ static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
     return SIM_OK;
 }
 
+#define FRAME_MOST (1u << 28)
+
 static enum sim_status lay_out_frame(struct sim_decoder *d) {
     struct sim_parsed *f = d->f;
     uint64_t at = SIM_TEMPS * SIM_LANES * 8;
@@ -197,22 +199,30 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
         return no_memory(d);
     d->carry_slot = (uint32_t)at;
     at += 64;
-    for (uint32_t i = 0; i < f->reg_count; i++) {
+    for (uint32_t i = 0; i < f->reg_count; i++)
         if (f->reg_types[i] == SIM_T_B128)
             return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
                             "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
                             f->function->c_name);
-        uint32_t bytes =
-            f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
-        if (bytes > 4)
-            at = (at + 63) & ~63ull;
-        d->slots[i] = (uint32_t)at;
-        at += bytes;
-        if (at > (1u << 28))
-            return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
-                            "PTX line %u: %.120s has too many registers", f->function->line,
-                            f->function->c_name);
+    uint32_t registers;
+    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyse: a slot for each */
+        for (uint32_t i = 0; i < f->reg_count && at < FRAME_MOST; i++) {
+            uint32_t bytes =
+                f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
+            at = bytes > 4 ? (at + 63) & ~63ull : at;
+            d->slots[i] = (uint32_t)at;
+            at += bytes;
+        }
+        registers = 255;
     }
+    if (at >= FRAME_MOST)
+        return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                        "PTX line %u: %.120s has too many registers", f->function->line,
+                        f->function->c_name);
+    /* a kernel with calls needs what the deepest chain needs; the largest function is a start */
+    registers = registers + 2 > 255 ? 255 : registers + 2;
+    if (registers > d->kernel->registers)
+        d->kernel->registers = registers;
     at = (at + 63) & ~63ull;
     d->frame_bytes = (uint32_t)at;
     d->constants = NULL;
@@ -515,10 +525,10 @@ static enum sim_status decode_statement(struct sim_decoder *d) {
 static enum sim_status decode_function(struct sim_decoder *d) {
     struct sim_parsed *f = d->f;
     struct sim_insn in = {0};
-    enum sim_status status = lay_out_frame(d);
-    uint32_t first_constant = d->frame_bytes;
+    enum sim_status status = find_blocks(d);
     if (!status)
-        status = find_blocks(d);
+        status = lay_out_frame(d);
+    uint32_t first_constant = d->frame_bytes;
     d->cf->entry_pc = d->kernel->code_count;
     for (uint32_t i = 0; !status && i < f->count; i++) {
         d->s = NULL;

@@ -330,7 +330,7 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
 static int ordered_in_warp(const struct sim_race_block *r, uint32_t w, uint32_t from, uint32_t tick,
                            uint32_t lane) {
     return from == lane || tick < r->full_tick[w] ||
-           ((r->lane_mask[w][lane] >> from & 1) && tick < r->lane_tick[w][lane]);
+           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) && tick < r->lane_tick[w][lane]);
 }
 
 static int released(const struct sim_run *run, const struct sim_race_block *r, const struct cell *c,
@@ -556,6 +556,35 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
 
 /* ---- the event ---- */
 
+/* Who a global cell is about, leaving out when: launch, block, warp, lane and the two flags. */
+#define GLOBAL_WHO 0xffffffff0000fff0ull
+
+/* A whole warp at 32 words in a row, the usual case: lanes whose word nobody else touched in this
+   launch are done at once. Returns the other lanes. */
+static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launch) {
+    const struct sim_race_block *r = v->r;
+    uint32_t x = v->warp->index, clock = r->clock[x][x], tick = r->tick[x], left = 0;
+    struct cell now = {.launch = launch,
+                       .block = (uint32_t)(v->warp->block->linear & 0xffffff),
+                       .warp = x,
+                       .clock = clock < CLOCK_MOST ? clock : CLOCK_MOST,
+                       .tick = tick < TICK_MOST ? tick : TICK_MOST,
+                       .bytes = 15};
+    uint64_t mine = pack_global(&now);
+    uint32_t mark = v->writes ? 0 : 1;
+    for (uint32_t lane = 0; lane < SIM_LANES; lane++, mine += 1u << 6) {
+        uint64_t wrote = __atomic_load_n(&cells[2 * lane], __ATOMIC_RELAXED);
+        uint64_t read = __atomic_load_n(&cells[2 * lane + 1], __ATOMIC_RELAXED);
+        int others = (wrote >> 56 == launch && ((wrote ^ mine) & GLOBAL_WHO)) ||
+                     (read >> 56 == launch && ((read ^ mine) & GLOBAL_WHO));
+        if (SIM_UNLIKELY(others))
+            left |= 1u << lane;
+        else
+            __atomic_store_n(&cells[2 * lane + mark], mine, __ATOMIC_RELAXED);
+    }
+    return left;
+}
+
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a) {
     struct sim_run *run = w->run;
     int shared = a->space == SIM_S_SHARED, order = a->in->order;
@@ -563,7 +592,17 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
     uint32_t launch = run->launch_number % 255 + 1;
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared);
-    for (uint32_t m = a->mask; m; m &= m - 1) {
+    uint32_t mask = a->mask;
+    if (!shared && a->contiguous && a->bytes == 4 && a->region && !v.atomic) {
+        uint64_t offset = a->address[0] - a->region->base;
+        if (a->region->read_only)
+            return 0;
+        if (offset % SIM_CELL_PAGE <= SIM_CELL_PAGE - SIM_LANES * 4) {
+            uint64_t *cells = global_cells(a->region, offset);
+            mask = cells ? global_row(&v, cells, launch) : 0;
+        }
+    }
+    for (uint32_t m = mask; m; m &= m - 1) {
         v.lane = (uint32_t)__builtin_ctz(m);
         uint64_t address = a->address[v.lane];
         uint32_t bytes = a->bytes >= 4 ? 15 : ((1u << a->bytes) - 1) << (address & 3);
