@@ -61,7 +61,9 @@ def encode(x, kind, mode="rn", zero_sign=0):
         infinite = mode == "rn" or (mode == "rm" and sign) or (mode == "rp" and not sign)
         return sign << (m + e) | (((1 << e) - 1) << m if infinite else (((1 << e) - 1) << m) - 1)
     return sign << (m + e) | (
-        whole if exponent == 1 - bias and not whole >> m else ((exponent + bias) << m) + whole - (1 << m)
+        whole
+        if exponent == 1 - bias and not whole >> m
+        else ((exponent + bias) << m) + whole - (1 << m)
     )
 
 
@@ -146,7 +148,9 @@ class File:
             size[t] = 8
         sizes = [size.get(t, 4) for t in types] + [size.get(out, 4)]
         lines = [
-            f".visible .entry {kernel}(" + ", ".join(f".param .u64 {x}" for x in letters + "d") + ")",
+            f".visible .entry {kernel}("
+            + ", ".join(f".param .u64 {x}" for x in letters + "d")
+            + ")",
             "{",
             "\t.reg .pred %p<4>;",
             "\t.reg .b32 %t<4>;",
@@ -183,12 +187,17 @@ class File:
             if key not in self.buffers:
                 self.buffers[key] = f"b{len(self.buffers)}"
                 self.directives.append(
-                    f"// buffer: {self.buffers[key]} {storage[s]} {n} " + " ".join(f"{v:#x}" for v in column)
+                    f"// buffer: {self.buffers[key]} {storage[s]} {n} "
+                    + " ".join(f"{v:#x}" for v in column)
                 )
             names.append(self.buffers[key])
         self.directives.append(f"// buffer: {kernel}d {storage[sizes[-1]]} {n} none")
-        self.directives.append(f"// launch: {kernel} {n // block} {block} 0 " + " ".join([*names, kernel + "d"]))
-        self.directives.append(f"// expect: {kernel}d[0] " + " ".join("-" if r is None else hex(r) for r in results))
+        self.directives.append(
+            f"// launch: {kernel} {n // block} {block} 0 " + " ".join([*names, kernel + "d"])
+        )
+        self.directives.append(
+            f"// expect: {kernel}d[0] " + " ".join("-" if r is None else hex(r) for r in results)
+        )
 
     def write(self):
         text = (
@@ -248,7 +257,13 @@ def integers(rng):
             )
         nz = [(x, y) for x, y in zip(a, b) if y]
         na, nb = [x for x, _ in nz], [y for _, y in nz]
-        f.case(f"div.u{w} {{d}}, {{a}}, {{b}};", [f"u{w}"] * 2, [na, nb], [x // y for x, y in nz], f"u{w}")
+        f.case(
+            f"div.u{w} {{d}}, {{a}}, {{b}};",
+            [f"u{w}"] * 2,
+            [na, nb],
+            [x // y for x, y in nz],
+            f"u{w}",
+        )
         f.case(
             f"div.s{w} {{d}}, {{a}}, {{b}};",
             [f"u{w}"] * 2,
@@ -256,7 +271,13 @@ def integers(rng):
             [quotient(sg(x), sg(y)) & MASK[w] for x, y in nz],
             f"u{w}",
         )
-        f.case(f"rem.u{w} {{d}}, {{a}}, {{b}};", [f"u{w}"] * 2, [na, nb], [x % y for x, y in nz], f"u{w}")
+        f.case(
+            f"rem.u{w} {{d}}, {{a}}, {{b}};",
+            [f"u{w}"] * 2,
+            [na, nb],
+            [x % y for x, y in nz],
+            f"u{w}",
+        )
         f.case(
             f"rem.s{w} {{d}}, {{a}}, {{b}};",
             [f"u{w}"] * 2,
@@ -328,7 +349,13 @@ def integers(rng):
     for w in (16, 32):
         a, b = pairs([0, 1, MASK[w], 1 << (w - 1), MASK[w] >> 1], 20, rng, w)
         c = [rng.getrandbits(2 * w) for _ in a]
-        f.case(f"mul.wide.u{w} {{d}}, {{a}}, {{b}};", [f"u{w}"] * 2, [a, b], [x * y for x, y in zip(a, b)], f"u{2 * w}")
+        f.case(
+            f"mul.wide.u{w} {{d}}, {{a}}, {{b}};",
+            [f"u{w}"] * 2,
+            [a, b],
+            [x * y for x, y in zip(a, b)],
+            f"u{2 * w}",
+        )
         f.case(
             f"mul.wide.s{w} {{d}}, {{a}}, {{b}};",
             [f"u{w}"] * 2,
@@ -349,14 +376,22 @@ def integers(rng):
 def bits(rng):
     f = File("bits")
     for w in (32, 64):
-        a = [0, 1, MASK[w], 1 << (w - 1), 0x00F0, 0x0F0F0F0F] + [rng.getrandbits(w) for _ in range(26)]
+        a = [0, 1, MASK[w], 1 << (w - 1), 0x00F0, 0x0F0F0F0F] + [
+            rng.getrandbits(w) for _ in range(26)
+        ]
         u = f"u{w}"
         f.case(f"popc.b{w} {{d}}, {{a}};", [u], [a], [x.bit_count() for x in a], "u32")
         f.case(f"clz.b{w} {{d}}, {{a}};", [u], [a], [w - x.bit_length() for x in a], "u32")
         f.case(f"brev.b{w} {{d}}, {{a}};", [u], [a], [int(f"{x:0{w}b}"[::-1], 2) for x in a], u)
-        f.case(f"bfind.u{w} {{d}}, {{a}};", [u], [a], [x.bit_length() - 1 & MASK[32] for x in a], "u32")
         f.case(
-            f"bfind.shiftamt.u{w} {{d}}, {{a}};", [u], [a], [w - x.bit_length() if x else MASK[32] for x in a], "u32"
+            f"bfind.u{w} {{d}}, {{a}};", [u], [a], [x.bit_length() - 1 & MASK[32] for x in a], "u32"
+        )
+        f.case(
+            f"bfind.shiftamt.u{w} {{d}}, {{a}};",
+            [u],
+            [a],
+            [w - x.bit_length() if x else MASK[32] for x in a],
+            "u32",
         )
         f.case(
             f"bfind.s{w} {{d}}, {{a}};",
@@ -408,17 +443,28 @@ def bits(rng):
     a, b, c = ([rng.getrandbits(32) for _ in range(n)] for _ in range(3))
     for table in (0x00, 0x01, 0x80, 0x96, 0xCA, 0xE8, 0xF0, 0xFF, 0x3A):
         want = [
-            sum((table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | (z >> i & 1)) & 1) << i for i in range(32))
+            sum(
+                (table >> ((x >> i & 1) << 2 | (y >> i & 1) << 1 | (z >> i & 1)) & 1) << i
+                for i in range(32)
+            )
             for x, y, z in zip(a, b, c)
         ]
-        f.case(f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table:#x};", ["u32"] * 3, [a, b, c], want, "u32")
+        f.case(
+            f"lop3.b32 {{d}}, {{a}}, {{b}}, {{c}}, {table:#x};", ["u32"] * 3, [a, b, c], want, "u32"
+        )
 
     def prmt(x, y, s):
         by = [x >> 8 * i & 255 for i in range(4)] + [y >> 8 * i & 255 for i in range(4)]
         pick = lambda k: by[k & 7] if k < 8 else 255 * (by[k & 7] >> 7)
         return sum(pick(s >> 4 * i & 15) << 8 * i for i in range(4))
 
-    f.case("prmt.b32 {d}, {a}, {b}, {c};", ["u32"] * 3, [a, b, c], [prmt(*t) for t in zip(a, b, c)], "u32")
+    f.case(
+        "prmt.b32 {d}, {a}, {b}, {c};",
+        ["u32"] * 3,
+        [a, b, c],
+        [prmt(*t) for t in zip(a, b, c)],
+        "u32",
+    )
     s = [0, 1, 8, 31, 32, 33, 63, 255] * 4
     two = [y << 32 | x for x, y in zip(a, b)]
     f.case(
@@ -461,14 +507,21 @@ def bits(rng):
         "dp4a.u32.u32 {d}, {a}, {b}, {c};",
         ["u32"] * 3,
         [a, b, c],
-        [z + sum((x >> 8 * i & 255) * (y >> 8 * i & 255) for i in range(4)) & MASK[32] for x, y, z in zip(a, b, c)],
+        [
+            z + sum((x >> 8 * i & 255) * (y >> 8 * i & 255) for i in range(4)) & MASK[32]
+            for x, y, z in zip(a, b, c)
+        ],
         "u32",
     )
     wide = lambda x: [x[i] | x[(i + 1) % n] << 32 for i in range(n)]
     p, q = wide(a), wide(b)
     chain = "{{ .reg .b32 l,h,m,k; mov.b64 {{l,h}}, {a}; mov.b64 {{m,k}}, {b}; %s.cc.u32 l, l, m; %sc.u32 h, h, k; mov.b64 {d}, {{l,h}}; }}"
-    f.case(chain % ("add", "add"), ["u64"] * 2, [p, q], [x + y & MASK[64] for x, y in zip(p, q)], "u64")
-    f.case(chain % ("sub", "sub"), ["u64"] * 2, [p, q], [x - y & MASK[64] for x, y in zip(p, q)], "u64")
+    f.case(
+        chain % ("add", "add"), ["u64"] * 2, [p, q], [x + y & MASK[64] for x, y in zip(p, q)], "u64"
+    )
+    f.case(
+        chain % ("sub", "sub"), ["u64"] * 2, [p, q], [x - y & MASK[64] for x, y in zip(p, q)], "u64"
+    )
     mul = "{{ .reg .b32 l,h; mad.lo.cc.u32 l, {a}, {b}, {c}; madc.hi.u32 h, {a}, {b}, 0; mov.b64 {d}, {{l,h}}; }}"
     f.case(mul, ["u32"] * 3, [a, b, c], [x * y + z for x, y, z in zip(a, b, c)], "u64")
     f.write()
@@ -515,10 +568,16 @@ def floats(rng):
             f"u{w}",
         )
         f.case(
-            f"max.{kind} {{d}}, {{a}}, {{b}};", [f"u{w}"] * 2, [a, b], [extreme(x, y, 1) for x, y in zip(a, b)], f"u{w}"
+            f"max.{kind} {{d}}, {{a}}, {{b}};",
+            [f"u{w}"] * 2,
+            [a, b],
+            [extreme(x, y, 1) for x, y in zip(a, b)],
+            f"u{w}",
         )
         order = {"inf": Fraction(2) ** 5000}
-        num = lambda x: order["inf"] * (-1) ** (x >> (w - 1)) if value(x, kind) == "inf" else value(x, kind)
+        num = lambda x: (
+            order["inf"] * (-1) ** (x >> (w - 1)) if value(x, kind) == "inf" else value(x, kind)
+        )
         table = {
             "eq": lambda p, q: p == q,
             "ne": lambda p, q: p != q,
@@ -529,7 +588,9 @@ def floats(rng):
         }
         for cmp, unordered in itertools.product(table, ("", "u")):
             want = [
-                int(bool(unordered)) if "nan" in (num(x), num(y)) else int(table[cmp](num(x), num(y)))
+                int(bool(unordered))
+                if "nan" in (num(x), num(y))
+                else int(table[cmp](num(x), num(y)))
                 for x, y in zip(a, b)
             ]
             f.case(
@@ -574,7 +635,8 @@ def conversions(rng):
     f = File("convert", 90)
     widths = {"u8": 8, "s8": 8, "u16": 16, "s16": 16, "u32": 32, "s32": 32, "u64": 64, "s64": 64}
     clamp = lambda v, t: max(
-        -(1 << (widths[t] - 1)) if t[0] == "s" else 0, min((1 << (widths[t] - (t[0] == "s"))) - 1, v)
+        -(1 << (widths[t] - 1)) if t[0] == "s" else 0,
+        min((1 << (widths[t] - (t[0] == "s"))) - 1, v),
     )
     for s, t in itertools.product(widths, widths):
         w = max(widths[s], 16)
@@ -582,9 +644,18 @@ def conversions(rng):
         low = [x & MASK[widths[s]] for x in a]
         val = [signed(x, widths[s]) if s[0] == "s" else x for x in low]
         out = max(widths[t], 16)
-        ext = lambda v: (signed(v & MASK[widths[t]], widths[t]) if t[0] == "s" else v & MASK[widths[t]]) & MASK[out]
+        ext = lambda v: (
+            (signed(v & MASK[widths[t]], widths[t]) if t[0] == "s" else v & MASK[widths[t]])
+            & MASK[out]
+        )
         f.case(f"cvt.{t}.{s} {{d}}, {{a}};", [f"u{w}"], [a], [ext(v) for v in val], f"u{out}")
-        f.case(f"cvt.sat.{t}.{s} {{d}}, {{a}};", [f"u{w}"], [a], [clamp(v, t) & MASK[out] for v in val], f"u{out}")
+        f.case(
+            f"cvt.sat.{t}.{s} {{d}}, {{a}};",
+            [f"u{w}"],
+            [a],
+            [clamp(v, t) & MASK[out] for v in val],
+            f"u{out}",
+        )
     rounders = {
         "rni": lambda v: round(v),
         "rzi": lambda v: int(v),
@@ -594,9 +665,14 @@ def conversions(rng):
     for kind in FORMATS:
         w = sum(FORMATS[kind]) + 1
         a = boundary(kind) + [
-            encode(Fraction(n, 4), kind) for n in list(range(-14, 15)) + [1021, 1022, 131071, -131070]
+            encode(Fraction(n, 4), kind)
+            for n in list(range(-14, 15)) + [1021, 1022, 131071, -131070]
         ]
-        a += [encode(Fraction(2) ** n * q, kind) for n in (7, 8, 15, 16, 31, 32, 63, 64) for q in (1, -1)]
+        a += [
+            encode(Fraction(2) ** n * q, kind)
+            for n in (7, 8, 15, 16, 31, 32, 63, 64)
+            for q in (1, -1)
+        ]
         for t, r in itertools.product(widths, rounders):
 
             def to_int(x):
@@ -609,18 +685,32 @@ def conversions(rng):
                 return clamp(rounders[r](v), t)
 
             out = max(widths[t], 16)
-            ext = lambda v: (signed(v & MASK[widths[t]], widths[t]) if t[0] == "s" else v & MASK[widths[t]]) & MASK[out]
-            f.case(f"cvt.{r}.{t}.{kind} {{d}}, {{a}};", [f"u{w}"], [a], [ext(to_int(x)) for x in a], f"u{out}")
+            ext = lambda v: (
+                (signed(v & MASK[widths[t]], widths[t]) if t[0] == "s" else v & MASK[widths[t]])
+                & MASK[out]
+            )
+            f.case(
+                f"cvt.{r}.{t}.{kind} {{d}}, {{a}};",
+                [f"u{w}"],
+                [a],
+                [ext(to_int(x)) for x in a],
+                f"u{out}",
+            )
         for t in ("u16", "s32", "u32", "s64", "u64"):
             for mode in ("rn", "rz", "rm", "rp") if w >= 32 else ("rn",):
                 iw = widths[t]
-                n = [0, 1, MASK[iw], 1 << (iw - 1), (1 << (iw - 1)) - 1] + [rng.getrandbits(iw) for _ in range(20)]
-                want = [encode(Fraction(signed(x, iw) if t[0] == "s" else x), kind, mode) for x in n]
+                n = [0, 1, MASK[iw], 1 << (iw - 1), (1 << (iw - 1)) - 1] + [
+                    rng.getrandbits(iw) for _ in range(20)
+                ]
+                want = [
+                    encode(Fraction(signed(x, iw) if t[0] == "s" else x), kind, mode) for x in n
+                ]
                 f.case(f"cvt.{mode}.{kind}.{t} {{d}}, {{a}};", [f"u{iw}"], [n], want, f"u{w}")
     for src, dst in (("f64", "f32"), ("f32", "f16"), ("f32", "bf16"), ("f64", "f16")):
         sw, dw = sum(FORMATS[src]) + 1, sum(FORMATS[dst]) + 1
         a = boundary(src) + [
-            encode(Fraction(rng.randint(-(1 << 40), 1 << 40), 1 << rng.randint(20, 60)), src) for _ in range(60)
+            encode(Fraction(rng.randint(-(1 << 40), 1 << 40), 1 << rng.randint(20, 60)), src)
+            for _ in range(60)
         ]
         for mode in ("rn", "rz", "rm", "rp") if dst == "f32" else ("rn", "rz"):
 
@@ -633,7 +723,13 @@ def conversions(rng):
                     return (x >> (sw - 1)) << (m + e) | ((1 << e) - 1) << m
                 return encode(v, dst, mode, x >> (sw - 1))
 
-            f.case(f"cvt.{mode}.{dst}.{src} {{d}}, {{a}};", [f"u{sw}"], [a], [narrow(x) for x in a], f"u{dw}")
+            f.case(
+                f"cvt.{mode}.{dst}.{src} {{d}}, {{a}};",
+                [f"u{sw}"],
+                [a],
+                [narrow(x) for x in a],
+                f"u{dw}",
+            )
     f.write()
 
 

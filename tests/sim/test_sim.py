@@ -16,7 +16,17 @@ FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 def compile_runner(folder, compiler, *flags):
     out = folder / "runner"
     files = [str(f) for f in sorted(SOURCES.glob("*.c"))]
-    command = [compiler, *FLAGS, *flags, str(ROOT / "tests/sim/runner.c"), *files, "-o", str(out), "-lm", "-lpthread"]
+    command = [
+        compiler,
+        *FLAGS,
+        *flags,
+        str(ROOT / "tests/sim/runner.c"),
+        *files,
+        "-o",
+        str(out),
+        "-lm",
+        "-lpthread",
+    ]
     subprocess.run(command, check=True)
     return out
 
@@ -30,7 +40,12 @@ def runner(tmp_path_factory):
 
 def run(runner, path, *options):
     return subprocess.run(
-        [runner, *options, path], check=False, capture_output=True, text=True, timeout=300, errors="replace"
+        [runner, *options, path],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        errors="replace",
     )
 
 
@@ -77,10 +92,22 @@ HOSTILE = {
         kernel("ret;", ".global .u32 g[4] = " + "{" * 10000 + "1" + "}" * 10000 + ";"),
         "// fails: LIMIT nest deeper",
     ),
-    "too_many_registers": (kernel("\t.reg .b32 %r<4000000000>;\n\tret;"), LAUNCH + "// fails: LIMIT registers"),
-    "huge_shared": (kernel("\t.shared .b8 s[9223372036854775808];\n\tret;"), LAUNCH + "// fails: LIMIT too large"),
-    "huge_global": (kernel("ret;", ".global .b8 g[9223372036854775808];"), "// fails: LIMIT larger"),
-    "array_overflow": (kernel("ret;", ".global .b8 g[4294967296][4294967296];"), "// fails: LIMIT 2^64"),
+    "too_many_registers": (
+        kernel("\t.reg .b32 %r<4000000000>;\n\tret;"),
+        LAUNCH + "// fails: LIMIT registers",
+    ),
+    "huge_shared": (
+        kernel("\t.shared .b8 s[9223372036854775808];\n\tret;"),
+        LAUNCH + "// fails: LIMIT too large",
+    ),
+    "huge_global": (
+        kernel("ret;", ".global .b8 g[9223372036854775808];"),
+        "// fails: LIMIT larger",
+    ),
+    "array_overflow": (
+        kernel("ret;", ".global .b8 g[4294967296][4294967296];"),
+        "// fails: LIMIT 2^64",
+    ),
     "long_identifier": (kernel("\t.reg .b32 " + "x" * 1000000 + ";\n\tret;"), LAUNCH),
     "embedded_nul": (kernel("\tret;\x00"), LAUNCH + "// fails: SYNTAX"),
     "unterminated_comment": (kernel("\tret;") + "/* ", "// fails: SYNTAX comment"),
@@ -94,10 +121,17 @@ HOSTILE = {
         kernel("\t.reg .b64 %a;\n\tmov.u64 %a, 99999999999999999999;\n\tret;"),
         LAUNCH + "// fails: SYNTAX 64 bits",
     ),
-    "endless_loop": ("// limit: steps 1000000\n" + kernel("L: bra L;"), LAUNCH + "// fails: STEPS never end"),
-    "endless_empty_loop": ("// limit: steps 1000000\n" + kernel("L: { bra L; }"), LAUNCH + "// fails: STEPS"),
+    "endless_loop": (
+        "// limit: steps 1000000\n" + kernel("L: bra L;"),
+        LAUNCH + "// fails: STEPS never end",
+    ),
+    "endless_empty_loop": (
+        "// limit: steps 1000000\n" + kernel("L: { bra L; }"),
+        LAUNCH + "// fails: STEPS",
+    ),
     "recursion": (
-        HEADER + ".func f()\n{\n\tcall f;\n\tret;\n}\n.visible .entry k()\n{\n\tcall f;\n\tret;\n}\n",
+        HEADER
+        + ".func f()\n{\n\tcall f;\n\tret;\n}\n.visible .entry k()\n{\n\tcall f;\n\tret;\n}\n",
         LAUNCH + "// finding: STACK nest",
     ),
     "barrier_16": (kernel("\tbar.sync 16;\n\tret;"), LAUNCH + "// fails: SYNTAX barrier 16"),
@@ -118,7 +152,9 @@ HOSTILE = {
         LAUNCH,
     ),
     "division_by_zero": (
-        kernel("\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 0;\n\tdiv.s32 %r1, %r0, %r0;\n\trem.u32 %r1, %r0, %r0;\n\tret;"),
+        kernel(
+            "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 0;\n\tdiv.s32 %r1, %r0, %r0;\n\trem.u32 %r1, %r0, %r0;\n\tret;"
+        ),
         LAUNCH + "// finding: DIVISION PTX",
     ),
     "unsupported": (
@@ -129,16 +165,24 @@ HOSTILE = {
         kernel("\tret;") + ".visible .entry other()\n{\n\twgmma.fence.sync.aligned;\n\tret;\n}\n",
         LAUNCH,
     ),
-    "unknown_register": (kernel("\tmov.u32 %r1, 5;\n\tret;"), LAUNCH + "// fails: SYNTAX unknown register"),
+    "unknown_register": (
+        kernel("\tmov.u32 %r1, 5;\n\tret;"),
+        LAUNCH + "// fails: SYNTAX unknown register",
+    ),
     "unknown_label": (kernel("\tbra NOWHERE;\n"), LAUNCH + "// fails: SYNTAX no label"),
     "branch_index": (
-        kernel("\t.reg .b32 %r;\n\tmov.u32 %r, 9;\nT: .branchtargets A, B;\n\tbrx.idx %r, T;\nA:\n\tret;\nB:\n\tret;"),
+        kernel(
+            "\t.reg .b32 %r;\n\tmov.u32 %r, 9;\nT: .branchtargets A, B;\n\tbrx.idx %r, T;\nA:\n\tret;\nB:\n\tret;"
+        ),
         LAUNCH + "// finding: BAD_CALL index 9",
     ),
     "empty": ("", "// fails: OK"),
     "only_commas": (HEADER + ",,,,", "// fails: SYNTAX"),
     "call_kernel": (kernel("\tcall k;\n\tret;"), LAUNCH + "// fails: UNSUPPORTED kernel"),
-    "too_much_shared": (kernel("\t.shared .b8 s[1000000];\n\tret;"), LAUNCH + "// fails: ARGUMENT shared"),
+    "too_much_shared": (
+        kernel("\t.shared .b8 s[1000000];\n\tret;"),
+        LAUNCH + "// fails: ARGUMENT shared",
+    ),
     "warp_sync_never": (
         kernel(
             "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 16;\n\t@%p bra A;\n\tbar.warp.sync 4294967295;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
