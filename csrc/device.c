@@ -3,12 +3,15 @@
 
 #include "cuda/cuda_device.h"
 #include "host/host_device.h"
+#include "sim/sim_device.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct device_ops *const device_kinds[] = {&cuda_device_ops, &host_device_ops, NULL};
+const struct device_ops *const device_kinds[] = {&cuda_device_ops, &sim_device_ops,
+                                                 &host_device_ops, NULL};
 
 enum status device_find(const char *argument, const char *name, const struct device_ops **ops,
                         const char **which) {
@@ -22,8 +25,9 @@ enum status device_find(const char *argument, const char *name, const struct dev
         }
     return status_fail(
         STATUS_BAD_VALUE,
-        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number) or 'cpu'", argument,
-        name);
+        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number), 'sim', "
+        "'sim:g80' (a simulated GPU by name) or 'cpu'",
+        argument, name);
 }
 
 enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal) {
@@ -31,10 +35,13 @@ enum status device_ordinal(const char *kind, const char *which, int count, int *
     errno = 0;
     const long value = *which ? strtol(which, &end, 10) : 0;
     const bool number = !*which || (*which >= '0' && *which <= '9' && !*end && !errno);
-    if (!number || value >= count)
-        return status_fail(STATUS_BAD_VALUE,
-                           "device: '%s:%.32s' is not a device; use '%s:0' to '%s:%d'", kind, which,
-                           kind, kind, count - 1);
+    if (!number || value >= count) {
+        char last[32] = "";
+        if (count > 1)
+            snprintf(last, sizeof last, " to '%s:%d'", kind, count - 1);
+        return status_fail(STATUS_BAD_VALUE, "device: '%s:%.32s' is not a device; use '%s:0'%s",
+                           kind, which, kind, last);
+    }
     *ordinal = (int)value;
     return STATUS_OK;
 }
@@ -62,7 +69,9 @@ enum status device_no_timer_end(struct device *device, double *seconds) {
     return device_no_timer_begin(device);
 }
 
-enum status device_no_counters(struct device *device, uint64_t *values, size_t count) {
-    memset(values, 0, count * sizeof *values);
-    return status_fail(STATUS_DEVICE_ERROR, "%s has no counters", device->ops->kind);
+enum status device_no_counters(struct device *device, device_report_function each, void *state) {
+    (void)each;
+    (void)state;
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no counters: use device='sim'",
+                       device->ops->kind);
 }

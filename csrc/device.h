@@ -60,11 +60,49 @@ struct device_source {
     void *state;
 };
 
+/* A counter: its name, Nsight Compute's metric for it ("-" where there is none), what it counts. */
+struct device_counter {
+    const char *name, *metric, *meaning;
+};
+
+/* The values of a kind's counters for one source line. */
+struct device_line {
+    const char *file; /* NULL where the kernel has no line table */
+    unsigned line, ptx_line;
+    const uint64_t *values;
+};
+
+/* Something that a check found while a kernel ran. */
+struct device_finding {
+    const char *kind, *text; /* "race in shared memory"; the whole message */
+    const char *kernel, *file;
+    unsigned line, ptx_line;
+    uint32_t block[3], thread[3];
+    uint64_t address, times;
+};
+
+/* One launch as a device counted it. What it points to lives until the function that got it
+ * returns. */
+struct device_report {
+    const char *kernel;
+    unsigned grid[3], block[3], shared_bytes;
+    unsigned warps_resident, warps_most; /* of a multiprocessor: theoretical occupancy */
+    const char *limiter;                 /* of the occupancy */
+    const uint64_t *values;              /* in the order of the kind's counters */
+    const struct device_line *lines;
+    size_t line_count;
+    const struct device_finding *findings;
+    size_t finding_count;
+};
+typedef void (*device_report_function)(void *state, const struct device_report *report);
+
 /* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the
  * colon
  * ("" for the first). Everything but `count`, `open` and `info` acts on an open queue. */
 struct device_ops {
     const char *kind;
+    const struct device_counter *counter_table; /* what counters() gives; NULL: it has none */
+    size_t counter_count;
     enum status (*count)(int *count); /* fails with the reason when the kind cannot serve at all */
     enum status (*open)(const char *which, struct device **opened);
     void (*close)(struct device *device);
@@ -84,12 +122,15 @@ struct device_ops {
     enum status (*sync)(struct device *device);
     enum status (*timer_begin)(struct device *device);
     enum status (*timer_end)(struct device *device, double *seconds); /* waits */
-    enum status (*counters)(struct device *device, uint64_t *values, size_t count);
+    /* Hands over the launches since the last call, oldest first, and forgets them. */
+    enum status (*counters)(struct device *device, device_report_function each, void *state);
 };
 
 struct device {
     const struct device_ops *ops;
     unsigned capabilities;
+    bool recording;  /* keep what counters() shall give */
+    bool collecting; /* findings do not fail a launch: counters() gives them */
     /* Asked at least every 100 ms while the host waits or works; true ends the call with
      * STATUS_INTERRUPTED. NULL: nobody asks. */
     bool (*interrupted)(void *state);
@@ -110,6 +151,6 @@ enum status device_read(const struct device_source *source, size_t offset, void 
 
 enum status device_no_timer_begin(struct device *device);
 enum status device_no_timer_end(struct device *device, double *seconds);
-enum status device_no_counters(struct device *device, uint64_t *values, size_t count);
+enum status device_no_counters(struct device *device, device_report_function each, void *state);
 
 #endif

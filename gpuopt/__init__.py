@@ -19,10 +19,19 @@ except ImportError as error:
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
 from gpuopt import models
-from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, __version__
-from gpuopt.devices import Availability, Device, available, devices, show_config
-from gpuopt.families import add, matmul, saxpy, stencil1d, transpose
-from gpuopt.rungs import Rung, rungs
+from gpuopt._core import (
+    DeviceError,
+    DeviceLost,
+    DeviceMemoryError,
+    PTXError,
+    SimError,
+    __version__,
+)
+from gpuopt._devices import Availability, Device, available, devices, show_config
+from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
+from gpuopt._ladder import Ladder, VerificationError, ladder
+from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
+from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,17 +39,28 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Counters",
     "Device",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
+    "Finding",
+    "Ladder",
+    "Launch",
+    "PTXError",
+    "Profile",
     "Rung",
+    "SimError",
+    "VerificationError",
     "__version__",
     "add",
     "available",
+    "check",
     "devices",
+    "ladder",
     "matmul",
     "models",
+    "profile",
     "reduce",
     "rungs",
     "saxpy",
@@ -88,8 +108,10 @@ def reduce(
     block : int, optional
         Threads a block, a power of two from 32 to 1024. Default: the deck's 128.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one (and, with no variant named, if it has a kernel for the dtype); else the cpu.
+        "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
+        `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
+        with no variant named, if it has a kernel for the dtype); else, for a rung that is a kernel,
+        the simulated GPU; else the cpu.
 
     Returns
     -------
@@ -106,6 +128,8 @@ def reduce(
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
         The device cannot serve; a RuntimeError that says why.
+    SimError
+        A check of the simulated GPU failed while a kernel ran: a race, an access out of bounds, ...
 
     Notes
     -----

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import gpuopt
-from gpuopt import ladder
-from gpuopt.devices import describe, devices, show_config
+from gpuopt._devices import describe, devices, show_config
+from gpuopt._ladder import DECK_ITEMS
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
@@ -48,26 +48,29 @@ def _write_between_marks(path: Path, table: str, command: str) -> None:
 
 
 def _ladder(arguments: argparse.Namespace) -> int:
-    device = arguments.device or os.environ.get("GPUOPT_DEVICE")
-    if not device:
-        found = gpuopt.available("cuda")
-        device = "cuda" if found else "cpu"
-        if not found:
-            print(f"No GPU, so the cpu's rungs ({found.reason}).\n")
-    measured = ladder.measure(
-        arguments.n,
-        op=arguments.op,
-        dtype=arguments.dtype,
-        block=arguments.block,
-        device=device,
-        rounds=arguments.rounds,
-        progress=_progress,
-    )
-    _progress("")
-    print(measured)
+    named = [arguments.device] if arguments.device else []
+    found = gpuopt.available("cuda")
+    if not (named or os.environ.get("GPUOPT_DEVICE") or found):
+        print(f"No GPU ({found.reason}): the simulated GPU counts, the cpu is timed.\n")
+        named = ["sim", "cpu"]
+    tables = []
+    for device in named or [None]:
+        measured = gpuopt.ladder(
+            arguments.family,
+            arguments.n,
+            op=arguments.op,
+            dtype=arguments.dtype,
+            block=arguments.block,
+            device=device,
+            rounds=arguments.rounds,
+            progress=_progress,
+        )
+        _progress("")
+        print("\n" * bool(tables) + str(measured))
+        tables.append(str(measured))
     if arguments.write_readme:
         command = "python -m gpuopt " + " ".join(sys.argv[1:])
-        _write_between_marks(arguments.write_readme, str(measured), command)
+        _write_between_marks(arguments.write_readme, "\n\n".join(tables), command)
     return 0
 
 
@@ -106,13 +109,13 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--n",
         type=_count,
-        default=ladder.DECK_ITEMS,
+        default=DECK_ITEMS,
         help="items, as 4194304 or 2^22 (default)",
     )
     add("--op", default="sum", choices=OPERATIONS, help="the operation (default: sum)")
     add("--dtype", default="int32", choices=DTYPES, help="of items and result (default: int32)")
     add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's 128)")
-    add("--device", help="cuda, cuda:1 or cpu (default: a GPU if there is one)")
+    add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
     add("--rounds", type=int, default=11, help="samples of each rung (default: 11)")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
     command.set_defaults(run=_ladder)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuopt.devices import Device
+from gpuopt._devices import Device
 
 WARP = 32  # lanes
 

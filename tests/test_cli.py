@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import gpuopt
-from gpuopt import ladder
+from gpuopt import _core
 
 DEVICES = [kind for kind in ("cuda", "cpu") if gpuopt.available(kind)]
 
@@ -119,8 +119,8 @@ def test_a_wrong_rung_is_not_timed(monkeypatch):
             Liar.timed += 1
             return self.bench.time(*arguments, **more)
 
-    real = ladder._core.Bench
-    monkeypatch.setattr(ladder._core, "Bench", Liar)
-    with pytest.raises(ladder.VerificationError, match="openmp"):
-        ladder.measure(1000, dtype="float32", device="cpu")
+    real = _core.Bench
+    monkeypatch.setattr(_core, "Bench", Liar)
+    with pytest.raises(gpuopt.VerificationError, match="openmp"):
+        gpuopt.ladder("reduce", 1000, dtype="float32", device="cpu")
     assert Liar.timed == 0

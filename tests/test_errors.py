@@ -81,10 +81,22 @@ def test_complex_numbers_have_no_order_here(op):
 
 
 @pytest.mark.parametrize("device", kinds())
-@pytest.mark.parametrize("op", ["mean", "", "SUM", "sum ", "add", "su", "summ", "sum\0"])
+@pytest.mark.parametrize("op", ["mean", "", "SUM", "sum ", "add", "su", "summ"])
 def test_unknown_operations(device, op):
     with pytest.raises(ValueError, match=r"^op: .*'sum', 'prod', 'min', 'max', 'and', 'or'"):
         gpuopt.reduce(ARRAY, op, device=device)
+
+
+def test_a_nul_does_not_end_a_name():
+    for argument, names in {
+        "op": {"op": "sum\0"},
+        "device": {"device": "cpu\0"},
+        "variant": {"variant": "serial\0x"},
+    }.items():
+        with pytest.raises(ValueError, match=rf"^{argument}: .*NUL character"):
+            gpuopt.reduce(ARRAY, **names)
+    with pytest.raises(ValueError, match="NUL character"):
+        gpuopt.available("cpu\0")
 
 
 @pytest.mark.parametrize("op", [None, 3, b"sum", ["sum"], np.add])
@@ -117,7 +129,7 @@ def test_a_variant_of_a_wrong_type(variant):
         gpuopt.reduce(ARRAY, variant=variant, device="cpu")
 
 
-@pytest.mark.parametrize("device, rung", device_rungs(historical=True))
+@pytest.mark.parametrize("device, rung", device_rungs())
 def test_block(device, rung):
     for block in (0, 1, 16, 31, 33, 100, 129, 1025, 2048, -128, 2**32 + 128, 2**40, 10**30):
         with pytest.raises(ValueError, match=r"^block: "):
@@ -147,7 +159,6 @@ WRONG_DEVICES = [
     "cpu:00x",
     ":0",
     "cud",
-    "cpu\0",
 ]
 
 
@@ -249,8 +260,8 @@ def test_the_signature():
 
 
 def test_available_and_rungs():
-    for kind in ("tpu", "", "CPU", "cpu\0"):
-        with pytest.raises(ValueError, match="device"):
+    for kind in ("tpu", "", "CPU", "cpu:0", "cpu:7"):
+        with pytest.raises(ValueError, match=r"^kind: .* device"):
             gpuopt.available(kind)
     for family in ("nope", "", "Reduce"):
         with pytest.raises(ValueError, match=r"^family: .*'reduce', 'roofline'"):

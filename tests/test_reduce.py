@@ -87,9 +87,8 @@ def additions(device, rung, n):
         return depth + 28
     if rung.items_per_thread:
         return depth + 11
-    (multiprocessors,) = {
-        each.multiprocessors for each in gpuopt.devices() if each.name == f"{device}:0"
-    }
+    name = "sim:h200" if device == "sim" else f"{device}:0"
+    (multiprocessors,) = {each.multiprocessors for each in gpuopt.devices() if each.name == name}
     return 64 + n // (2 * 1024 * max(1, multiprocessors))
 
 
@@ -500,16 +499,16 @@ def test_cpu_bits_do_not_depend_on_the_threads():
     assert len(set(outputs.values())) == 1
 
 
-def test_strided_bits_equal_contiguous_bits_up_to_a_segment(rng):
-    """The cut depends on the number of items, not on how they are laid out."""
-    array = rng.standard_normal(300_001)
-    spaced = np.repeat(array, 3)[::3]
+@pytest.mark.parametrize("n", [300_001, 2**22 + 1, 3 * 2**22 - 9, 5 * 2**22 + 1])
+def test_cpu_bits_do_not_depend_on_the_layout(n, rng):
+    """The tree's shape is the number of items alone: strided, reversed, swapped, contiguous."""
+    array = rng.standard_normal(n)
+    spaced = np.repeat(array, 2)[::2]
     assert not spaced.flags.contiguous
     for op in ("sum", "prod"):
-        assert (
-            gpuopt.reduce(spaced, op, device="cpu").tobytes()
-            == gpuopt.reduce(array, op, device="cpu").tobytes()
-        )
+        want = gpuopt.reduce(array, op, device="cpu").tobytes()
+        assert gpuopt.reduce(spaced, op, device="cpu").tobytes() == want
+        assert gpuopt.reduce(array.astype(">f8"), op, device="cpu").tobytes() == want
 
 
 # --- variants
@@ -518,6 +517,8 @@ def test_strided_bits_equal_contiguous_bits_up_to_a_segment(rng):
 @pytest.mark.parametrize("device, rung", device_rungs(historical=True))
 def test_a_rung_by_number_and_by_name(device, rung):
     array = np.arange(1, 1001, dtype=np.int32)
+    if rung.historical and device == "sim":
+        return  # its race ends it: the next test
     by_name = gpuopt.reduce(array, variant=rung.name, device=device)
     assert type(by_name) is np.int64
     if rung.historical:
@@ -532,9 +533,14 @@ def test_a_rung_by_number_and_by_name(device, rung):
 def test_historical_runs_with_every_block(device, rung):
     if not rung.historical:
         pytest.skip("covered by the other tests")
-    for n in (1, 100, 5000):
+    for n in (100, 1000, 5000):
         for block in blocks_of(rung):
-            gpuopt.reduce(np.ones(n, np.float32), variant=rung.name, block=block, device=device)
+            call = {"variant": rung.name, "block": block, "device": device}
+            if device == "sim":
+                with pytest.raises(gpuopt.SimError, match=r"race in shared memory.*reduce.cu:\d+"):
+                    gpuopt.reduce(np.arange(n, dtype=np.float32), **call)
+            else:
+                gpuopt.reduce(np.arange(n, dtype=np.float32), **call)
     assert gpuopt.reduce(np.ones(100), variant=5, device=device) == 100
 
 
@@ -559,11 +565,12 @@ def best_time(function, repeats):
     return best
 
 
+@pytest.mark.speed
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the bar is for two cores")
 def test_cpu_is_one_and_a_half_times_as_fast_as_numpy(rng):
-    """Float32, 2^25 items, side by side; the best of alternating rounds, and one more try."""
+    """Float32, 2^25 items, side by side: the best of alternating rounds, again if disturbed."""
     array = rng.standard_normal(2**25, np.float32)
-    for attempt in range(2):
+    for attempt in range(4):
         time.sleep(3 * attempt)
         ours = theirs = math.inf
         for _ in range(12):
@@ -574,6 +581,7 @@ def test_cpu_is_one_and_a_half_times_as_fast_as_numpy(rng):
     pytest.fail(f"gpuopt {1e3 * ours:.2f} ms, NumPy {1e3 * theirs:.2f} ms: {theirs / ours:.2f}x")
 
 
+@pytest.mark.speed
 def test_a_short_call_is_short(rng):
     """1,024 items: at most 2 us a call, the best of many rounds."""
     array = rng.standard_normal(1024).astype(np.float32)

@@ -242,6 +242,14 @@ def test_historical_runs_only_when_named(device):
     assert not any(rung.best for rung in gpuopt.rungs(FAMILY) if rung.historical)
 
 
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind == "sim"])
+def test_the_race_detector_finds_the_missing_barrier(device):
+    array = np.ones(1000, np.float32)
+    with pytest.raises(gpuopt.SimError, match="race in shared memory"):
+        gpuopt.stencil1d(array, variant="2-historical", device=device)
+    assert gpuopt.stencil1d(array, variant=2, device=device)[3:-3].tolist() == [7] * 994
+
+
 def test_wrong_arguments():
     good = np.zeros(9)
     for error, match, arguments in (

@@ -87,6 +87,8 @@ def test_long_and_narrow(device, rung, rng):
     for shape in ((3, 70_001), (70_001, 3), (2_097_153, 2), (2, 2_097_153), (65_536 * 33, 1)):
         if rung.name == "1d" and shape[0] < 4:
             continue  # one thread would do it all
+        if device == "sim" and max(shape) > 100_000:
+            continue  # executes lane by lane
         array = bytes_of(rng, "u1", shape)
         got = gpuopt.transpose(array, variant=rung.variant, device=device)
         assert same(got, right(rung, array)), shape
@@ -109,7 +111,8 @@ def test_large(device, rung, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 def test_more_than_two_to_the_31_items(device, rung):
-    if device == "sim" or rung.name in ("1d", "serial"):
+    few_cores = device == "cpu" and (os.cpu_count() or 1) < 8
+    if device == "sim" or rung.name in ("1d", "serial") or few_cores:
         pytest.skip("takes minutes")
     if os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") < 16 << 30:
         pytest.skip("needs 16 GiB of free memory")

@@ -319,8 +319,10 @@ static enum status staging_take(struct queue *queue, int index, struct staging *
 }
 
 static enum status staging_mark(struct queue *queue, struct staging *staging) {
-    staging->busy = true;
-    return cuda_check(cuda.cuEventRecord(staging->done, queue->stream), "cuEventRecord");
+    const enum status status =
+        cuda_check(cuda.cuEventRecord(staging->done, queue->stream), "cuEventRecord");
+    staging->busy = !status;
+    return status;
 }
 
 /* While one buffer travels the other is filled. */
@@ -423,7 +425,8 @@ static enum status cuda_kernel_get(struct device *device, struct device_module *
     if (status)
         return status;
     CUfunction function = NULL;
-    status = cuda_check(cuda.cuModuleGetFunction(&function, (CUmodule)module, symbol), symbol);
+    status = cuda_check(cuda.cuModuleGetFunction(&function, (CUmodule)module, symbol),
+                        "cuModuleGetFunction");
     *kernel = (struct device_kernel *)function;
     return leave(gpu, status);
 }

@@ -23,10 +23,11 @@ enum { ALIGNMENT = 64 }; /* a cache line */
 /* --- threads, and what a fork leaves of them */
 
 static bool forked;
-static pthread_once_t watch_once = PTHREAD_ONCE_INIT;
 
 static void in_child(void) { forked = true; }
-static void watch(void) { pthread_atfork(NULL, NULL, in_child); }
+
+/* From the moment the extension is loaded: another library may have started OpenMP's threads. */
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
@@ -45,7 +46,6 @@ static enum status host_open(const char *which, struct device **opened) {
     struct host_queue *queue = calloc(1, sizeof *queue);
     if (!queue)
         return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for a queue");
-    pthread_once(&watch_once, watch);
     queue->device.ops = &host_device_ops;
     queue->device.capabilities = DEVICE_HOST_MEMORY | DEVICE_TIMER;
     *opened = &queue->device;

@@ -296,6 +296,25 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
     *value = partial[0];
 }
 
+/* A binary tree over values that come one by one: what waits for its sibling stays on a stack. */
+struct tree {
+    accumulator stack[TREE_DEPTH];
+    int depth;
+    uint64_t count;
+};
+
+static void tree_push(const struct functions *functions, struct tree *tree, accumulator value) {
+    tree->stack[tree->depth++] = value;
+    for (uint64_t pairs = ++tree->count; pairs % 2 == 0; pairs /= 2, tree->depth--)
+        functions->combine(&tree->stack[tree->depth - 2], &tree->stack[tree->depth - 1]);
+}
+
+static void tree_finish(const struct functions *functions, struct tree *tree, void *result) {
+    for (; tree->depth > 1; tree->depth--)
+        functions->combine(&tree->stack[tree->depth - 2], &tree->stack[tree->depth - 1]);
+    memcpy(result, &tree->stack[0], functions->accumulator_size);
+}
+
 /* Arguments as the kernels of reduce.cu: items, result, how many. */
 static enum status host_reduce(struct device *device, const struct host_kernel *kernel,
                                void **arguments) {
@@ -306,21 +325,37 @@ static enum status host_reduce(struct device *device, const struct host_kernel *
     const uint64_t segment = (uint64_t)SEGMENT_CHUNKS * CHUNK;
     const uint64_t segments = n ? (n - 1) / segment + 1 : 1;
 
-    accumulator tree[TREE_DEPTH];
-    int depth = 0;
+    struct tree tree = {.depth = 0};
     for (uint64_t s = 0; s < segments; s++) {
+        accumulator value;
         const uint64_t rest = n - s * segment;
         reduce_segment(functions, kernel->parallel, items + s * segment * functions->item_size,
-                       rest < segment ? rest : segment, &tree[depth++]);
-        for (uint64_t pairs = s + 1; pairs % 2 == 0; pairs /= 2, depth--)
-            functions->combine(&tree[depth - 2], &tree[depth - 1]);
+                       rest < segment ? rest : segment, &value);
+        tree_push(functions, &tree, value);
         const enum status status = device_poll(device);
         if (status)
             return status;
     }
-    for (; depth > 1; depth--)
-        functions->combine(&tree[depth - 2], &tree[depth - 1]);
-    memcpy(result, &tree[0], functions->accumulator_size);
+    tree_finish(functions, &tree, result);
+    return STATUS_OK;
+}
+
+/* The same tree over the results of segments that were reduced one by one: an array that is read in
+ * pieces gives the same bits as one that lies in a row. Arguments: accumulators, result, how many.
+ */
+static enum status host_join(struct device *device, const struct host_kernel *kernel,
+                             void **arguments) {
+    const struct functions *functions = kernel->data;
+    const char *values = (const char *)(uintptr_t) * (const device_address *)arguments[0];
+    const uint64_t n = *(const uint64_t *)arguments[2];
+    struct tree tree = {.depth = 0};
+    (void)device;
+    for (uint64_t i = 0; i < n; i++) {
+        accumulator value;
+        memcpy(&value, values + i * functions->accumulator_size, functions->accumulator_size);
+        tree_push(functions, &tree, value);
+    }
+    tree_finish(functions, &tree, (void *)(uintptr_t) * (const device_address *)arguments[1]);
     return STATUS_OK;
 }
 
@@ -328,7 +363,9 @@ static enum status host_reduce(struct device *device, const struct host_kernel *
     {"host_reduce_serial_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items,     \
      false},                                                                                    \
         {"host_reduce_openmp_" #op "_" #items "_" #acc, host_reduce, &functions_##op##_##items, \
-         true},
+         true},                                                                                 \
+        {"host_reduce_join_" #op "_" #items "_" #acc, host_join, &functions_##op##_##items,     \
+         false},
 
 const struct host_kernel host_reduce_kernels[] = {HOST_REDUCE_SIGNATURES(KERNEL_ROWS)};
 const size_t host_reduce_kernel_count = sizeof host_reduce_kernels / sizeof *host_reduce_kernels;

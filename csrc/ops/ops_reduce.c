@@ -111,13 +111,15 @@ static enum status reduce_there(struct ops_queue *queue, const struct ops_choice
     return status;
 }
 
-/* On the cpu, an array that is not contiguous: a piece at a time, then the pieces' results. */
+/* On the cpu, an array that is not contiguous: a piece at a time, then the pieces' results, as
+ * host_reduce.c joins its segments. */
 static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
                                  void *accumulator) {
+    static const struct reg_rung join = {.kernel = "host_reduce_join", .flags = RUNG_HOST};
     const struct device_ops *ops = queue->device->ops;
-    const struct reg_signature *signature = choice->signature;
-    const size_t item = dtype_size(signature->items), result = dtype_size(signature->accumulator);
+    const size_t item = dtype_size(choice->signature->items);
+    const size_t result = dtype_size(choice->signature->accumulator);
     const uint64_t pieces = (n - 1) / PIECE + 1;
     device_address buffer = 0, results = 0;
     enum status status = ops->alloc(queue->device, (n < PIECE ? n : PIECE) * item, &buffer);
@@ -132,8 +134,7 @@ static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choic
     }
     if (!status) {
         struct ops_choice last = *choice;
-        last.signature = reg_signature(choice->family, choice->rung, signature->op,
-                                       signature->accumulator, signature->accumulator);
+        last.rung = &join;
         status = reduce_there(queue, &last, results, pieces, accumulator);
     }
     if (results)

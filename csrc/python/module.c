@@ -29,6 +29,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
         Py_VISIT(state->ufuncs[i]);
     Py_VISIT(state->masked_array);
     Py_VISIT(state->bench_type);
+    Py_VISIT(state->sink);
     return 0;
 }
 
@@ -40,6 +41,7 @@ static int module_clear(PyObject *module) {
         Py_CLEAR(state->ufuncs[i]);
     Py_CLEAR(state->masked_array);
     Py_CLEAR(state->bench_type);
+    Py_CLEAR(state->sink);
     return 0;
 }
 
@@ -54,13 +56,18 @@ static PyMethodDef module_methods[] = {
      "See gpuopt.reduce; initial=... is none given."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
-     "Run a family whose output is an array; see gpuopt/arrays.py."},
+     "Run a family whose output is an array; see gpuopt/_arrays.py."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "
      "reason."},
     {"device_info", py_device_info, METH_O,
      "device_info($module, name, /)\n--\n\nWhat is known of a device, as a dict."},
+    {"counter_table", py_counter_table, METH_O,
+     "counter_table($module, kind, /)\n--\n\nA kind's counters: name, metric, meaning."},
+    {"record", (PyCFunction)(void (*)(void))py_record, METH_FASTCALL,
+     "record($module, sink, collecting, default_device, /)\n--\n\n"
+     "Tell sink of every launch from now on; returns the three values in force before."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
     {NULL, NULL, 0, NULL},

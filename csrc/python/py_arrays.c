@@ -51,15 +51,20 @@ PyArray_Descr *py_descr(enum dtype dtype) {
     return PyArray_DescrFromType(type_numbers[dtype]);
 }
 
+/* Where numpy.ma was never imported nothing is masked; importing it here would take milliseconds.
+ */
 static int is_masked(struct py_state *state, PyObject *object) {
-    if (PyArray_CheckExact(object))
+    if (PyArray_CheckExact(object) || !PyArray_Check(object))
         return 0;
     if (!state->masked_array) {
-        PyObject *module = PyImport_ImportModule("numpy.ma");
-        state->masked_array = module ? PyObject_GetAttrString(module, "MaskedArray") : NULL;
+        PyObject *name = PyUnicode_FromString("numpy.ma");
+        PyObject *module = name ? PyImport_GetModule(name) : NULL;
+        if (module)
+            state->masked_array = PyObject_GetAttrString(module, "MaskedArray");
+        Py_XDECREF(name);
         Py_XDECREF(module);
         if (!state->masked_array)
-            return -1;
+            return PyErr_Occurred() ? -1 : 0;
     }
     return PyObject_IsInstance(object, state->masked_array);
 }

@@ -1,5 +1,6 @@
 /* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
- * (gpuopt/ladder.py) is built from these two; what is verified and what is printed is its business.
+ * (gpuopt/_ladder.py) is built from these two; what is verified and what is printed is its
+ * business.
  */
 #include "py_core.h"
 

@@ -1,5 +1,5 @@
 /* py_call.c: the families whose output is an array. Python checks the arguments and makes every
- * array one aligned run in C order (gpuopt/arrays.py); here a rung is chosen and run on them.
+ * array one aligned run in C order (gpuopt/_arrays.py); here a rung is chosen and run on them.
  */
 #include "py_core.h"
 
@@ -99,11 +99,15 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     if (!queue)
         return NULL;
     struct py_unlocked unlocked;
+    py_recording_begin(state, queue);
     py_unlock(&unlocked, queue->device);
     const enum status status = ops_call(queue, &target.choice, &read.call);
     py_lock(&unlocked);
-    py_queue_give(state, queue, target.kind, target.which);
     if (status)
-        return py_raise(state, status);
+        py_raise(state, status);
+    const int told = py_recording_end(state, queue);
+    py_queue_give(state, queue, target.kind, target.which);
+    if (status || told)
+        return NULL;
     Py_RETURN_NONE;
 }

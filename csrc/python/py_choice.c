@@ -22,7 +22,14 @@ const char *py_text(PyObject *value, const char *argument) {
         PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
         return NULL;
     }
-    return PyUnicode_AsUTF8AndSize(value, NULL);
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (text && strlen(text) != (size_t)length) {
+        PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
+                     value);
+        return NULL;
+    }
+    return text;
 }
 
 int py_operation(PyObject *op, enum py_operation *operation) {
@@ -70,7 +77,8 @@ int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dty
     if (py_given(out)) { /* NumPy: the dtype of `out` is the default of `dtype` */
         const int known = py_dtype_of(PyArray_DESCR((PyArrayObject *)out), result);
         if (!known)
-            PyErr_Format(PyExc_TypeError, "out: dtype %S is not supported",
+            PyErr_Format(PyExc_TypeError,
+                         "out: dtype %S is not supported; name another to compute in with dtype=",
                          PyArray_DESCR((PyArrayObject *)out));
         return known ? 0 : -1;
     }
@@ -217,11 +225,11 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
     const char *name = NULL;
     long long number = -1;
     if (PyUnicode_Check(variant)) {
-        name = PyUnicode_AsUTF8AndSize(variant, NULL);
+        name = py_text(variant, "variant");
         if (!name)
             return NULL;
     } else {
-        PyObject *integer = PyNumber_Index(variant);
+        PyObject *integer = PyBool_Check(variant) ? NULL : PyNumber_Index(variant);
         if (!integer) {
             PyErr_Clear();
             PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R",
@@ -280,7 +288,8 @@ static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *
 
 /* --- devices */
 
-/* The kind that `device=` or GPUOPT_DEVICE names; leaves NULL where neither does. */
+/* The kind that `device=`, an enclosing profile or GPUOPT_DEVICE names; leaves NULL where none
+ * does. */
 static int named_device(struct py_state *state, PyObject *device, const struct device_ops **kind,
                         const char **which) {
     const char *argument = "device", *name = NULL;
@@ -288,6 +297,8 @@ static int named_device(struct py_state *state, PyObject *device, const struct d
         name = py_text(device, argument);
         if (!name)
             return -1;
+    } else if (*state->default_device) {
+        name = state->default_device;
     } else {
         name = getenv("GPUOPT_DEVICE");
         argument = "GPUOPT_DEVICE";
@@ -300,43 +311,34 @@ static int named_device(struct py_state *state, PyObject *device, const struct d
     return status ? -1 : 0;
 }
 
-/* The first kind that has GPUs, or kind NULL. A fork after CUDA has started is an error, not a
- * machine without a GPU: the caller would get a slower answer for a reason that nobody told. */
-static int default_gpu(struct py_state *state, const struct device_ops **kind) {
-    for (const struct device_ops *const *each = device_kinds; *each; each++) {
-        int count = 0;
-        if (is_host_kind(*each))
-            continue;
-        const enum status status = (*each)->count(&count);
-        if (status == STATUS_FORKED) {
-            py_raise(state, status);
-            return -1;
-        }
-        if (!status && count) {
-            *kind = *each;
-            return 0;
-        }
-    }
-    return 0;
-}
-
-static const struct device_ops *host_kind(void) {
+static const struct device_ops *kind_named(const char *name) {
     const struct device_ops *const *kind = device_kinds;
-    while (*kind && !is_host_kind(*kind))
+    while (*kind && strcmp((*kind)->kind, name) != 0)
         kind++;
     return *kind;
 }
 
-/* A rung of a GPU where no GPU is: raises the kind's own reason. */
-static int raise_no_gpu(struct py_state *state) {
-    for (const struct device_ops *const *kind = device_kinds; *kind; kind++) {
-        int count;
-        const enum status status = is_host_kind(*kind) ? STATUS_OK : (*kind)->count(&count);
-        if (status) {
-            py_raise(state, status);
-            return -1;
-        }
+/* The kind for a call that names none: a GPU if there is one, else the simulated GPU for a rung
+ * that is a kernel, else the cpu. A fork after CUDA has started is an error, not a machine without
+ * a GPU: the caller would get a slower answer for a reason that nobody told. */
+static int default_kind(struct py_state *state, const struct py_problem *problem,
+                        const struct reg_rung *rung, const struct device_ops **kind) {
+    const struct device_ops *cuda = kind_named("cuda");
+    enum dtype items;
+    int count = 0;
+    if (rung && rung->flags & RUNG_HOST) {
+        *kind = kind_named("cpu");
+        return 0;
     }
+    const enum status status = cuda->count(&count);
+    if (status == STATUS_FORKED) {
+        py_raise(state, status);
+        return -1;
+    }
+    if (count && (rung || find_signature(problem, best_rung(problem->family, cuda), &items)))
+        *kind = cuda; /* with no rung named, only where it has a kernel for these types */
+    else
+        *kind = kind_named(rung ? "sim" : "cpu");
     return 0;
 }
 
@@ -353,19 +355,8 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
         if (!rung)
             return -1;
     }
-    if (!kind) {
-        if (rung && rung->flags & RUNG_HOST)
-            kind = host_kind();
-        else if (default_gpu(state, &kind))
-            return -1;
-        if (!kind && rung)
-            return raise_no_gpu(state);
-        /* With nothing named, the GPU only where it has a kernel for these types. */
-        if (kind && !rung && !find_signature(problem, best_rung(family, kind), &target->items))
-            kind = NULL;
-        if (!kind)
-            kind = host_kind();
-    }
+    if (!kind && default_kind(state, problem, rung, &kind))
+        return -1;
     if (!rung)
         rung = best_rung(family, kind);
     target->kind = kind;

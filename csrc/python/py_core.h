@@ -52,6 +52,9 @@ struct py_state {
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array; /* numpy.ma.MaskedArray, once it is needed */
     PyObject *bench_type;
+    PyObject *sink;          /* called with each launch's counters; NULL: nothing is recorded */
+    int collecting;          /* findings are recorded instead of raised */
+    char default_device[32]; /* for a call that names none; "" */
     struct py_pool pools[PY_POOLS];
 };
 
@@ -130,7 +133,7 @@ PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
-/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays.py hands it over: the
+/* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
 struct py_call {
     struct py_problem problem;
@@ -147,6 +150,13 @@ struct py_unlocked {
 };
 void py_unlock(struct py_unlocked *unlocked, struct device *device);
 void py_lock(struct py_unlocked *unlocked);
+
+/* py_profile.c: what devices count, for whoever asked to be told. */
+void py_recording_begin(struct py_state *state, struct ops_queue *queue);
+/* Hands the launches since then to the sink. Keeps an exception that is already set. */
+int py_recording_end(struct py_state *state, struct ops_queue *queue);
+PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_counter_table(PyObject *module, PyObject *kind);
 
 /* py_bench.c, py_about.c */
 int py_bench_add(PyObject *module, struct py_state *state);

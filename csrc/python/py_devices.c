@@ -51,10 +51,13 @@ PyObject *py_device_count(PyObject *module, PyObject *kind) {
     const struct device_ops *ops;
     const char *which;
     int count = 0;
-    const char *name = py_text(kind, "device");
+    const char *name = py_text(kind, "kind");
     if (!name)
         return NULL;
-    enum status status = device_find("device", name, &ops, &which);
+    enum status status = device_find("kind", name, &ops, &which);
+    if (!status && *which)
+        status =
+            status_fail(STATUS_BAD_VALUE, "kind: '%.64s' is one device; use '%s'", name, ops->kind);
     if (!status)
         status = ops->count(&count);
     return status ? py_raise(state, status) : PyLong_FromLong(count);

@@ -194,6 +194,7 @@ static int run(struct py_state *state, const struct py_target *target, struct py
         return -1;
     enum status status;
     const uint64_t bytes = in->n * dtype_size(target->items);
+    py_recording_begin(state, queue);
     if (queue->device->capabilities & DEVICE_HOST_MEMORY && in->source.data &&
         bytes <= SMALL_BYTES) {
         status = ops_reduce(queue, &target->choice, &in->source, in->n, accumulator);
@@ -203,10 +204,11 @@ static int run(struct py_state *state, const struct py_target *target, struct py
         status = ops_reduce(queue, &target->choice, &in->source, in->n, accumulator);
         py_lock(&unlocked);
     }
-    py_queue_give(state, queue, target->kind, target->which);
     if (status)
         py_raise(state, status);
-    return status ? -1 : 0;
+    const int told = py_recording_end(state, queue);
+    py_queue_give(state, queue, target->kind, target->which);
+    return status || told ? -1 : 0;
 }
 
 /* What gpuopt.reduce hands over, all by position. */

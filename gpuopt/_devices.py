@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuopt import _core
 
-KINDS = ("cuda", "cpu")
+KINDS = ("cuda", "cpu", "sim")
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Device:
     name : str
         What ``device=`` takes: "cuda:0", "cpu".
     kind : str
-        "cuda" or "cpu".
+        "cuda", "cpu" or "sim".
     description : str
         The maker's name of it.
     memory_total, memory_free : int
@@ -89,7 +89,7 @@ def available(kind: str = "cuda") -> Availability:
 
     Parameters
     ----------
-    kind : {"cuda", "cpu"}
+    kind : {"cuda", "cpu", "sim"}
 
     Returns
     -------
@@ -117,7 +117,7 @@ def available(kind: str = "cuda") -> Availability:
 
 
 def devices() -> list[Device]:
-    """List every device that can serve, GPUs first.
+    """List every device that can serve: GPUs, the cpu, simulated GPUs.
 
     Returns
     -------
@@ -126,8 +126,8 @@ def devices() -> list[Device]:
     Examples
     --------
     >>> import gpuopt
-    >>> gpuopt.devices()[-1].name
-    'cpu'
+    >>> {"cpu", "sim:h200", "sim:g80"} <= {device.name for device in gpuopt.devices()}
+    True
     """
     found = []
     for kind in KINDS:
@@ -173,7 +173,7 @@ def show_config() -> None:
 def describe(each: Device) -> str:
     """Return a device in one line."""
     parts = [each.description, f"{each.memory_total / 2**30:.0f} GiB"]
-    if each.kind == "cuda":
+    if each.kind != "cpu":
         parts.append(f"{each.multiprocessors} multiprocessors")
         parts.append(f"compute capability {each.compute_capability}")
         parts.append(f"{each.clock_mhz:.0f} MHz")

@@ -59,9 +59,14 @@ def bits(value: object, dtype: np.dtype) -> int:
     )
 
 
+def _masked(array: np.ndarray) -> bool:
+    return isinstance(array, np.ma.MaskedArray)
+
+
 def array_in(value: object, name: str) -> np.ndarray:
     """Return what NumPy makes of an argument; masked arrays are refused."""
-    if isinstance(value, np.ma.MaskedArray):
+    # Only a subclass can be masked: numpy.ma need not be imported to know of the others.
+    if type(value) is not np.ndarray and isinstance(value, np.ndarray) and _masked(value):
         raise TypeError(
             f"{name}: masked arrays are not supported; pass {name}.filled(value) instead"
         )
@@ -75,7 +80,7 @@ def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise what NumPy raises where `out` cannot take a result."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+    if not isinstance(out, np.ndarray) or (type(out) is not np.ndarray and _masked(out)):
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
     if out.shape != shape:
         raise ValueError(f"out: has shape {out.shape}, but the result has {shape}")

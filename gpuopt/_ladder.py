@@ -1,13 +1,16 @@
-"""Measure a ladder: verify every rung, time it, verify it again.
+"""Measure a ladder: verify every rung, time it, verify it again; or count what it does.
 
 A time without a passed check is never shown. Outputs are poisoned before each check and inputs
 are random. The rungs take turns, round by round, so that a drift of the machine meets all of them.
 Warm means the same data again and again, which a cache may hold; cold means another copy of the
 data each time, from more copies than the caches hold.
+
+The simulated GPU has no timer: there each rung is verified and counted.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +18,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.devices import Device
-from gpuopt.devices import device as describe_device
-from gpuopt.rungs import Rung, rungs
+from gpuopt._devices import Device, available
+from gpuopt._devices import device as describe_device
+from gpuopt._profile import Profile, profile
+from gpuopt._rungs import Rung, rungs
 
 DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
@@ -56,12 +60,23 @@ class Timing:
 
 @dataclass
 class Row:
-    """One rung, verified and timed."""
+    """One rung, verified, and timed or counted.
+
+    Attributes
+    ----------
+    rung : Rung
+    algorithm_bytes : int
+        What the algorithm reads and writes, each once; 0 where nothing was timed.
+    warm, cold : Timing
+    counted : Profile or None
+        On a device that counts.
+    """
 
     rung: Rung
-    algorithm_bytes: int
+    algorithm_bytes: int = 0
     warm: Timing = field(default_factory=Timing)
     cold: Timing = field(default_factory=Timing)
+    counted: Profile | None = None
 
 
 @dataclass
@@ -78,7 +93,7 @@ class Ladder:
         Threads a block; None is each rung's own default.
     rows : list of Row
     copy_bandwidth : float
-        Bytes read and written a second by the best plain copy, cold.
+        Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.
     """
 
     device: Device
@@ -87,34 +102,35 @@ class Ladder:
     n: int
     block: int | None
     rows: list[Row]
-    copy_bandwidth: float
+    copy_bandwidth: float = 0.0
 
     def __str__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
-        return _table(self)
+        return _times(self) if self.copy_bandwidth else _counts(self)
 
 
-def _draw(rng: np.random.Generator, n: int, dtype: np.dtype) -> np.ndarray:
-    """Return random items: integers of the whole range, floats from -1 to 1."""
+def _draw(rng: np.random.Generator, n: int, dtype: np.dtype, op: str) -> np.ndarray:
+    """Return random items: any integer, floats from -1 to 1, for a product about 1."""
     if dtype.kind == "b":
         return rng.integers(0, 2, n, np.uint8).view(np.bool_)
     if dtype.kind == "i":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
-    return rng.random(n, dtype) * dtype.type(2) - dtype.type(1)
+    floats = rng.random(n, dtype) * dtype.type(2) - dtype.type(1)
+    return 1 + floats / dtype.type(1024) if op == "prod" else floats
 
 
 def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
     """Return NumPy's answer and how far a rung may be from it."""
     ufuncs = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
     ufuncs |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    if op == "sum" and array.dtype.kind == "f":
-        # A rung's thread adds at most n / 2^10 items and a tree of 32 levels in the result's type.
-        unit = np.finfo(result).eps / 2
-        additions = array.size / 1024 + 64
-        return np.sum(array, dtype=np.float64), additions * unit * float(
-            np.sum(np.abs(array), dtype=np.float64)
-        )
+    if op in ("sum", "prod") and array.dtype.kind == "f":
+        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # result's type.
+        unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
+        exact = ufuncs[op].reduce(array, dtype=np.float64)
+        scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
+        return exact, float(unit * scale)
     return ufuncs[op].reduce(array, dtype=result), 0.0
 
 
@@ -123,7 +139,7 @@ def _verify(got: object, rung: Rung, expected: object, tolerance: float) -> None
     if not error <= tolerance:  # written so that NaN fails
         raise VerificationError(
             f"{rung.family} rung {rung.variant!r} gave {got!r}, but {expected!r} is right "
-            f"(allowed error {tolerance:g}): nothing was timed"
+            f"(allowed error {tolerance:g}): nothing was measured"
         )
 
 
@@ -138,29 +154,32 @@ def copy_bandwidth(device: Device, rounds: int = 7) -> float:
     return bench.bytes() / seconds
 
 
-def measure(
+def ladder(
+    family: str = "reduce",
     n: int = DECK_ITEMS,
     *,
     op: str = "sum",
     dtype: str = "int32",
     block: int | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     rounds: int = 11,
     seed: int = 0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Ladder:
-    """Verify and time every rung of the reduction ladder on a device.
+    """Verify and time every rung of a ladder on a device; `print` gives the deck's table.
 
     Parameters
     ----------
+    family : {"reduce"}
     n : int
         Items.
     op, dtype : str
         The operation and the dtype; the result has the same dtype (the decks' 32-bit arithmetic).
     block : int, optional
         Threads a block; default: the deck's 128.
-    device : str
-        "cuda", "cuda:1" or "cpu".
+    device : str, optional
+        "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
+        GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
     rounds : int
         Samples of each rung.
     seed : int
@@ -178,17 +197,31 @@ def measure(
         A rung gave a wrong result.
     ValueError, TypeError, DeviceError, DeviceMemoryError
         As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
+    >>> [row.rung.name for row in measured.rows]
+    ['serial', 'openmp']
     """
+    if family != "reduce":
+        raise ValueError(f"family: {family!r} is not a ladder; use 'reduce'")
+    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
     items = np.dtype(dtype)
     result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(np.random.default_rng(seed), n, items)
+    array = _draw(np.random.default_rng(seed), n, items, op)
     described = describe_device(device)
-    bench = _core.Bench("reduce", array, op, dtype=result, device=device)
-    rows = [
-        Row(rung, bench.bytes(rung.variant, block))
+    wanted = [
+        rung
         for rung in rungs("reduce")
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
+    if described.kind == "sim":
+        rows = _count(array, op, result, block, device, wanted, progress)
+        return Ladder(described, op, dtype, n, block, rows)
+    bench = _core.Bench("reduce", array, op, dtype=result, device=device)
+    rows = [Row(rung, bench.bytes(rung.variant, block)) for rung in wanted]
     expected, tolerance = _expected(array, op, result)
 
     progress("verifying")
@@ -212,13 +245,69 @@ def measure(
     return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(described))
 
 
-def _table(ladder: Ladder) -> str:
-    copy, first, last = ladder.copy_bandwidth, ladder.rows[0], ladder.rows[-1]
-    deck = ladder.op == "sum" and bool(first.rung.deck_us)
-    block = ladder.block or first.rung.block_default
+def _count(
+    array: np.ndarray,
+    op: str,
+    result: np.dtype,
+    block: int | None,
+    device: str,
+    wanted: list[Rung],
+    progress: Callable[[str], None],
+) -> list[Row]:
+    from gpuopt import reduce
+
+    rows = []
+    for rung in wanted:
+        progress(f"counting {_label(rung)}")
+        counted = profile(
+            reduce, array, op, variant=rung.variant, dtype=result, block=block, device=device
+        )
+        _verify(counted.result, rung, *_expected(array, op, result))
+        rows.append(Row(rung, counted=counted))
+    return rows
+
+
+def _counts(measured: Ladder) -> str:
+    block = measured.block or measured.rows[0].rung.block_default
+    deck = measured.op == "sum"
     lines = [
-        f"{ladder.op} of {ladder.n:,} {ladder.dtype}{f', blocks of {block}' if block else ''}, on "
-        f"{ladder.device.description} ({ladder.device.name})",
+        f"{measured.op} of {measured.n:,} {measured.dtype}, blocks of {block}, on a "
+        f"{measured.device.description} ({measured.device.name})",
+        "the same compiled kernels, verified and counted; a simulated GPU has no times",
+        "",
+        f"{'':<16}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
+        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{'deck: G80':>12}" if deck else ""),
+        f"{'rung':<16}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
+        f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
+        + (f"{'us':>12}{'step':>8}" if deck else ""),
+    ]
+    before = None
+    for row in measured.rows:
+        total = row.counted.counters
+        step = before.counted.counters.warp_instructions / total.warp_instructions if before else 0
+        lines.append(
+            f"{_label(row.rung):<16}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
+            f"{total.warp_efficiency:>7.0%}{total.divergent_branches:>12,}"
+            f"{total.bank_conflicts:>12,}"
+            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
+            f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
+        )
+        if deck:
+            us = row.rung.deck_us
+            lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
+        before = row
+    lines += ["", *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows)]
+    return "\n".join(lines)
+
+
+def _times(measured: Ladder) -> str:
+    copy, first, last = measured.copy_bandwidth, measured.rows[0], measured.rows[-1]
+    deck = measured.op == "sum" and bool(first.rung.deck_us)
+    block = measured.block or first.rung.block_default
+    blocks = f", blocks of {block}" if block else ""
+    lines = [
+        f"{measured.op} of {measured.n:,} {measured.dtype}{blocks}, on "
+        f"{measured.device.description} ({measured.device.name})",
         f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
         f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
@@ -229,7 +318,7 @@ def _table(ladder: Ladder) -> str:
         + (f"{'us':>10}{'GB/s':>7}{'step':>8}{'total':>9}" if deck else ""),
     ]
     before = None
-    for row in ladder.rows:
+    for row in measured.rows:
         warm, cold = row.warm, row.cold
         rate = row.algorithm_bytes / cold.median
         lines.append(
@@ -252,7 +341,7 @@ def _table(ladder: Ladder) -> str:
         f"{first.cold.median / last.cold.median:.2f}x cold"
         + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if deck else ""),
         "",
-        *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in ladder.rows),
+        *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows),
     ]
     return "\n".join(lines)
 

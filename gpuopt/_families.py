@@ -8,8 +8,8 @@ import operator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpuopt import arrays
-from gpuopt.arrays import Problem
+from gpuopt import _arrays as arrays
+from gpuopt._arrays import Problem
 
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
@@ -84,8 +84,7 @@ def transpose(
     block : int, optional
         Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one; else the cpu.
+        As `gpuopt.reduce`.
 
     Returns
     -------
@@ -244,8 +243,7 @@ def stencil1d(
     block : int, optional
         Threads a block, a power of two from 32 to 1024.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one; else the cpu.
+        As `gpuopt.reduce`.
 
     Returns
     -------
@@ -361,8 +359,7 @@ def add(
     block : int, optional
         Threads a block, a power of two from 32 to 1024, of rungs 4 to 6. Default: the deck's 512.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one; else the cpu.
+        As `gpuopt.reduce`.
 
     Returns
     -------
@@ -477,8 +474,7 @@ def matmul(
     out : ndarray, shape (M, N), optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional
-        "cuda", "cuda:1" or "cpu". Default: the environment's GPUOPT_DEVICE; else a GPU if there is
-        one; else the cpu.
+        As `gpuopt.reduce`.
 
     Returns
     -------

@@ -1,0 +1,326 @@
+/*
+ * sim.h: the simulated GPU. PTX text in; modules, kernels, launches, counters and findings out.
+ *
+ * A library of its own: it knows nothing of the program that uses it, keeps no mutable globals, and
+ * never exits, aborts or prints. Every function that can fail returns a status and fills a
+ * caller-supplied sim_error. PTX is untrusted text and kernels are untrusted programs: whatever
+ * they are, the host survives. One sim_gpu may be used from several threads; calls on it exclude
+ * each other.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+#define SIM_STATUSES(X)                                                              \
+    X(OK,          "ok")                                                             \
+    X(SYNTAX,      "the PTX is malformed")                                           \
+    X(UNSUPPORTED, "the PTX uses something that the simulated GPU does not have")    \
+    X(LIMIT,       "a limit was exceeded")                                           \
+    X(NO_MEMORY,   "out of memory")                                                  \
+    X(ARGUMENT,    "an argument is invalid")                                         \
+    X(NOT_FOUND,   "no such kernel, symbol or preset")                               \
+    X(FINDING,     "a check failed while a kernel ran")                              \
+    X(STEPS,       "the step budget is spent")                                       \
+    X(INTERRUPTED, "the launch was interrupted")
+
+enum sim_status {
+#define SIM_X(id, text) SIM_##id,
+    SIM_STATUSES(SIM_X)
+#undef SIM_X
+    SIM_STATUS_COUNT
+};
+
+/* What a check can find. */
+#define SIM_FINDINGS(X)                                       \
+    X(OUT_OF_BOUNDS,   "out of bounds")                       \
+    X(USE_AFTER_FREE,  "use after free")                      \
+    X(MISALIGNED,      "misaligned access")                   \
+    X(UNINITIALISED,   "uninitialised read")                  \
+    X(READ_ONLY,       "write to read-only memory")           \
+    X(SHARED_RACE,     "race in shared memory")               \
+    X(GLOBAL_RACE,     "race in global memory")               \
+    X(DIVERGENT_BARRIER, "divergent barrier")                 \
+    X(WARP_SYNC,       "bad warp-level synchronisation")      \
+    X(DEADLOCK,        "deadlock")                            \
+    X(DIVISION,        "integer division by zero")            \
+    X(TRAP,            "trap")                                \
+    X(ASSERT,          "device assertion failed")             \
+    X(BAD_CALL,        "bad call or branch target")           \
+    X(STACK,           "call stack overflow")                 \
+    X(BAD_BARRIER,     "invalid barrier")                     \
+    X(LEAK,            "memory never freed")
+
+enum sim_finding_kind {
+#define SIM_X(id, text) SIM_FIND_##id,
+    SIM_FINDINGS(SIM_X)
+#undef SIM_X
+    SIM_FIND_COUNT
+};
+
+/*
+ * Counters: field, Nsight Compute's metric (or "-"), meaning. All are sums over a launch.
+ * Warp instructions are PTX instructions, not SASS: compare them with care.
+ */
+#define SIM_COUNTERS(X)                                                                                              \
+    X(warp_instructions,     "smsp__inst_executed.sum",              "instructions, counted once per warp")          \
+    X(thread_instructions,   "smsp__thread_inst_executed.sum",       "instructions, counted once per active thread") \
+    X(predicated_on_threads, "smsp__thread_inst_executed_pred_on.sum", "the same, less threads whose guard was false") \
+    X(branches,              "smsp__sass_branch_targets.sum",        "branch instructions, per warp")                \
+    X(divergent_branches,    "smsp__sass_branch_targets_threads_divergent.sum", "branches on which a warp split")    \
+    X(global_load_requests,  "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "global load requests, per warp")    \
+    X(global_load_sectors,   "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",  "32-byte sectors those touch")       \
+    X(global_load_bytes,     "-",                                    "bytes that threads asked to load from global") \
+    X(global_store_requests, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "global store requests, per warp")   \
+    X(global_store_sectors,  "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",  "32-byte sectors those touch")       \
+    X(global_store_bytes,    "-",                                    "bytes that threads asked to store to global")  \
+    X(global_bytes_moved,    "-",                                    "bytes moved for global accesses under the preset's coalescing rule") \
+    X(global_transactions,   "-",                                    "transactions of the preset's coalescing rule") \
+    X(shared_load_requests,  "-",                                    "shared load instructions, per warp")           \
+    X(shared_load_wavefronts, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "passes those take")           \
+    X(shared_load_conflicts, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "passes beyond the least")  \
+    X(shared_store_requests, "-",                                    "shared store instructions, per warp")          \
+    X(shared_store_wavefronts, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "passes those take")          \
+    X(shared_store_conflicts, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum", "passes beyond the least") \
+    X(local_load_requests,   "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum", "local load requests, per warp")      \
+    X(local_store_requests,  "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum", "local store requests, per warp")     \
+    X(texture_requests,      "l1tex__t_requests_pipe_tex.sum",       "texture fetches, per warp")                    \
+    X(global_atomics,        "smsp__inst_executed_op_global_atom.sum", "atomics and reductions on global memory, per warp") \
+    X(shared_atomics,        "smsp__inst_executed_op_shared_atom.sum", "atomics on shared memory, per warp")         \
+    X(barriers,              "-",                                    "block barriers that warps reached")            \
+    X(dram_read_bytes,       "dram__bytes_read.sum",                 "distinct sectors first touched by a load, in bytes: a cold, perfect cache") \
+    X(dram_write_bytes,      "dram__bytes_write.sum",                "distinct sectors written, in bytes")           \
+    X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \
+    X(flops_f32,             "-",                                    "float32 operations; an fma is two")            \
+    X(flops_f64,             "-",                                    "float64 operations; an fma is two")            \
+    X(inst_integer,          "smsp__sass_thread_inst_executed_op_integer_pred_on.sum", "integer instructions, per warp") \
+    X(inst_multiply,         "-",                                    "integer multiply instructions, per warp")      \
+    X(inst_divide,           "-",                                    "integer divide and remainder, per warp")       \
+    X(inst_convert,          "-",                                    "conversions, per warp")                        \
+    X(inst_f32,              "-",                                    "float32 instructions, per warp")               \
+    X(inst_f64,              "-",                                    "float64 instructions, per warp")               \
+    X(inst_f16,              "-",                                    "half and bfloat16 instructions, per warp")     \
+    X(inst_special,          "-",                                    "special-function instructions, per warp")      \
+    X(inst_move,             "-",                                    "moves, selections and address conversions, per warp") \
+    X(inst_global,           "-",                                    "global-memory instructions, per warp")         \
+    X(inst_shared,           "-",                                    "shared-memory instructions, per warp")         \
+    X(inst_local,            "-",                                    "local-memory instructions, per warp")          \
+    X(inst_const,            "-",                                    "constant and parameter loads, per warp")       \
+    X(inst_texture,          "-",                                    "texture instructions, per warp")               \
+    X(inst_control,          "-",                                    "branches, calls, exits, per warp")             \
+    X(inst_barrier,          "-",                                    "barriers and fences, per warp")                \
+    X(inst_warp,             "-",                                    "shuffles, votes and other warp-wide instructions, per warp") \
+    X(blocks,                "-",                                    "blocks that ran")                              \
+    X(warps,                 "smsp__warps_launched.sum",             "warps that ran")
+
+struct sim_counters {
+#define SIM_X(field, metric, meaning) uint64_t field;
+    SIM_COUNTERS(SIM_X)
+#undef SIM_X
+};
+/* clang-format on */
+
+/* Why a call failed. line and column are 1-based in the PTX text; 0 where there is none. */
+struct sim_error {
+    enum sim_status status;
+    unsigned line, column;
+    char text[600];
+};
+
+/* One thing that a check found. file may be NULL (no -lineinfo); line is then 0 and ptx_line stands
+ * in. */
+struct sim_finding {
+    enum sim_finding_kind kind;
+    const char *kernel;
+    const char *file;
+    unsigned line, ptx_line;
+    uint32_t block[3], thread[3];
+    uint64_t address;
+    int has_other; /* the other party of a race */
+    uint32_t other_block[3], other_thread[3];
+    unsigned other_line; /* its source line, 0 if not known */
+    uint64_t times;      /* how often this instruction did it */
+    char text[600];      /* the whole message, with the fix */
+};
+
+/* Bounds on what untrusted PTX may ask for. sim_default_limits() fills sensible ones. */
+struct sim_limits {
+    uint64_t ptx_bytes;    /* size of a module's text */
+    uint64_t parse_bytes;  /* memory of a parsed module with its decoded kernels */
+    uint64_t registers;    /* virtual registers of one function */
+    uint64_t instructions; /* decoded instructions of one kernel with what it calls */
+    uint64_t device_bytes; /* simulated memory, module variables included */
+    uint64_t launch_bytes; /* host memory of one launch: registers, shared and local memory */
+    uint64_t local_bytes;  /* local memory of one thread, call frames included */
+    uint64_t call_depth;
+    uint64_t steps;    /* warp instructions of one launch; 0 for no bound */
+    uint64_t findings; /* findings kept per launch */
+};
+
+enum sim_coalescing {
+    SIM_COALESCE_STRICT,   /* compute capability 1.0, 1.1: in order within a half-warp, or one
+                              transaction a thread */
+    SIM_COALESCE_SEGMENTS, /* 1.2, 1.3: per half-warp, segments of 32, 64, 128 bytes */
+    SIM_COALESCE_LINES,    /* 2.x: per warp, cached in 128-byte lines */
+    SIM_COALESCE_SECTORS   /* since 3.0: per warp, 32-byte sectors */
+};
+
+/* What a GPU is, as far as the simulator and a roofline need it. From the datasheets and the
+ * programming guide. */
+struct sim_preset {
+    const char *name, *title;
+    unsigned cc; /* compute capability, times ten */
+    unsigned sm_count, warps_per_sm, blocks_per_sm, threads_per_block;
+    unsigned registers_per_sm, register_unit; /* allocation granularity, registers */
+    int registers_by_block;                   /* allocated by block (1.x) rather than by warp */
+    unsigned shared_per_sm, shared_per_block, shared_unit, shared_reserved;
+    unsigned banks, bank_group; /* lanes served together: 16 is a half-warp */
+    enum sim_coalescing coalescing;
+    double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
+};
+
+struct sim_occupancy {
+    unsigned blocks_per_sm, warps_per_sm, max_warps_per_sm;
+    const char *limiter; /* "warps", "blocks", "registers" or "shared memory" */
+};
+
+struct sim_param {
+    uint32_t offset, size, align;
+    const char *type; /* "u64", "f32", "b8"... */
+};
+
+struct sim_kernel_info {
+    const char *name;
+    unsigned param_count, param_bytes;
+    const struct sim_param *params;
+    unsigned registers;    /* 32-bit registers a thread would need, estimated from liveness */
+    unsigned shared_bytes; /* static */
+    unsigned local_bytes;
+    unsigned instructions;
+    unsigned max_threads; /* .maxntid or .reqntid, 0 if not stated */
+    int communicates;     /* blocks may synchronise through global memory */
+};
+
+struct sim_gpu;
+struct sim_module;
+struct sim_kernel;
+struct sim_report;
+
+/* Called at least every 100 ms while a kernel runs, on one thread at a time; non-zero interrupts
+ * the launch. */
+typedef int (*sim_poll_fn)(void *arg);
+
+enum {
+    SIM_LAUNCH_COLLECT = 1,  /* collect findings and go on, where the kernel can; else the first one
+                                fails the launch */
+    SIM_LAUNCH_NO_RACES = 2, /* switch race detection off */
+    SIM_LAUNCH_NO_UNINIT = 4, /* switch the check for uninitialised reads off */
+    SIM_LAUNCH_COOPERATIVE =
+        8 /* all blocks must be resident together (grid-wide synchronisation) */
+};
+
+struct sim_launch {
+    struct sim_kernel *kernel;
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes;    /* dynamic */
+    const void *const *args;  /* one pointer per parameter ... */
+    const void *param_buffer; /* ... or the parameter block itself, if args is NULL */
+    size_t param_buffer_bytes;
+    unsigned flags;        /* SIM_LAUNCH_* */
+    unsigned host_threads; /* 0 for one */
+    sim_poll_fn poll;
+    void *poll_arg;
+};
+
+/* A source line's share of a launch. */
+struct sim_line {
+    const char *file;
+    unsigned line, ptx_line;
+    struct sim_counters counters;
+};
+
+const char *sim_status_text(enum sim_status status);
+const char *sim_finding_text(enum sim_finding_kind kind);
+void sim_default_limits(struct sim_limits *limits);
+
+const struct sim_preset *sim_preset_at(size_t index); /* NULL past the last */
+const struct sim_preset *sim_preset_find(const char *name);
+enum sim_status sim_occupancy_of(const struct sim_preset *preset, unsigned threads,
+                                 unsigned registers, uint64_t shared_bytes,
+                                 struct sim_occupancy *occupancy);
+
+/* limits may be NULL. */
+enum sim_status sim_gpu_open(const char *preset, const struct sim_limits *limits,
+                             struct sim_gpu **gpu, struct sim_error *error);
+/* Frees everything of the GPU's. leaks (may be NULL) receives the number of allocations never
+ * freed. */
+void sim_gpu_close(struct sim_gpu *gpu, uint64_t *leaks, uint64_t *leaked_bytes);
+const struct sim_preset *sim_gpu_preset(const struct sim_gpu *gpu);
+
+enum sim_status sim_alloc(struct sim_gpu *gpu, uint64_t bytes, uint64_t *address,
+                          struct sim_error *error);
+enum sim_status sim_free(struct sim_gpu *gpu, uint64_t address, struct sim_error *error);
+enum sim_status sim_copy_in(struct sim_gpu *gpu, uint64_t to, const void *from, uint64_t bytes,
+                            struct sim_error *error);
+enum sim_status sim_copy_out(struct sim_gpu *gpu, void *to, uint64_t from, uint64_t bytes,
+                             struct sim_error *error);
+enum sim_status sim_copy(struct sim_gpu *gpu, uint64_t to, uint64_t from, uint64_t bytes,
+                         struct sim_error *error);
+enum sim_status sim_fill(struct sim_gpu *gpu, uint64_t to, unsigned byte, uint64_t bytes,
+                         struct sim_error *error);
+void sim_memory_use(struct sim_gpu *gpu, uint64_t *used, uint64_t *limit);
+
+/* Textures: a 1-D linear or 2-D array of 1, 2 or 4 channels in simulated memory, read through
+ * tex.1d and tex.2d. */
+struct sim_texture {
+    uint64_t address;
+    uint32_t width, height, pitch; /* elements, rows (0: 1-D), bytes a row */
+    unsigned channels;
+    enum { SIM_TEX_F32, SIM_TEX_S32, SIM_TEX_U32, SIM_TEX_U8_NORM } format;
+    int linear_filter, wrap[2], normalised;
+};
+enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *texture,
+                                 uint64_t *handle, struct sim_error *error);
+enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct sim_error *error);
+
+/* The text need not end in NUL and is copied. Bodies are parsed when a kernel is first asked for.
+ */
+enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t bytes,
+                                struct sim_module **module, struct sim_error *error);
+void sim_module_unload(struct sim_module *module);
+size_t sim_module_kernels(const struct sim_module *module);
+const char *sim_module_kernel_name(const struct sim_module *module, size_t index);
+enum sim_status sim_module_symbol(struct sim_module *module, const char *name, uint64_t *address,
+                                  uint64_t *bytes, struct sim_error *error);
+enum sim_status sim_kernel_get(struct sim_module *module, const char *name,
+                               struct sim_kernel **kernel, struct sim_error *error);
+void sim_kernel_describe(const struct sim_kernel *kernel, struct sim_kernel_info *info);
+/* Writes the decoded program as text, at most bytes with the NUL; returns the length it wanted. */
+size_t sim_kernel_disassemble(const struct sim_kernel *kernel, char *to, size_t bytes);
+
+/* Runs one kernel to its end. report may be NULL; else *report receives counters and findings, also
+   on failure (NULL if the launch never began), and is the caller's to free. */
+enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
+                           struct sim_report **report, struct sim_error *error);
+void sim_report_free(struct sim_report *report);
+const struct sim_counters *sim_report_counters(const struct sim_report *report);
+size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
+size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings);
+const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report);
+
+/* Counter names for generic code: iterate i from 0 to sim_counter_count(). */
+size_t sim_counter_count(void);
+const char *sim_counter_name(size_t i);
+const char *sim_counter_metric(size_t i);
+const char *sim_counter_meaning(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

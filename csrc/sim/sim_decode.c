@@ -1,0 +1,893 @@
+/*
+ * sim_decode.c: parsed functions to a kernel that can run. Collects what the kernel calls, lays out
+ * shared, local and frame memory, turns statements into instructions, and finds where diverged
+ * lanes meet again: the immediate post-dominator of the block that ends in the branch.
+ *
+ * A frame holds 32-lane arrays: temporaries, the function's registers, then its constants, so that
+ * every operand is a byte offset and an instruction never asks what kind of operand it has.
+ */
+#include "sim_decode.h"
+#include "sim_parser.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum sim_status problem(struct sim_decoder *d, enum sim_status status, const char *format,
+                               va_list list) {
+    char text[400];
+    vsnprintf(text, sizeof text, format, list);
+    return sim_fail(d->error, status, d->s ? d->s->line : 0, d->s ? d->s->column : 0,
+                    "PTX line %u, column %u: %s (in %.120s, for kernel %.120s)",
+                    d->s ? d->s->line : 0, d->s ? d->s->column : 0, text,
+                    d->f ? d->f->function->c_name : "?", d->kernel->function->c_name);
+}
+
+enum sim_status sim_refuse(struct sim_decoder *d, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    enum sim_status status = problem(d, SIM_UNSUPPORTED, format, list);
+    va_end(list);
+    return status;
+}
+
+enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    enum sim_status status = problem(d, SIM_SYNTAX, format, list);
+    va_end(list);
+    return status;
+}
+
+static enum sim_status no_memory(struct sim_decoder *d) {
+    return sim_fail(d->error, SIM_LIMIT, 0, 0,
+                    "decoding kernel %.120s needs more memory than the limit of %llu bytes",
+                    d->kernel->function->c_name, (unsigned long long)d->arena->limit);
+}
+
+/* ---- rows of ops.def by mnemonic ---- */
+
+static int insert_row(uint16_t *table, const char *mnemonic, uint16_t row,
+                      const char *const *names) {
+    uint32_t i = sim_hash(mnemonic, strlen(mnemonic)) % SIM_ROW_TABLE;
+    while (table[i])
+        i = (i + 1) % SIM_ROW_TABLE;
+    table[i] = row;
+    (void)names;
+    return 1;
+}
+
+/* An entry is a row's index + 1, or, for an alias, the number of rows + its index + 1. */
+int sim_rows_build(uint16_t *table) {
+    size_t total = sim_lane_op_count + sim_lane_alias_count;
+    if (total >= SIM_ROW_TABLE * 3 / 4)
+        return 0;
+    for (size_t i = 0; i < sim_lane_op_count; i++)
+        insert_row(table, sim_lane_ops[i].mnemonic, (uint16_t)(i + 1), NULL);
+    for (size_t i = 0; i < sim_lane_alias_count; i++)
+        insert_row(table, sim_lane_aliases[i].mnemonic, (uint16_t)(sim_lane_op_count + i + 1),
+                   NULL);
+    return 1;
+}
+
+int sim_row_find(const uint16_t *table, const char *mnemonic) {
+    for (int round = 0; round < 2; round++) {
+        uint32_t i = sim_hash(mnemonic, strlen(mnemonic)) % SIM_ROW_TABLE;
+        for (; table[i]; i = (i + 1) % SIM_ROW_TABLE) {
+            size_t entry = table[i] - 1u;
+            if (entry < sim_lane_op_count) {
+                if (strcmp(sim_lane_ops[entry].mnemonic, mnemonic) == 0)
+                    return (int)entry;
+            } else if (strcmp(sim_lane_aliases[entry - sim_lane_op_count].mnemonic, mnemonic) ==
+                       0) {
+                mnemonic = sim_lane_aliases[entry - sim_lane_op_count].target;
+                break;
+            }
+        }
+        if (!table[i])
+            return -1;
+    }
+    return -1;
+}
+
+/* ---- emitting ---- */
+
+enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn) {
+    struct sim_kernel *k = d->kernel;
+    uint32_t need = k->code_count + 1;
+    if (need >= d->module->gpu->limits.instructions * 4)
+        return sim_fail(d->error, SIM_LIMIT, d->s ? d->s->line : 0, 0,
+                        "kernel %.120s has too many instructions", k->function->c_name);
+    struct sim_insn *code = sim_grow(d->arena, k->code, &d->code_capacity, need, sizeof *code);
+    struct sim_where *where =
+        code ? sim_grow(d->arena, k->where, &d->where_capacity, need, sizeof *where) : NULL;
+    if (!code || !where)
+        return no_memory(d);
+    k->code = code;
+    k->where = where;
+    struct sim_insn *in = &code[k->code_count];
+    *in = *insn;
+    where[k->code_count] = (struct sim_where){0};
+    where[k->code_count].lane_op = UINT16_MAX;
+    if (d->s) {
+        where[k->code_count].ptx_line = d->s->line;
+        where[k->code_count].file = d->s->file;
+        where[k->code_count].line = d->s->source_line;
+        if (d->s->guard != UINT32_MAX && insn->op != SIM_OP_BLOCK) {
+            in->flags |= SIM_F_GUARD | (d->s->guard_negated ? SIM_F_GUARD_NOT : 0);
+            in->guard = d->slots[d->s->guard];
+        }
+    }
+    k->code_count++;
+    return SIM_OK;
+}
+
+enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index) {
+    struct sim_kernel *k = d->kernel;
+    uint32_t *extra =
+        sim_grow(d->arena, k->extra, &d->extra_capacity, k->extra_count + 1, sizeof *extra);
+    if (!extra)
+        return no_memory(d);
+    k->extra = extra;
+    if (index)
+        *index = k->extra_count;
+    extra[k->extra_count++] = value;
+    return SIM_OK;
+}
+
+/* ---- frames ---- */
+
+uint32_t sim_storage(enum sim_type type) {
+    uint32_t bytes = sim_types[type].bytes;
+    return bytes == 1 ? 2 : bytes;
+}
+
+uint32_t sim_temp(struct sim_decoder *d) {
+    uint32_t slot = d->temp_next % SIM_TEMPS * (SIM_LANES * 8);
+    d->temp_next++;
+    return slot;
+}
+
+enum sim_status sim_constant_slot(struct sim_decoder *d, uint64_t bits, uint32_t bytes,
+                                  uint32_t *slot) {
+    if (bytes < 8)
+        bits &= (1ull << bytes * 8) - 1;
+    uint32_t head = (uint32_t)((bits * 0x9e3779b97f4a7c15ull) >> 56);
+    for (uint32_t i = d->constant_heads[head]; i != UINT32_MAX; i = d->constants[i].next) {
+        if (d->constants[i].bits == bits && d->constants[i].bytes == bytes) {
+            *slot = d->constants[i].offset;
+            return SIM_OK;
+        }
+    }
+    struct sim_constant *list = sim_grow(&d->scratch, d->constants, &d->constant_capacity,
+                                         d->constant_count + 1, sizeof *list);
+    if (!list)
+        return no_memory(d);
+    d->constants = list;
+    list[d->constant_count] =
+        (struct sim_constant){bits, bytes, d->frame_bytes, d->constant_heads[head]};
+    d->constant_heads[head] = d->constant_count++;
+    *slot = d->frame_bytes;
+    d->frame_bytes += bytes * SIM_LANES;
+    return SIM_OK;
+}
+
+/* Where constants begin, their broadcast lanes are made once here and copied into frames. */
+static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
+    uint32_t bytes = d->frame_bytes - first;
+    uint8_t *image = sim_arena_alloc(d->arena, bytes + 1ull, 1);
+    if (!image)
+        return no_memory(d);
+    for (uint32_t i = 0; i < d->constant_count; i++)
+        for (uint32_t lane = 0; lane < SIM_LANES; lane++)
+            memcpy(image + (d->constants[i].offset - first) + lane * d->constants[i].bytes,
+                   &d->constants[i].bits, d->constants[i].bytes);
+    d->cf->constants = image;
+    d->cf->const_bytes = bytes;
+    d->cf->const_offset = first;
+    d->cf->frame_bytes = (d->frame_bytes + 63u) & ~63u;
+    return SIM_OK;
+}
+
+#define FRAME_MOST (1u << 28)
+
+static enum sim_status lay_out_frame(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    uint64_t at = SIM_TEMPS * SIM_LANES * 8;
+    d->slots = sim_arena_alloc(&d->scratch, f->reg_count + 1ull, sizeof *d->slots);
+    if (!d->slots)
+        return no_memory(d);
+    d->carry_slot = (uint32_t)at;
+    at += 64;
+    for (uint32_t i = 0; i < f->reg_count; i++)
+        if (f->reg_types[i] == SIM_T_B128)
+            return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
+                            "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
+                            f->function->c_name);
+    uint32_t registers;
+    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyse: a slot for each */
+        for (uint32_t i = 0; i < f->reg_count && at < FRAME_MOST; i++) {
+            uint32_t bytes =
+                f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
+            at = bytes > 4 ? (at + 63) & ~63ull : at;
+            d->slots[i] = (uint32_t)at;
+            at += bytes;
+        }
+        registers = 255;
+    }
+    if (at >= FRAME_MOST)
+        return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                        "PTX line %u: %.120s has too many registers", f->function->line,
+                        f->function->c_name);
+    /* a kernel with calls needs what the deepest chain needs; the largest function is a start */
+    registers = registers + 2 > 255 ? 255 : registers + 2;
+    if (registers > d->kernel->registers)
+        d->kernel->registers = registers;
+    at = (at + 63) & ~63ull;
+    d->frame_bytes = (uint32_t)at;
+    d->constants = NULL;
+    d->constant_count = d->constant_capacity = 0;
+    memset(d->constant_heads, 0xff, sizeof d->constant_heads);
+    return SIM_OK;
+}
+
+/* ---- operands ---- */
+
+enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
+                                   uint64_t *address) {
+    if (symbol->kind != SIM_SYM_VAR)
+        return sim_refuse(d, "the address of '%.*s', which is not a variable",
+                          (int)(symbol->name.length > 60 ? 60 : symbol->name.length),
+                          symbol->name.text);
+    *address = symbol->address;
+    return SIM_OK;
+}
+
+static int is_frame_local(const struct sim_symbol *symbol) {
+    return symbol->space == SIM_S_LOCAL ||
+           (symbol->space == SIM_S_PARAM && !symbol->is_entry_param);
+}
+
+enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
+                         const uint32_t *sources, int helper) {
+    int row = sim_row_find(d->module->gpu->rows, mnemonic);
+    if (row < 0)
+        return sim_refuse(d, "unsupported instruction '%.*s' (no row '%.40s')",
+                          (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
+                          d->s->mnemonic.text, mnemonic);
+    const struct sim_lane_op *op = &sim_lane_ops[row];
+    struct sim_insn in = {0};
+    in.op = op->is_mask ? SIM_OP_MASK : SIM_OP_LANE;
+    in.fn = sim_lanes_wide() ? op->wide : op->plain;
+    in.dst = dst;
+    in.dst2 = SIM_NO_SLOT;
+    in.a = sources[0];
+    in.b = op->types[2] ? sources[1] : in.a;
+    in.c = op->types[3] ? sources[2] : in.a;
+    in.e = op->types[4] ? sources[3] : in.a;
+    in.dsize = (uint8_t)sim_types[op->types[0]].bytes;
+    in.type = op->types[0];
+    in.ext = (uint32_t)row;
+    in.flags = helper ? SIM_F_HELPER : 0;
+    if (mods) {
+        in.flags |= SIM_F_MODS;
+        in.mods = (uint8_t)mods;
+    }
+    if (!helper && (strncmp(mnemonic, "div.", 4) == 0 || strncmp(mnemonic, "rem.", 4) == 0) &&
+        (mnemonic[4] == 'u' || mnemonic[4] == 's'))
+        in.flags |= SIM_F_DIV;
+    enum sim_status status = sim_emit(d, &in);
+    if (!status)
+        d->kernel->where[d->kernel->code_count - 1].lane_op = (uint16_t)row;
+    return status;
+}
+
+/* A register's array as one of another element size: truncated, or extended by the sign of `type`.
+ */
+static enum sim_status resize(struct sim_decoder *d, uint32_t from, uint32_t from_bytes,
+                              uint32_t to, uint32_t to_bytes, int is_signed) {
+    char mnemonic[32];
+    snprintf(mnemonic, sizeof mnemonic, "cvt.u%u.%c%u", to_bytes * 8, is_signed ? 's' : 'u',
+             from_bytes * 8);
+    const uint32_t sources[4] = {from, 0, 0, 0};
+    return sim_lane(d, mnemonic, 0, to, sources, 1);
+}
+
+enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot) {
+    uint32_t bytes = sim_storage(type);
+    uint64_t bits = o->bits;
+    enum sim_status status;
+    struct sim_insn in = {0};
+    if (bytes != 2 && bytes != 4 && bytes != 8)
+        return sim_refuse(d, "operands of type .%s", sim_types[type].name);
+    switch (o->kind) {
+    case SIM_O_REG: {
+        if (o->type == SIM_T_PRED)
+            return sim_malformed(d, "a predicate where a value is needed");
+        uint32_t have = sim_storage(o->type);
+        if (have == bytes) {
+            *slot = d->slots[o->reg];
+            return SIM_OK;
+        }
+        *slot = sim_temp(d);
+        return resize(d, d->slots[o->reg], have, *slot, bytes, sim_types[type].class == SIM_C_SINT);
+    }
+    case SIM_O_INT:
+        if (type == SIM_T_F32 || type == SIM_T_F64) {
+            double value = (double)(int64_t)bits;
+            float narrow = (float)value;
+            bits = 0;
+            memcpy(&bits, type == SIM_T_F32 ? (void *)&narrow : (void *)&value, bytes);
+        }
+        return sim_constant_slot(d, bits, bytes, slot);
+    case SIM_O_FLOAT:
+        if (o->type == SIM_T_F64 && bytes == 4) {
+            double value;
+            memcpy(&value, &bits, 8);
+            float narrow = (float)value;
+            bits = 0;
+            memcpy(&bits, &narrow, 4);
+        } else if (o->type == SIM_T_F32 && bytes == 8 && type == SIM_T_F64) {
+            float value;
+            memcpy(&value, &bits, 4);
+            double wide = value;
+            memcpy(&bits, &wide, 8);
+        }
+        return sim_constant_slot(d, bits, bytes, slot);
+    case SIM_O_SYMBOL:
+        if ((status = sim_symbol_address(d, o->symbol, &bits)))
+            return status;
+        bits += o->bits;
+        if (!is_frame_local(o->symbol))
+            return sim_constant_slot(d, bits, bytes, slot);
+        in.op = SIM_OP_LOCALADDR;
+        in.imm = (int64_t)bits;
+        break;
+    case SIM_O_SPECIAL:
+        in.op = SIM_OP_SREG;
+        in.sub = (uint8_t)o->bits;
+        break;
+    default:
+        return sim_malformed(d, "'%.*s' is no operand for this instruction",
+                             (int)(o->name.length > 60 ? 60 : o->name.length),
+                             o->name.text ? o->name.text : "");
+    }
+    in.dst = *slot = sim_temp(d);
+    in.dsize = (uint8_t)bytes;
+    in.flags = SIM_F_HELPER;
+    return sim_emit(d, &in);
+}
+
+enum sim_status sim_predicate(struct sim_decoder *d, const struct sim_operand *o, uint32_t *slot) {
+    struct sim_insn in = {0};
+    in.flags = SIM_F_HELPER;
+    if (o->kind == SIM_O_REG && o->type == SIM_T_PRED && !o->negated) {
+        *slot = d->slots[o->reg];
+        return SIM_OK;
+    }
+    if (o->kind == SIM_O_REG && o->type == SIM_T_PRED) {
+        in.op = SIM_OP_PNOT;
+        in.a = d->slots[o->reg];
+    } else if (o->kind == SIM_O_INT) {
+        in.op = SIM_OP_PCONST;
+        in.imm = o->bits != 0;
+    } else {
+        return sim_malformed(d, "expected a predicate");
+    }
+    in.dst = *slot = sim_temp(d);
+    return sim_emit(d, &in);
+}
+
+enum sim_status sim_target(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot) {
+    if (o->kind == SIM_O_SINK) {
+        *slot = sim_temp(d);
+        return SIM_OK;
+    }
+    if (o->kind != SIM_O_REG || o->type == SIM_T_PRED)
+        return sim_malformed(d, "the destination has to be a register");
+    *slot = sim_storage(o->type) == sim_storage(type) ? d->slots[o->reg] : sim_temp(d);
+    return SIM_OK;
+}
+
+enum sim_status sim_finish(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t slot) {
+    if (o->kind != SIM_O_REG || sim_storage(o->type) == sim_storage(type))
+        return SIM_OK;
+    return resize(d, slot, sim_storage(type), d->slots[o->reg], sim_storage(o->type),
+                  sim_types[type].class == SIM_C_SINT);
+}
+
+enum sim_status sim_predicate_target(struct sim_decoder *d, const struct sim_operand *o,
+                                     uint32_t *slot) {
+    if (o->kind == SIM_O_SINK) {
+        *slot = SIM_NO_SLOT;
+        return SIM_OK;
+    }
+    if (o->kind != SIM_O_REG || o->type != SIM_T_PRED)
+        return sim_malformed(d, "the destination has to be a predicate");
+    *slot = d->slots[o->reg];
+    return SIM_OK;
+}
+
+/* ---- mnemonics ---- */
+
+static enum sim_status split_mnemonic(struct sim_decoder *d) {
+    const char *p = d->s->mnemonic.text, *end = p + d->s->mnemonic.length;
+    d->m.count = 0;
+    while (p < end) {
+        const char *start = p;
+        while (p < end && *p != '.')
+            p++;
+        if (d->m.count == SIM_MAX_PARTS)
+            return sim_refuse(d, "an instruction of too many parts");
+        d->m.parts[d->m.count++] = (struct sim_name){start, (uint32_t)(p - start)};
+        p += p < end;
+    }
+    return d->m.count ? SIM_OK : sim_malformed(d, "an instruction without a name");
+}
+
+int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text) {
+    return i < d->m.count && sim_name_is(d->m.parts[i], text);
+}
+
+int sim_part(const struct sim_decoder *d, const char *text) {
+    for (uint32_t i = 1; i < d->m.count; i++)
+        if (sim_name_is(d->m.parts[i], text))
+            return 1;
+    return 0;
+}
+
+enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end) {
+    if (from_end >= d->m.count)
+        return SIM_T_NONE;
+    struct sim_name part = d->m.parts[d->m.count - 1 - from_end];
+    return sim_type_find(part.text, part.length);
+}
+
+unsigned sim_modifiers(const struct sim_decoder *d) {
+    return (sim_part(d, "rz")   ? 1u
+            : sim_part(d, "rm") ? 2u
+            : sim_part(d, "rp") ? 3u
+                                : 0u) |
+           (sim_part(d, "ftz") ? SIM_M_FTZ : 0u) | (sim_part(d, "sat") ? SIM_M_SAT : 0u) |
+           (sim_part(d, "relu") ? SIM_M_RELU : 0u);
+}
+
+/* ---- control flow ---- */
+
+uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope) {
+    for (; scope != UINT32_MAX; scope = f->scope_parent[scope])
+        for (uint32_t i = 0; i < f->label_count; i++)
+            if (f->labels[i].scope == scope && f->labels[i].name.length == name.length &&
+                memcmp(f->labels[i].name.text, name.text, name.length) == 0)
+                return f->labels[i].statement;
+    return UINT32_MAX;
+}
+
+static int ends_block(const struct sim_statement *s) {
+    static const char *const names[] = {"bra", "ret", "exit", "brx", "trap"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (s->mnemonic.length >= length && memcmp(s->mnemonic.text, names[i], length) == 0 &&
+            (s->mnemonic.length == length || s->mnemonic.text[length] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+static enum sim_status start_block(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    struct sim_block_info *blocks =
+        sim_grow(d->arena, k->blocks, &d->block_capacity, k->block_count + 1, sizeof *blocks);
+    if (!blocks)
+        return no_memory(d);
+    k->blocks = blocks;
+    blocks[k->block_count] = (struct sim_block_info){k->code_count, 0, UINT32_MAX};
+    struct sim_insn in = {0};
+    in.op = SIM_OP_BLOCK;
+    in.ext = k->block_count++;
+    in.flags = 0;
+    return sim_emit(d, &in);
+}
+
+/* Which statements start a basic block, numbered from the kernel's current count. */
+static enum sim_status find_blocks(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    uint32_t next = d->kernel->block_count;
+    d->statement_block = sim_arena_alloc(&d->scratch, f->count + 1ull, sizeof *d->statement_block);
+    if (!d->statement_block)
+        return no_memory(d);
+    for (uint32_t i = 0; i < f->label_count; i++)
+        if (f->labels[i].statement <= f->count)
+            d->statement_block[f->labels[i].statement] = 1;
+    d->statement_block[0] = 1;
+    d->statement_block[f->count] = 1; /* the end is a return */
+    for (uint32_t i = 0; i < f->count; i++)
+        if (ends_block(&f->statements[i]))
+            d->statement_block[i + 1] = 1;
+    for (uint32_t i = 0; i <= f->count; i++)
+        d->statement_block[i] = d->statement_block[i] ? next++ : UINT32_MAX;
+    d->return_block = next - 1;
+    return SIM_OK;
+}
+
+static enum sim_status decode_statement(struct sim_decoder *d) {
+    d->temp_next = 0;
+    enum sim_status status = split_mnemonic(d);
+    if (status)
+        return status;
+    sim_decode_fn special = sim_decode_special(d);
+    return special ? special(d) : sim_decode_lane(d);
+}
+
+static enum sim_status decode_function(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    struct sim_insn in = {0};
+    enum sim_status status = find_blocks(d);
+    if (!status)
+        status = lay_out_frame(d);
+    uint32_t first_constant = d->frame_bytes;
+    d->cf->entry_pc = d->kernel->code_count;
+    for (uint32_t i = 0; !status && i < f->count; i++) {
+        d->s = NULL;
+        if (d->statement_block[i] != UINT32_MAX)
+            status = start_block(d);
+        d->s = &f->statements[i];
+        if (!status)
+            status = decode_statement(d);
+    }
+    d->s = NULL;
+    if (!status)
+        status = start_block(d);
+    in.op = f->function->is_entry ? SIM_OP_EXIT : SIM_OP_RET;
+    in.flags = SIM_F_HELPER;
+    if (!status)
+        status = sim_emit(d, &in);
+    d->cf->end_pc = d->kernel->code_count;
+    return status ? status : finish_constants(d, first_constant);
+}
+
+/* ---- post-dominators, after Cooper, Harvey and Kennedy, on the reversed graph ---- */
+
+struct graph {
+    uint32_t count;            /* blocks of the function; node `count` is the virtual exit */
+    uint32_t *first, *edges;   /* successors */
+    uint32_t *rfirst, *redges; /* predecessors */
+    uint32_t *order, *number, *idom, *stack, *at;
+};
+
+static void count_edge(uint32_t *counts, uint32_t *edges, uint32_t *fill, uint32_t from,
+                       uint32_t to) {
+    if (edges)
+        edges[counts[from] + fill[from]++] = to;
+    else
+        counts[from + 1]++;
+}
+
+/* Calls edge(from, to) for every edge of the function's blocks [first, last). */
+static void walk_edges(const struct sim_kernel *k, uint32_t first, uint32_t last, uint32_t end_pc,
+                       uint32_t *counts, uint32_t *edges, uint32_t *fill, int reverse) {
+    uint32_t n = last - first;
+    for (uint32_t b = 0; b < n; b++) {
+        uint32_t to_pc = b + 1 < n ? k->blocks[first + b + 1].first : end_pc;
+        const struct sim_insn *in = &k->code[to_pc - 1];
+        int falls = 1;
+        uint32_t targets[1] = {0}, target_count = 0, table = 0, table_count = 0;
+        if (in->op == SIM_OP_BRA) {
+            targets[target_count++] = in->ext - first;
+            falls = (in->flags & SIM_F_GUARD) != 0;
+        } else if (in->op == SIM_OP_BRX) {
+            table = in->ext;
+            table_count = (uint32_t)in->imm;
+            falls = (in->flags & SIM_F_GUARD) != 0;
+        } else if (in->op == SIM_OP_EXIT || in->op == SIM_OP_RET || in->op == SIM_OP_TRAP) {
+            targets[target_count++] = n;
+            falls = (in->flags & SIM_F_GUARD) != 0;
+        }
+        if (b + 1 >= n && falls) {
+            targets[0] = n;
+            target_count = 1;
+            falls = 0;
+        }
+        for (uint32_t i = 0; i < target_count + table_count + (uint32_t)falls; i++) {
+            uint32_t to = i < target_count ? targets[i]
+                          : i < target_count + table_count
+                              ? k->extra[table + i - target_count] - first
+                              : b + 1;
+            if (reverse)
+                count_edge(counts, edges, fill, to, b);
+            else
+                count_edge(counts, edges, fill, b, to);
+        }
+    }
+}
+
+static int build_graph(struct sim_decoder *d, struct graph *g, uint32_t first, uint32_t last,
+                       uint32_t end_pc) {
+    uint32_t n = last - first;
+    g->count = n;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        uint32_t *counts = sim_arena_alloc(&d->scratch, n + 3ull, sizeof *counts);
+        uint32_t *fill = sim_arena_alloc(&d->scratch, n + 3ull, sizeof *fill);
+        if (!counts || !fill)
+            return 0;
+        walk_edges(d->kernel, first, last, end_pc, counts, NULL, fill, reverse);
+        for (uint32_t i = 0; i <= n + 1; i++)
+            counts[i + 1] += counts[i];
+        uint32_t *edges = sim_arena_alloc(&d->scratch, counts[n + 1] + 1ull, sizeof *edges);
+        if (!edges)
+            return 0;
+        walk_edges(d->kernel, first, last, end_pc, counts, edges, fill, reverse);
+        *(reverse ? &g->rfirst : &g->first) = counts;
+        *(reverse ? &g->redges : &g->edges) = edges;
+    }
+    uint32_t **arrays[] = {&g->order, &g->number, &g->idom, &g->stack, &g->at};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (!(*arrays[i] = sim_arena_alloc(&d->scratch, n + 2ull, sizeof **arrays[i])))
+            return 0;
+    return 1;
+}
+
+/* Fills g->idom: for each block its immediate post-dominator, or UINT32_MAX where the exit is never
+ * reached. */
+static void post_dominators(struct graph *g) {
+    uint32_t n = g->count, ordered = 0, depth = 0;
+    for (uint32_t i = 0; i <= n; i++)
+        g->number[i] = g->idom[i] = UINT32_MAX;
+    /* postorder of the reversed graph from the exit, with an explicit stack */
+    g->stack[depth++] = n;
+    g->at[n] = g->rfirst[n];
+    g->number[n] = 0;
+    while (depth) {
+        uint32_t node = g->stack[depth - 1];
+        if (g->at[node] < g->rfirst[node + 1]) {
+            uint32_t next = g->redges[g->at[node]++];
+            if (g->number[next] == UINT32_MAX) {
+                g->number[next] = 0;
+                g->at[next] = g->rfirst[next];
+                g->stack[depth++] = next;
+            }
+        } else {
+            depth--;
+            g->number[node] = ordered;
+            g->order[ordered++] = node;
+        }
+    }
+    g->idom[n] = n;
+    for (int changed = 1; changed;) {
+        changed = 0;
+        for (uint32_t i = ordered - 1; i-- > 0;) {
+            uint32_t node = g->order[i], meet = UINT32_MAX;
+            for (uint32_t e = g->first[node]; e < g->first[node + 1]; e++) {
+                uint32_t other = g->edges[e];
+                if (g->idom[other] == UINT32_MAX)
+                    continue;
+                if (meet == UINT32_MAX) {
+                    meet = other;
+                    continue;
+                }
+                while (meet != other) {
+                    while (g->number[meet] < g->number[other])
+                        meet = g->idom[meet];
+                    while (g->number[other] < g->number[meet])
+                        other = g->idom[other];
+                }
+            }
+            if (meet != UINT32_MAX && g->idom[node] != meet) {
+                g->idom[node] = meet;
+                changed = 1;
+            }
+        }
+    }
+}
+
+static enum sim_status find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last) {
+    struct sim_kernel *k = d->kernel;
+    struct graph g = {0};
+    if (!build_graph(d, &g, first, last, d->cf->end_pc))
+        return no_memory(d);
+    post_dominators(&g);
+    for (uint32_t b = first; b < last; b++) {
+        uint32_t end = b + 1 < last ? k->blocks[b + 1].first : d->cf->end_pc,
+                 meet = g.idom[b - first];
+        struct sim_insn *in = &k->code[end - 1];
+        for (uint32_t pc = k->blocks[b].first + 1; pc < end; pc++)
+            k->blocks[b].count += !(k->code[pc].flags & SIM_F_HELPER);
+        if (meet != UINT32_MAX && meet != g.count)
+            k->blocks[b].reconverge = k->blocks[first + meet].first;
+        if (in->op == SIM_OP_BRA) {
+            in->c = k->blocks[b].reconverge;
+            in->ext = k->blocks[in->ext].first; /* from a block to its pc */
+        } else if (in->op == SIM_OP_BRX) {
+            in->c = k->blocks[b].reconverge;
+            for (int64_t i = 0; i < in->imm; i++)
+                k->extra[in->ext + i] = k->blocks[k->extra[in->ext + i]].first;
+        }
+    }
+    return SIM_OK;
+}
+
+/* ---- functions and memory ---- */
+
+static enum sim_status add_function(struct sim_decoder *d, struct sim_function *function) {
+    struct sim_parsed **list =
+        sim_grow(&d->scratch, d->parsed, &d->parsed_capacity, d->parsed_count + 1, sizeof *list);
+    if (!list)
+        return no_memory(d);
+    d->parsed = list;
+    enum sim_status status =
+        sim_parse_function(d->module, &d->scratch, function, &list[d->parsed_count], d->error);
+    if (status)
+        return status;
+    list[d->parsed_count]->index = d->parsed_count;
+    function->parsed = list[d->parsed_count++];
+    return SIM_OK;
+}
+
+/* The kernel, and everything that it may call. */
+static enum sim_status collect_functions(struct sim_decoder *d) {
+    enum sim_status status = add_function(d, d->kernel->function);
+    for (uint32_t i = 0; !status && i < d->parsed_count; i++) {
+        struct sim_parsed *f = d->parsed[i];
+        for (uint32_t n = 0; !status && n < f->count; n++) {
+            const struct sim_statement *s = &f->statements[n];
+            if (s->mnemonic.length < 4 || memcmp(s->mnemonic.text, "call", 4) != 0)
+                continue;
+            for (uint32_t o = 0; !status && o < s->count; o++) {
+                if (s->operands[o].kind != SIM_O_LABEL)
+                    continue;
+                struct sim_function *callee = sim_module_function(
+                    d->module, s->operands[o].name.text, s->operands[o].name.length);
+                if (callee && callee->has_body && !callee->parsed && !callee->is_entry)
+                    status = add_function(d, callee);
+            }
+        }
+    }
+    return status;
+}
+
+static uint64_t align_up(uint64_t at, uint64_t align) {
+    return align ? (at + align - 1) & ~(align - 1) : at;
+}
+
+static enum sim_status lay_out_memory(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    uint64_t shared = d->module->shared_bytes, dynamic_align = 16;
+    for (uint32_t i = 0; i < d->parsed_count; i++) {
+        struct sim_parsed *f = d->parsed[i];
+        uint64_t local = 0;
+        for (uint32_t v = 0; v < f->variable_count; v++) {
+            struct sim_symbol *symbol = f->variables[v];
+            if (symbol->space == SIM_S_SHARED && !symbol->is_extern) {
+                symbol->address = align_up(shared, symbol->align);
+                shared = symbol->address + symbol->bytes;
+            } else if (is_frame_local(symbol)) {
+                symbol->address = align_up(local, symbol->align > 8 ? symbol->align : 8);
+                local = symbol->address + symbol->bytes;
+            }
+            if (shared > (1u << 24) || local > d->module->gpu->limits.local_bytes)
+                return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                                "PTX line %u: %.120s needs too much %s memory", f->function->line,
+                                f->function->c_name, shared > (1u << 24) ? "shared" : "local");
+        }
+        k->functions[i].local_bytes = (uint32_t)align_up(local, 16);
+    }
+    /* dynamic shared memory begins where static ends */
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && s->is_extern && s->align > dynamic_align)
+            dynamic_align = s->align;
+    k->shared_bytes = align_up(shared, dynamic_align);
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && s->is_extern)
+            s->address = k->shared_bytes;
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        for (uint32_t v = 0; v < d->parsed[i]->variable_count; v++)
+            if (d->parsed[i]->variables[v]->space == SIM_S_SHARED &&
+                d->parsed[i]->variables[v]->is_extern)
+                d->parsed[i]->variables[v]->address = k->shared_bytes;
+    if (shared == d->module->shared_bytes && !shared)
+        k->shared_bytes = 0;
+    return SIM_OK;
+}
+
+static enum sim_status lay_out_parameters(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    struct sim_parsed *f = d->parsed[0];
+    uint64_t at = 0;
+    k->params = sim_arena_alloc(d->arena, f->param_count + 1ull, sizeof *k->params);
+    if (!k->params)
+        return no_memory(d);
+    for (uint32_t i = 0; i < f->param_count; i++) {
+        struct sim_symbol *p = f->params[i];
+        at = align_up(at, p->align);
+        p->address = at;
+        k->params[i] = (struct sim_param){(uint32_t)at, (uint32_t)p->bytes, (uint32_t)p->align,
+                                          sim_types[p->type].name};
+        at += p->bytes;
+        if (at > 32764)
+            return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                            "PTX line %u: more than 32,764 bytes of parameters", f->function->line);
+    }
+    k->param_count = f->param_count;
+    k->param_bytes = (uint32_t)at;
+    for (uint32_t i = 1; i < d->parsed_count; i++) {
+        struct sim_code_function *cf = &k->functions[i];
+        f = d->parsed[i];
+        uint32_t **arrays[] = {&cf->param_offsets, &cf->param_sizes, &cf->return_offsets,
+                               &cf->return_sizes};
+        for (int a = 0; a < 4; a++)
+            if (!(*arrays[a] =
+                      sim_arena_alloc(d->arena, (a < 2 ? f->param_count : f->return_count) + 1ull,
+                                      sizeof(uint32_t))))
+                return no_memory(d);
+        cf->param_count = f->param_count;
+        cf->return_count = f->return_count;
+        for (uint32_t p = 0; p < f->param_count + f->return_count; p++) {
+            struct sim_symbol *s =
+                p < f->param_count ? f->params[p] : f->returns[p - f->param_count];
+            *(p < f->param_count ? &cf->param_offsets[p]
+                                 : &cf->return_offsets[p - f->param_count]) = (uint32_t)s->address;
+            *(p < f->param_count ? &cf->param_sizes[p] : &cf->return_sizes[p - f->param_count]) =
+                (uint32_t)s->bytes;
+        }
+    }
+    return SIM_OK;
+}
+
+/* Calls that can reach themselves need a stack; without any, local memory and frames have a fixed
+ * size. */
+static enum sim_status decode_all(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    enum sim_status status = collect_functions(d);
+    if (status)
+        return status;
+    k->functions = sim_arena_alloc(d->arena, d->parsed_count + 1ull, sizeof *k->functions);
+    if (!k->functions)
+        return no_memory(d);
+    k->function_count = d->parsed_count;
+    if ((status = lay_out_memory(d)) || (status = lay_out_parameters(d)))
+        return status;
+    for (uint32_t i = 0; i < d->parsed_count; i++) {
+        uint32_t first_block = k->block_count;
+        d->f = d->parsed[i];
+        d->cf = &k->functions[i];
+        d->cf->function = d->f->function;
+        if ((status = decode_function(d)) ||
+            (status = find_reconvergence(d, first_block, k->block_count)))
+            return status;
+    }
+    return SIM_OK;
+}
+
+enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
+                                  struct sim_kernel **kernel, struct sim_error *error) {
+    struct sim_arena arena = {NULL, 0, module->gpu->limits.parse_bytes};
+    struct sim_decoder *d = sim_arena_alloc(&arena, 1, sizeof *d);
+    struct sim_kernel *k = sim_arena_alloc(&arena, 1, sizeof *k);
+    enum sim_status status = SIM_NO_MEMORY;
+    if (!d || !k) {
+        sim_arena_free(&arena);
+        return sim_fail(error, status, 0, 0, "out of memory for kernel %.120s", function->c_name);
+    }
+    k->module = module;
+    k->function = function;
+    d->kernel = k;
+    d->module = module;
+    d->arena = &arena;
+    d->error = error;
+    d->scratch.limit = module->gpu->limits.parse_bytes;
+    status = decode_all(d);
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        if (d->parsed[i])
+            d->parsed[i]->function->parsed = NULL;
+    sim_arena_free(&d->scratch);
+    if (status) {
+        sim_arena_free(&arena);
+        return status;
+    }
+    k->arena = arena;
+    *kernel = k;
+    return SIM_OK;
+}

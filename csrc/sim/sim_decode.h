@@ -1,0 +1,85 @@
+/*
+ * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames, operands, control
+ * flow), sim_decode_lane.c (arithmetic) and sim_decode_special.c (memory, barriers, warp-wide and
+ * other instructions).
+ */
+#ifndef SIM_DECODE_H
+#define SIM_DECODE_H
+
+#include "sim_internal.h"
+
+#define SIM_MAX_PARTS 16
+#define SIM_TEMPS 24u
+
+struct sim_mnemonic {
+    struct sim_name parts[SIM_MAX_PARTS];
+    uint32_t count;
+};
+
+struct sim_constant {
+    uint64_t bits;
+    uint32_t bytes, offset, next;
+};
+
+struct sim_decoder {
+    struct sim_kernel *kernel;
+    struct sim_module *module;
+    struct sim_arena *arena;
+    struct sim_arena scratch; /* parsed functions, gone after decoding */
+    struct sim_error *error;
+    struct sim_parsed **parsed;
+    uint32_t parsed_count, parsed_capacity;
+    uint32_t code_capacity, where_capacity, block_capacity, extra_capacity;
+    /* the function being decoded */
+    struct sim_parsed *f;
+    struct sim_code_function *cf;
+    uint32_t *slots; /* register to frame offset */
+    uint32_t frame_bytes;
+    struct sim_constant *constants;
+    uint32_t constant_count, constant_capacity;
+    uint32_t constant_heads[256];
+    uint32_t carry_slot, temp_next;
+    uint32_t *statement_block; /* statement to basic block, UINT32_MAX if it starts none */
+    uint32_t return_block;
+    /* the statement being decoded */
+    const struct sim_statement *s;
+    struct sim_mnemonic m;
+};
+
+typedef enum sim_status (*sim_decode_fn)(struct sim_decoder *d);
+
+enum sim_status sim_refuse(struct sim_decoder *d, const char *format, ...) SIM_PRINTF(2, 3);
+enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) SIM_PRINTF(2, 3);
+enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn);
+enum sim_status sim_constant_slot(struct sim_decoder *d, uint64_t bits, uint32_t bytes,
+                                  uint32_t *slot);
+uint32_t sim_temp(struct sim_decoder *d);
+uint32_t sim_storage(enum sim_type type);
+enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot);
+enum sim_status sim_predicate(struct sim_decoder *d, const struct sim_operand *o, uint32_t *slot);
+/* A destination of the given type: the slot to write, and, after the writing, sim_finish() to widen
+ * it. */
+enum sim_status sim_target(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot);
+enum sim_status sim_finish(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t slot);
+enum sim_status sim_predicate_target(struct sim_decoder *d, const struct sim_operand *o,
+                                     uint32_t *slot);
+enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
+                         const uint32_t *sources, int helper);
+enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
+enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
+                                   uint64_t *address);
+int sim_part(const struct sim_decoder *d, const char *text); /* the mnemonic has this part */
+int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text);
+enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
+unsigned sim_modifiers(const struct sim_decoder *d);
+
+enum sim_status sim_decode_lane(struct sim_decoder *d);
+sim_decode_fn
+sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or unknown */
+int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
+uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope);
+
+#endif

@@ -1,0 +1,368 @@
+/* sim_device.c: the sim device. Each queue is a simulated GPU of its own: memory, modules, reports.
+ * Launches run at once, on all of the host's cores; results do not depend on how many those are.
+ */
+#include "sim_device.h"
+
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct device_counter counters[] = {
+#define SIM_X(field, metric, meaning) {#field, metric, meaning},
+    SIM_COUNTERS(SIM_X)
+#undef SIM_X
+};
+enum { COUNTERS = sizeof counters / sizeof *counters };
+_Static_assert(sizeof(struct sim_counters) == COUNTERS * sizeof(uint64_t), "counters are uint64_t");
+
+/* A launch that counters() has not handed over yet. */
+struct record {
+    struct record *next;
+    struct sim_report *report;
+    char kernel[128];
+    unsigned grid[3], block[3], shared_bytes;
+};
+
+struct sim_queue {
+    struct device device;
+    struct sim_gpu *gpu;
+    const struct device_image *image;
+    struct sim_module *module;
+    struct record *first, **last;
+};
+
+static struct sim_queue *queue_of(struct device *device) { return (struct sim_queue *)device; }
+
+static enum status fail(const struct sim_queue *queue, const struct sim_error *error) {
+    switch (error->status) {
+    case SIM_OK:
+        return STATUS_OK;
+    case SIM_SYNTAX:
+    case SIM_UNSUPPORTED:
+        return status_fail(STATUS_PTX_ERROR, "PTX line %u, column %u: %s", error->line,
+                           error->column, error->text);
+    case SIM_NO_MEMORY:
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name,
+                           error->text);
+    case SIM_INTERRUPTED:
+        return status_fail(STATUS_INTERRUPTED, "interrupted");
+    case SIM_ARGUMENT:
+        return status_fail(STATUS_BAD_VALUE, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name,
+                           error->text);
+    default:
+        return status_fail(STATUS_SIM_ERROR, "%s", error->text);
+    }
+}
+
+/* --- count, open, close, info */
+
+static enum status find_preset(const char *which, const struct sim_preset **found) {
+    if (!*which)
+        which = "h200";
+    *found = sim_preset_find(which);
+    if (*found)
+        return STATUS_OK;
+    char *end, list[256] = "";
+    const unsigned long index = strtoul(which, &end, 10);
+    if (*which >= '0' && *which <= '9' && !*end && sim_preset_at(index)) {
+        *found = sim_preset_at(index);
+        return STATUS_OK;
+    }
+    size_t length = 0;
+    for (size_t i = 0; sim_preset_at(i) && length < sizeof list; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s'sim:%s'", i ? ", " : "",
+                                   sim_preset_at(i)->name);
+    return status_fail(STATUS_BAD_VALUE, "device: 'sim:%.32s' is not a device; use one of %s",
+                       which, list);
+}
+
+static enum status sim_device_count(int *count) {
+    *count = 0;
+    while (sim_preset_at((size_t)*count))
+        ++*count;
+    return STATUS_OK;
+}
+
+static void forget(struct sim_queue *queue) {
+    while (queue->first) {
+        struct record *record = queue->first;
+        queue->first = record->next;
+        sim_report_free(record->report);
+        free(record);
+    }
+    queue->last = &queue->first;
+}
+
+static void sim_device_close(struct device *device) {
+    struct sim_queue *queue = queue_of(device);
+    forget(queue);
+    sim_gpu_close(queue->gpu, NULL, NULL);
+    free(queue);
+}
+
+static enum status sim_device_open(const char *which, struct device **opened) {
+    const struct sim_preset *preset;
+    enum status status = find_preset(which, &preset);
+    if (status)
+        return status;
+    struct sim_queue *queue = calloc(1, sizeof *queue);
+    struct sim_error error = {0};
+    if (!queue || sim_gpu_open(preset->name, NULL, &queue->gpu, &error)) {
+        free(queue);
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: no memory for a queue", preset->name);
+    }
+    queue->device.ops = &sim_device_ops;
+    queue->device.capabilities = DEVICE_KERNELS | DEVICE_COUNTERS;
+    queue->last = &queue->first;
+    *opened = &queue->device;
+    return STATUS_OK;
+}
+
+static enum status sim_device_info(const char *which, struct device_info *info) {
+    const struct sim_preset *preset;
+    const enum status status = find_preset(which, &preset);
+    if (status)
+        return status;
+    struct sim_limits limits;
+    sim_default_limits(&limits);
+    snprintf(info->name, sizeof info->name, "sim:%s", preset->name);
+    snprintf(info->description, sizeof info->description, "simulated %s", preset->title);
+    info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS;
+    info->memory_total = info->memory_free = limits.device_bytes;
+    info->multiprocessors = (int)preset->sm_count;
+    info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
+    info->compute_capability = (int)preset->cc;
+    info->clock_khz = (int)(preset->clock_ghz * 1e6);
+    return STATUS_OK;
+}
+
+/* --- memory */
+
+static enum status sim_device_alloc(struct device *device, size_t bytes, device_address *address) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    const enum sim_status status = sim_alloc(queue->gpu, bytes ? bytes : 1, address, &error);
+    if (status == SIM_LIMIT || status == SIM_NO_MEMORY) {
+        char name[32];
+        uint64_t used, limit;
+        sim_memory_use(queue->gpu, &used, &limit);
+        snprintf(name, sizeof name, "sim:%s", sim_gpu_preset(queue->gpu)->name);
+        return status_no_device_memory(name, bytes, limit - used);
+    }
+    return fail(queue, &error);
+}
+
+static void sim_device_free(struct device *device, device_address address) {
+    struct sim_error error = {0};
+    if (address)
+        sim_free(queue_of(device)->gpu, address, &error);
+}
+
+enum { COPY_PART = 4 << 20 }; /* bytes between two polls */
+
+static enum status sim_device_copy_in(struct device *device, device_address to,
+                                      const struct device_source *from, size_t bytes) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    enum status status = STATUS_OK;
+    void *buffer = NULL;
+    if (!from->data && !(buffer = malloc(COPY_PART)))
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a copy");
+    for (size_t done = 0; done < bytes && !status;) {
+        const size_t part = bytes - done < COPY_PART ? bytes - done : COPY_PART;
+        const void *data = buffer ? buffer : (const char *)from->data + done;
+        if (buffer)
+            status = device_read(from, done, buffer, part);
+        if (!status && sim_copy_in(queue->gpu, to + done, data, part, &error))
+            status = fail(queue, &error);
+        if (!status)
+            status = device_poll(device);
+        done += part;
+    }
+    free(buffer);
+    return status;
+}
+
+static enum status sim_device_copy_out(struct device *device, void *to, device_address from,
+                                       size_t bytes) {
+    struct sim_error error = {0};
+    sim_copy_out(queue_of(device)->gpu, to, from, bytes, &error);
+    return fail(queue_of(device), &error);
+}
+
+static enum status sim_device_fill(struct device *device, device_address to, uint8_t value,
+                                   size_t bytes) {
+    struct sim_error error = {0};
+    sim_fill(queue_of(device)->gpu, to, value, bytes, &error);
+    return fail(queue_of(device), &error);
+}
+
+/* --- modules, kernels, launches */
+
+static enum status sim_device_module_load(struct device *device, const struct device_image *image,
+                                          struct device_module **module) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    struct sim_module *loaded = queue->module;
+    if (queue->image != image) {
+        const size_t bytes = (size_t)(image->ptx_end - image->ptx);
+        if (sim_module_load(queue->gpu, image->ptx, bytes, &loaded, &error))
+            return fail(queue, &error);
+        if (!queue->image) {
+            queue->image = image;
+            queue->module = loaded;
+        }
+    }
+    *module = (struct device_module *)loaded;
+    return STATUS_OK;
+}
+
+static enum status sim_device_kernel_get(struct device *device, struct device_module *module,
+                                         const char *symbol, struct device_kernel **kernel) {
+    struct sim_error error = {0};
+    struct sim_kernel *found = NULL;
+    sim_kernel_get((struct sim_module *)module, symbol, &found, &error);
+    *kernel = (struct device_kernel *)found;
+    return fail(queue_of(device), &error);
+}
+
+static int poll(void *state) {
+    struct device *device = state;
+    return device->interrupted && device->interrupted(device->interrupted_state);
+}
+
+static void keep(struct sim_queue *queue, const struct device_launch *launch, const char *kernel,
+                 struct sim_report *report) {
+    struct record *record = malloc(sizeof *record);
+    if (!record) {
+        sim_report_free(report); /* a report less; the launch itself is right */
+        return;
+    }
+    *record = (struct record){.report = report, .shared_bytes = launch->shared_bytes};
+    memcpy(record->grid, launch->grid, sizeof record->grid);
+    memcpy(record->block, launch->block, sizeof record->block);
+    snprintf(record->kernel, sizeof record->kernel, "%s", kernel);
+    *queue->last = record;
+    queue->last = &record->next;
+}
+
+static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    struct sim_kernel_info info;
+    struct sim_report *report = NULL;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
+    if (info.param_count != launch->argument_count)
+        return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
+                           info.name, info.param_count, launch->argument_count);
+    const struct sim_launch request = {
+        .kernel = (struct sim_kernel *)(uintptr_t)launch->kernel,
+        .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+        .block = {launch->block[0], launch->block[1], launch->block[2]},
+        .shared_bytes = launch->shared_bytes,
+        .args = (const void *const *)launch->arguments,
+        .flags = device->collecting ? SIM_LAUNCH_COLLECT : 0,
+        .host_threads = cores > 0 ? (unsigned)cores : 1,
+        .poll = poll,
+        .poll_arg = device,
+    };
+    sim_launch(queue->gpu, &request, device->recording ? &report : NULL, &error);
+    if (report)
+        keep(queue, launch, info.name, report);
+    return fail(queue, &error);
+}
+
+static enum status sim_device_sync(struct device *device) {
+    (void)device;
+    return STATUS_OK;
+}
+
+/* --- counters */
+
+static enum status hand_over(const struct record *record, device_report_function each,
+                             void *state) {
+    const struct sim_line *sim_lines;
+    const struct sim_finding *sim_findings;
+    const size_t line_count = sim_report_lines(record->report, &sim_lines);
+    const size_t finding_count = sim_report_findings(record->report, &sim_findings);
+    struct device_line *lines = calloc(line_count + 1, sizeof *lines);
+    struct device_finding *findings = calloc(finding_count + 1, sizeof *findings);
+    if (!lines || !findings) {
+        free(lines);
+        free(findings);
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
+    }
+    for (size_t i = 0; i < line_count; i++)
+        lines[i] = (struct device_line){sim_lines[i].file, sim_lines[i].line, sim_lines[i].ptx_line,
+                                        (const uint64_t *)&sim_lines[i].counters};
+    for (size_t i = 0; i < finding_count; i++) {
+        const struct sim_finding *from = &sim_findings[i];
+        findings[i] = (struct device_finding){
+            .kind = sim_finding_text(from->kind),
+            .text = from->text,
+            .kernel = from->kernel,
+            .file = from->file,
+            .line = from->line,
+            .ptx_line = from->ptx_line,
+            .block = {from->block[0], from->block[1], from->block[2]},
+            .thread = {from->thread[0], from->thread[1], from->thread[2]},
+            .address = from->address,
+            .times = from->times,
+        };
+    }
+    const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
+    const struct device_report report = {
+        .kernel = record->kernel,
+        .grid = {record->grid[0], record->grid[1], record->grid[2]},
+        .block = {record->block[0], record->block[1], record->block[2]},
+        .shared_bytes = record->shared_bytes,
+        .warps_resident = occupancy->warps_per_sm,
+        .warps_most = occupancy->max_warps_per_sm,
+        .limiter = occupancy->limiter,
+        .values = (const uint64_t *)sim_report_counters(record->report),
+        .lines = lines,
+        .line_count = line_count,
+        .findings = findings,
+        .finding_count = finding_count,
+    };
+    each(state, &report);
+    free(lines);
+    free(findings);
+    return STATUS_OK;
+}
+
+static enum status sim_device_counters(struct device *device, device_report_function each,
+                                       void *state) {
+    struct sim_queue *queue = queue_of(device);
+    enum status status = STATUS_OK;
+    for (const struct record *record = queue->first; record && !status; record = record->next)
+        status = hand_over(record, each, state);
+    forget(queue);
+    return status;
+}
+
+const struct device_ops sim_device_ops = {
+    .kind = "sim",
+    .counter_table = counters,
+    .counter_count = COUNTERS,
+    .count = sim_device_count,
+    .open = sim_device_open,
+    .close = sim_device_close,
+    .info = sim_device_info,
+    .alloc = sim_device_alloc,
+    .free = sim_device_free,
+    .copy_in = sim_device_copy_in,
+    .copy_out = sim_device_copy_out,
+    .fill = sim_device_fill,
+    .module_load = sim_device_module_load,
+    .kernel_get = sim_device_kernel_get,
+    .launch = sim_device_launch,
+    .sync = sim_device_sync,
+    .timer_begin = device_no_timer_begin,
+    .timer_end = device_no_timer_end,
+    .counters = sim_device_counters,
+};

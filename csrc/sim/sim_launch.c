@@ -1,0 +1,589 @@
+/*
+ * sim_launch.c: a launch from its arguments to its report: checks, workers, which block runs when,
+ * findings.
+ *
+ * Blocks that cannot talk to each other run on any worker in any order. Blocks that can (atomics,
+ * volatile or ordered accesses to global memory) form a ring and pass a token: only its holder may
+ * do such an access, others run ahead until they need to. The ring's order is that of the block
+ * indices, and a turn ends when the block does, when it waits in a loop, or when it has run long
+ * enough, all of which depends on the program alone. So results do not depend on the number of
+ * workers, and a block that waits for another never starves it.
+ */
+#include "sim_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TURN_STEPS 4000000
+#define POLL_NS 20000000
+#define STALLED_TURNS_PER_BLOCK 20000u
+
+/* ---- findings ---- */
+
+const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes) {
+    const struct sim_where *where = &kernel->where[pc];
+    int system;
+    const char *file = sim_module_file(kernel->module, where->file, &system);
+    if (file && where->line) {
+        const char *slash = strrchr(file, '/');
+        snprintf(text, bytes, "%s:%u", slash ? slash + 1 : file, where->line);
+    } else {
+        snprintf(text, bytes, "PTX line %u", where->ptx_line);
+    }
+    return text;
+}
+
+static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                         uint32_t lane, struct sim_finding *f) {
+    const struct sim_kernel *k = w->run->kernel;
+    int system;
+    f->kernel = k->function->c_name;
+    f->file = sim_module_file(k->module, k->where[pc].file, &system);
+    f->line = f->file ? k->where[pc].line : 0;
+    f->ptx_line = k->where[pc].ptx_line;
+    for (int i = 0; i < 3; i++) {
+        f->block[i] = warp->block->index[i];
+        f->thread[i] = warp->tid[i][lane];
+    }
+    f->times = 1;
+}
+
+int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
+             const char *format, ...) {
+    struct sim_run *run = w->run;
+    struct sim_finding f = {0};
+    char where[120], what[300];
+    va_list list;
+    pthread_mutex_lock(&run->find_lock);
+    for (uint64_t i = 0; i < run->found_count; i++) {
+        struct sim_found *old = &run->found[i];
+        if (old->pc == pc && old->finding.kind == kind) {
+            int earlier = warp->block->linear < old->block;
+            old->finding.times++;
+            if (!earlier) { /* keep the lowest block's, so that the report does not depend on timing
+                             */
+                pthread_mutex_unlock(&run->find_lock);
+                return !run->collect;
+            }
+        }
+    }
+    va_start(list, format);
+    vsnprintf(what, sizeof what, format, list);
+    va_end(list);
+    if (other)
+        f = *other;
+    f.kind = kind;
+    f.address = address;
+    fill_finding(w, warp, pc, lane, &f);
+    snprintf(f.text, sizeof f.text,
+             "%s: %s, in kernel %.80s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
+             sim_finding_text(kind), what, f.kernel,
+             sim_where_text(run->kernel, pc, where, sizeof where), f.block[0], f.block[1],
+             f.block[2], f.thread[0], f.thread[1], f.thread[2]);
+    for (char *p = f.text; *p; p++)
+        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
+            *p = '?';
+    struct sim_found made = {f, warp->block->linear, pc}, *slot = NULL;
+    for (uint64_t i = 0; i < run->found_count; i++)
+        if (run->found[i].pc == pc && run->found[i].finding.kind == kind)
+            slot = &run->found[i];
+    if (slot) {
+        made.finding.times = slot->finding.times;
+        *slot = made;
+    } else if (run->found_count < run->gpu->limits.findings) {
+        if (run->found_count == run->found_capacity) {
+            uint32_t capacity = run->found_capacity ? run->found_capacity * 2 : 16;
+            struct sim_found *grown = realloc(run->found, capacity * sizeof *grown);
+            if (grown) {
+                run->found = grown;
+                run->found_capacity = capacity;
+            }
+        }
+        if (run->found_count < run->found_capacity)
+            run->found[run->found_count++] = made;
+    } else {
+        run->found_lost++;
+    }
+    pthread_mutex_unlock(&run->find_lock);
+    return !run->collect;
+}
+
+/* ---- time, budget, interruption ---- */
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int sim_run_poll(struct sim_worker *w, uint64_t steps) {
+    struct sim_run *run = w->run;
+    uint64_t used = __atomic_add_fetch(&run->steps_used, steps, __ATOMIC_RELAXED),
+             limit = run->gpu->limits.steps;
+    if (limit && used > limit) {
+        if (!w->status)
+            w->status = sim_fail(&w->error, SIM_STEPS, 0, 0,
+                                 "kernel %.120s ran more than %llu warp instructions; does one of "
+                                 "its loops never end?",
+                                 run->kernel->function->c_name, (unsigned long long)limit);
+        return 1;
+    }
+    if (w->is_caller && run->launch->poll) {
+        int64_t now = now_ns();
+        if (now - run->last_poll > POLL_NS) {
+            run->last_poll = now;
+            if (run->launch->poll(run->launch->poll_arg)) {
+                w->status =
+                    sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
+                             run->kernel->function->c_name);
+                return 1;
+            }
+        }
+    }
+    return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
+}
+
+/* ---- which block runs ---- */
+
+static struct sim_block *take_idle(struct sim_run *run) {
+    struct sim_block *block = run->idle;
+    if (block) {
+        run->idle = block->next;
+        block->next = NULL;
+        return block;
+    }
+    return sim_block_new(run);
+}
+
+/* Starts the next block and puts it at the ring's end. NULL: none left, no room, or no memory. */
+static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
+    if (run->next_block >= run->total_blocks || run->ring_count >= limit)
+        return NULL;
+    struct sim_block *block = take_idle(run);
+    if (!block) {
+        run->stop = 1;
+        run->status = sim_fail(&run->error, SIM_NO_MEMORY, 0, 0, "out of memory for another block");
+        return NULL;
+    }
+    sim_block_start(run, block, run->next_block++);
+    block->turn_left = TURN_STEPS;
+    if (run->ring_last)
+        run->ring_last->next = block;
+    else
+        run->ring = block;
+    run->ring_last = block;
+    run->ring_count++;
+    if (!run->token && run->kernel->communicates) {
+        run->token = block;
+        block->has_token = 1;
+    }
+    if (!run->kernel->communicates)
+        block->has_token = 1;
+    return block;
+}
+
+/* The token goes to the next block of the ring, which may have to be started. */
+static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
+    struct sim_block *next = from->next;
+    from->has_token = 0;
+    run->token = NULL;
+    if (over)
+        from->turn_left = TURN_STEPS;
+    if (!next)
+        next = start_next(
+            run, run->resident_limit +
+                     (over ? 0 : 1)); /* a finished block still counts until it is taken out */
+    if (!next)
+        next = run->ring == from && !over ? from->next : run->ring;
+    if (next && (over || next != from)) {
+        run->token = next;
+        next->has_token = 1;
+        next->wants_token = 0;
+    }
+}
+
+static void take_out(struct sim_run *run, struct sim_block *block) {
+    struct sim_block **at = &run->ring, *before = NULL;
+    while (*at != block) {
+        before = *at;
+        at = &(*at)->next;
+    }
+    *at = block->next;
+    if (run->ring_last == block)
+        run->ring_last = before;
+    run->ring_count--;
+    block->next = run->idle;
+    run->idle = block;
+}
+
+/* Under the lock: a block to run, or NULL. */
+static struct sim_block *pick(struct sim_run *run) {
+    if (run->token && !run->token->running)
+        return run->token;
+    for (struct sim_block *b = run->ring; b; b = b->next)
+        if (!b->running && (b->has_token || (!b->wants_token && b->turn_left > 0)))
+            return b;
+    return start_next(run, run->soft_limit < run->resident_limit ? run->soft_limit
+                                                                 : run->resident_limit);
+}
+
+static void fail_run(struct sim_run *run, struct sim_worker *w) {
+    run->stop = 1;
+    if (w->status && !run->status) {
+        run->status = w->status;
+        run->error = w->error;
+    }
+}
+
+static void *work(void *arg) {
+    struct sim_worker *w = arg;
+    struct sim_run *run = w->run;
+    pthread_mutex_lock(&run->lock);
+    while (!run->stop && (run->ring || run->next_block < run->total_blocks)) {
+        struct sim_block *block = pick(run);
+        if (!block) {
+            if (run->stop)
+                break;
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += 20000000;
+            if (until.tv_nsec >= 1000000000) {
+                until.tv_sec++;
+                until.tv_nsec -= 1000000000;
+            }
+            pthread_cond_timedwait(&run->changed, &run->lock, &until);
+            pthread_mutex_unlock(&run->lock);
+            int stopped = sim_run_poll(w, 0);
+            pthread_mutex_lock(&run->lock);
+            if (stopped)
+                fail_run(run, w);
+            continue;
+        }
+        block->running = 1;
+        pthread_mutex_unlock(&run->lock);
+        int result = sim_block_run(w, block);
+        pthread_mutex_lock(&run->lock);
+        block->running = 0;
+        switch (result) {
+        case SIM_RUN_DONE:
+            w->blocks_done++;
+            run->stalled_turns = 0;
+            if (run->token == block) {
+                pass_token(run, block, 0);
+                if (run->token == block) /* it was the only one */
+                    run->token = NULL;
+            } else if (run->kernel->communicates) {
+                /* it never needed the token: whoever comes after it in the ring does not notice */
+            }
+            take_out(run, block);
+            if (run->kernel->communicates && !run->token && run->ring) {
+                run->token = run->ring;
+                run->ring->has_token = 1;
+                run->ring->wants_token = 0;
+            }
+            break;
+        case SIM_RUN_TURN_OVER:
+            if (block->has_token) {
+                pass_token(run, block, 1);
+                if (++run->stalled_turns > STALLED_TURNS_PER_BLOCK * (run->ring_count + 1) &&
+                    block->idle_rounds > STALLED_TURNS_PER_BLOCK) {
+                    const struct sim_warp *warp = &block->warps[0];
+                    for (uint32_t i = 0; i < block->warp_count && warp->done; i++)
+                        warp = &block->warps[i];
+                    const struct sim_split *split = &warp->splits[0];
+                    sim_find(
+                        w, warp, split->stack[split->depth - 1].pc, 0, SIM_FIND_DEADLOCK, 0, NULL,
+                        "all %llu resident blocks wait for a value that nobody changes any more; "
+                        "%llu of the grid's %llu blocks were started, "
+                        "%llu fit at once",
+                        (unsigned long long)run->ring_count, (unsigned long long)run->next_block,
+                        (unsigned long long)run->total_blocks,
+                        (unsigned long long)run->resident_limit);
+                    run->stop = 1;
+                }
+            }
+            break;
+        case SIM_RUN_WANTS_TOKEN:
+            block->wants_token = !block->has_token;
+            break;
+        default:
+            fail_run(run, w);
+            break;
+        }
+        pthread_cond_broadcast(&run->changed);
+    }
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+    return NULL;
+}
+
+/* ---- arguments ---- */
+
+static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch *l,
+                                    struct sim_run *run, struct sim_error *error) {
+    const struct sim_kernel *k = l->kernel;
+    const struct sim_preset *p = gpu->preset;
+    uint64_t threads = 1, blocks = 1;
+    if (!k || k->module->gpu != gpu)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0, "the kernel is not of this GPU");
+    for (int i = 0; i < 3; i++) {
+        static const uint32_t most[3] = {INT32_MAX, 65535, 65535};
+        if (!l->grid[i] || !l->block[i] || l->grid[i] > most[i])
+            return sim_fail(
+                error, SIM_ARGUMENT, 0, 0,
+                "kernel %.120s: grid (%u, %u, %u) or block (%u, %u, %u) is empty or too large",
+                k->function->c_name, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
+                l->block[2]);
+        if (!sim_multiply(threads, l->block[i], &threads) ||
+            !sim_multiply(blocks, l->grid[i], &blocks))
+            return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
+                            k->function->c_name);
+    }
+    unsigned most = k->function->max_threads && k->function->max_threads < p->threads_per_block
+                        ? k->function->max_threads
+                        : p->threads_per_block;
+    if (threads > most)
+        return sim_fail(
+            error, SIM_ARGUMENT, 0, 0,
+            "kernel %.120s: %llu threads a block are more than the %u that it or the GPU allows",
+            k->function->c_name, (unsigned long long)threads, most);
+    run->shared_bytes = k->shared_bytes + l->shared_bytes;
+    if (run->shared_bytes > p->shared_per_block)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        "kernel %.120s: %llu bytes of shared memory, static and dynamic, are more "
+                        "than the %u of %s",
+                        k->function->c_name, (unsigned long long)run->shared_bytes,
+                        p->shared_per_block, p->title);
+    run->total_blocks = blocks;
+    run->warps_per_block = (uint32_t)((threads + SIM_LANES - 1) / SIM_LANES);
+    if (sim_occupancy_of(p, (unsigned)threads, k->registers, run->shared_bytes, &run->occupancy) ||
+        !run->occupancy.blocks_per_sm) {
+        run->occupancy.blocks_per_sm = 1;
+        run->occupancy.warps_per_sm = run->warps_per_block;
+    }
+    run->resident_limit = (uint64_t)run->occupancy.blocks_per_sm * p->sm_count;
+    if ((l->flags & SIM_LAUNCH_COOPERATIVE) && blocks > run->resident_limit)
+        return sim_fail(
+            error, SIM_ARGUMENT, 0, 0,
+            "kernel %.120s: %llu blocks of a cooperative launch do not fit at once; %s holds %llu",
+            k->function->c_name, (unsigned long long)blocks, p->title,
+            (unsigned long long)run->resident_limit);
+    if (!l->args && k->param_count && (!l->param_buffer || l->param_buffer_bytes != k->param_bytes))
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        "kernel %.120s takes %u bytes of parameters, not %zu", k->function->c_name,
+                        k->param_bytes, l->param_buffer ? l->param_buffer_bytes : 0);
+    return SIM_OK;
+}
+
+/* Host memory of one resident block, and with it how many may be resident. */
+static enum sim_status check_memory(struct sim_run *run, struct sim_error *error) {
+    const struct sim_code_function *cf = &run->kernel->functions[0];
+    uint64_t warp = cf->frame_bytes + 256ull + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
+                    SIM_LANES * sizeof(struct sim_split) + 4096;
+    uint64_t block = warp * run->warps_per_block + run->shared_bytes * (run->check_races ? 6 : 2) +
+                     8192,
+             limit = run->gpu->limits.launch_bytes;
+    if (block > limit)
+        return sim_fail(
+            error, SIM_LIMIT, 0, 0,
+            "a block of kernel %.120s needs %llu bytes of host memory, more than the limit of %llu",
+            run->kernel->function->c_name, (unsigned long long)block, (unsigned long long)limit);
+    if (run->resident_limit > limit / block)
+        run->resident_limit = limit / block;
+    return SIM_OK;
+}
+
+/* The workspace that a cooperative kernel finds through %envreg1 and 2: its size, then the barrier.
+ */
+static enum sim_status open_grid_barrier(struct sim_gpu *gpu, struct sim_error *error) {
+    enum sim_status status = SIM_OK;
+    if (!gpu->grid_sync)
+        status = sim_memory_allocate(gpu, 64, 256, 1, &gpu->grid_sync, error);
+    if (status)
+        return status;
+    struct sim_region *region = sim_memory_find(gpu, gpu->grid_sync);
+    memset(region->host, 0, 64);
+    region->host[0] = 64;
+    free(region->valid);
+    region->valid = NULL;
+    return SIM_OK;
+}
+
+static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
+    const struct sim_launch *l = run->launch;
+    const struct sim_kernel *k = run->kernel;
+    run->params = calloc(1, k->param_bytes + 64ull);
+    if (!run->params)
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for parameters");
+    for (uint32_t i = 0; l->args && i < k->param_count; i++)
+        memcpy(run->params + k->params[i].offset, l->args[i], k->params[i].size);
+    if (!l->args && k->param_bytes)
+        memcpy(run->params, l->param_buffer, k->param_bytes);
+    if (l->flags & SIM_LAUNCH_COOPERATIVE) {
+        enum sim_status status = open_grid_barrier(run->gpu, error);
+        if (status)
+            return status;
+    }
+    /* marks of earlier launches on global memory no longer count */
+    for (size_t i = 0; i < run->gpu->region_count; i++) {
+        struct sim_region *r = &run->gpu->regions[i];
+        if (!r->touched)
+            r->touched = calloc(1, (size_t)(r->bytes / SIM_SECTOR) + 2);
+        else
+            memset(r->touched, 0, (size_t)(r->bytes / SIM_SECTOR) + 2);
+        if (!r->touched)
+            return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for counters");
+    }
+    if (run->check_races && !sim_races_open(run))
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for race detection");
+    return SIM_OK;
+}
+
+static int by_block(const void *a, const void *b) {
+    const struct sim_found *x = a, *y = b;
+    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
+                                : (x->pc > y->pc) - (x->pc < y->pc);
+}
+
+static void fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                        struct sim_report *report) {
+    sim_count_report(run, workers, count, report);
+    report->occupancy = run->occupancy;
+    report->findings = calloc(run->found_count + 1, sizeof *report->findings);
+    for (uint64_t i = 0; i < run->found_count && report->findings; i++)
+        report->findings[report->finding_count++] = run->found[i].finding;
+}
+
+static enum sim_status run_workers(struct sim_run *run, struct sim_worker *workers,
+                                   unsigned count) {
+    pthread_t threads[64];
+    unsigned started = 0;
+    for (unsigned i = 1; i < count; i++) {
+        if (pthread_create(&threads[started], NULL, work, &workers[i]))
+            break; /* fewer workers do the same work */
+        started++;
+    }
+    work(&workers[0]);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    return run->status;
+}
+
+static void close_run(struct sim_run *run) {
+    for (struct sim_block *b = run->ring, *next; b; b = next) {
+        next = b->next;
+        sim_block_free(run, b);
+    }
+    for (struct sim_block *b = run->idle, *next; b; b = next) {
+        next = b->next;
+        sim_block_free(run, b);
+    }
+    if (run->check_races)
+        sim_races_close(run);
+    free(run->params);
+    free(run->found);
+    pthread_cond_destroy(&run->changed);
+    pthread_mutex_destroy(&run->lock);
+    pthread_mutex_destroy(&run->find_lock);
+}
+
+enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
+                           struct sim_report **out, struct sim_error *error) {
+    struct sim_run run = {0};
+    struct sim_report *report = NULL;
+    struct sim_worker *workers = NULL;
+    unsigned count = launch->host_threads ? launch->host_threads : 1;
+    enum sim_status status;
+    if (out)
+        *out = NULL;
+    pthread_mutex_lock(&gpu->lock);
+    run.gpu = gpu;
+    run.preset = gpu->preset;
+    run.kernel = launch->kernel;
+    run.launch = launch;
+    run.check_races = !(launch->flags & SIM_LAUNCH_NO_RACES);
+    run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
+    run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
+    run.wide = sim_lanes_wide();
+    run.launch_number = ++gpu->launches;
+    run.last_poll = now_ns();
+    pthread_mutex_init(&run.lock, NULL);
+    pthread_mutex_init(&run.find_lock, NULL);
+    pthread_cond_init(&run.changed, NULL);
+    count = count > 64 ? 64 : count;
+    if ((status = check_launch(gpu, launch, &run, error)) || (status = check_memory(&run, error)) ||
+        (status = open_run(&run, error)))
+        goto done;
+    count = run.total_blocks < count ? (unsigned)run.total_blocks : count;
+    run.soft_limit = count == 1 ? 1 : 2ull * count;
+    report = calloc(1, sizeof *report);
+    workers = aligned_alloc(64, count * sizeof *workers);
+    if (workers)
+        memset(workers, 0, count * sizeof *workers);
+    status = report && workers ? SIM_OK : SIM_NO_MEMORY;
+    for (unsigned i = 0; i < count && !status; i++) {
+        workers[i].run = &run;
+        workers[i].is_caller = i == 0;
+        workers[i].pcs = calloc(run.kernel->code_count + 1ull, sizeof *workers[i].pcs);
+        workers[i].blocks = calloc(run.kernel->block_count + 1ull, sizeof *workers[i].blocks);
+        if (!workers[i].pcs || !workers[i].blocks)
+            status = SIM_NO_MEMORY;
+    }
+    if (status) {
+        sim_fail(error, status, 0, 0, "out of memory for a launch");
+        goto done;
+    }
+    status = run_workers(&run, workers, count);
+    if (status && error)
+        *error = run.error;
+    if (run.found_count) {
+        qsort(run.found, run.found_count, sizeof *run.found, by_block);
+        if (!run.collect && !status)
+            status = sim_fail(error, SIM_FINDING, run.found[0].finding.ptx_line, 0, "%s",
+                              run.found[0].finding.text);
+    }
+    fill_report(&run, workers, count, report);
+    if (out) {
+        *out = report;
+        report = NULL;
+    }
+done:
+    for (unsigned i = 0; i < count && workers; i++) {
+        free(workers[i].pcs);
+        free(workers[i].blocks);
+    }
+    free(workers);
+    sim_report_free(report);
+    close_run(&run);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+void sim_report_free(struct sim_report *report) {
+    if (!report)
+        return;
+    free(report->lines);
+    free(report->findings);
+    free(report);
+}
+
+const struct sim_counters *sim_report_counters(const struct sim_report *report) {
+    return &report->total;
+}
+
+size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines) {
+    *lines = report->lines;
+    return report->line_count;
+}
+
+size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings) {
+    *findings = report->findings;
+    return report->finding_count;
+}
+
+const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report) {
+    return &report->occupancy;
+}

@@ -1,0 +1,281 @@
+/*
+ * sim_memory.c: simulated global memory. Addresses are never given out twice, so that a stale one
+ * is always recognised; between any two allocations lies a gap that belongs to nobody. Knows no
+ * kernel and no warp.
+ */
+#include "sim_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GAP 4096u
+#define FREED_KEPT 65536u
+
+/* Index of the first region above the address. */
+static size_t upper(const struct sim_gpu *gpu, uint64_t address) {
+    size_t low = 0, high = gpu->region_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gpu->regions[middle].base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct sim_region *sim_memory_find(struct sim_gpu *gpu, uint64_t address) {
+    size_t i = upper(gpu, address);
+    if (!i)
+        return NULL;
+    struct sim_region *region = &gpu->regions[i - 1];
+    return address - region->base < region->bytes ? region : NULL;
+}
+
+const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_t address) {
+    for (size_t i = gpu->freed_count; i-- > 0;)
+        if (address - gpu->freed[i].base < gpu->freed[i].bytes)
+            return &gpu->freed[i];
+    return NULL;
+}
+
+static void release_cells(struct sim_region *region) {
+    if (region->cells)
+        for (uint64_t i = 0; i < (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE; i++)
+            free(region->cells[i]);
+    free(region->cells);
+    free(region->touched);
+    region->cells = NULL;
+    region->touched = NULL;
+}
+
+static void release_region(struct sim_region *region) {
+    release_cells(region);
+    free(region->valid);
+    free(region->host);
+}
+
+enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_t align,
+                                    int module_owned, uint64_t *address, struct sim_error *error) {
+    uint64_t used, room = bytes ? bytes : 1;
+    if (!sim_add(gpu->used_bytes, room, &used) || used > gpu->limits.device_bytes)
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0,
+                        "cannot allocate %llu bytes: %llu of the simulated %llu are in use",
+                        (unsigned long long)bytes, (unsigned long long)gpu->used_bytes,
+                        (unsigned long long)gpu->limits.device_bytes);
+    if (gpu->region_count == gpu->region_capacity) {
+        size_t capacity = gpu->region_capacity ? gpu->region_capacity * 2 : 64;
+        struct sim_region *grown = realloc(gpu->regions, capacity * sizeof *grown);
+        if (!grown)
+            return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of host memory for %zu allocations",
+                            capacity);
+        gpu->regions = grown;
+        gpu->region_capacity = capacity;
+    }
+    uint64_t base = (gpu->next_address + align - 1) & ~(align - 1);
+    struct sim_region region = {.base = base, .bytes = room, .module_owned = (uint8_t)module_owned};
+    if (base + room + GAP >= SIM_WINDOW_BASE)
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "the simulated address space is used up");
+    /* calloc: pages of a large allocation cost nothing until they are touched */
+    region.host = calloc(1, (size_t)room + 64);
+    region.valid = calloc((size_t)(room / 64 + 2), sizeof *region.valid);
+    if (!region.host || !region.valid) {
+        release_region(&region);
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of host memory for %llu simulated bytes",
+                        (unsigned long long)bytes);
+    }
+    gpu->regions[gpu->region_count++] = region; /* addresses only grow: the list stays sorted */
+    gpu->next_address = (base + room + GAP + 255) & ~255ull;
+    gpu->used_bytes = used;
+    *address = base;
+    return SIM_OK;
+}
+
+enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct sim_error *error) {
+    struct sim_region *region = sim_memory_find(gpu, address);
+    if (!region || region->base != address) {
+        const struct sim_freed *freed = region ? NULL : sim_memory_find_freed(gpu, address);
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        freed    ? "address 0x%llx was freed before"
+                        : region ? "address 0x%llx lies inside an allocation, not at its start"
+                                 : "address 0x%llx was never allocated",
+                        (unsigned long long)address);
+    }
+    if (gpu->freed_count == gpu->freed_capacity && gpu->freed_capacity < FREED_KEPT) {
+        size_t capacity = gpu->freed_capacity ? gpu->freed_capacity * 2 : 64;
+        struct sim_freed *grown = realloc(gpu->freed, capacity * sizeof *grown);
+        if (grown) { /* without the memory a stale access is called out of bounds, no worse */
+            gpu->freed = grown;
+            gpu->freed_capacity = capacity;
+        }
+    }
+    if (gpu->freed_count == gpu->freed_capacity && gpu->freed_count) { /* forget the oldest half */
+        gpu->freed_count /= 2;
+        memmove(gpu->freed, gpu->freed + gpu->freed_count, gpu->freed_count * sizeof *gpu->freed);
+    }
+    if (gpu->freed_count < gpu->freed_capacity)
+        gpu->freed[gpu->freed_count++] = (struct sim_freed){region->base, region->bytes};
+    gpu->used_bytes -= region->bytes;
+    release_region(region);
+    size_t index = (size_t)(region - gpu->regions);
+    memmove(region, region + 1, (gpu->region_count - index - 1) * sizeof *region);
+    gpu->region_count--;
+    return SIM_OK;
+}
+
+void sim_memory_close(struct sim_gpu *gpu) {
+    for (size_t i = 0; i < gpu->region_count; i++)
+        release_region(&gpu->regions[i]);
+    free(gpu->regions);
+    free(gpu->freed);
+    free(gpu->textures);
+}
+
+/* Bits are only ever set, and with atomic operations, since blocks on several host threads share
+ * words. */
+void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes) {
+    uint64_t *valid = region->valid;
+    if (!valid)
+        return;
+    while (bytes) {
+        uint64_t word = offset / 64, bit = offset % 64, span = 64 - bit < bytes ? 64 - bit : bytes;
+        uint64_t mask = (span == 64 ? ~0ull : (1ull << span) - 1) << bit;
+        if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
+            __atomic_fetch_or(&valid[word], mask, __ATOMIC_RELAXED);
+        offset += span;
+        bytes -= span;
+    }
+}
+
+int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64_t bytes) {
+    const uint64_t *valid = region->valid;
+    if (!valid)
+        return 1;
+    while (bytes) {
+        uint64_t word = offset / 64, bit = offset % 64, span = 64 - bit < bytes ? 64 - bit : bytes;
+        uint64_t mask = (span == 64 ? ~0ull : (1ull << span) - 1) << bit;
+        if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
+            return 0;
+        offset += span;
+        bytes -= span;
+    }
+    return 1;
+}
+
+/* ---- the public face ---- */
+
+static enum sim_status range(struct sim_gpu *gpu, uint64_t address, uint64_t bytes,
+                             struct sim_region **region, struct sim_error *error) {
+    *region = sim_memory_find(gpu, address);
+    if (*region && bytes <= (*region)->bytes - (address - (*region)->base))
+        return SIM_OK;
+    if (*region)
+        return sim_fail(
+            error, SIM_ARGUMENT, 0, 0,
+            "%llu bytes at 0x%llx pass the end of an allocation of %llu bytes at 0x%llx",
+            (unsigned long long)bytes, (unsigned long long)address,
+            (unsigned long long)(*region)->bytes, (unsigned long long)(*region)->base);
+    return sim_fail(error, SIM_ARGUMENT, 0, 0, "address 0x%llx %s", (unsigned long long)address,
+                    sim_memory_find_freed(gpu, address) ? "was freed" : "is in no allocation");
+}
+
+static void written(struct sim_region *region, uint64_t offset, uint64_t bytes) {
+    if (region->valid && bytes == region->bytes) {
+        free(region->valid);
+        region->valid = NULL;
+    } else {
+        sim_memory_mark(region, offset, bytes);
+    }
+}
+
+enum sim_status sim_alloc(struct sim_gpu *gpu, uint64_t bytes, uint64_t *address,
+                          struct sim_error *error) {
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = sim_memory_allocate(gpu, bytes, 256, 0, address, error);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+enum sim_status sim_free(struct sim_gpu *gpu, uint64_t address, struct sim_error *error) {
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = sim_memory_release(gpu, address, error);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+enum sim_status sim_copy_in(struct sim_gpu *gpu, uint64_t to, const void *from, uint64_t bytes,
+                            struct sim_error *error) {
+    struct sim_region *region;
+    if (!bytes)
+        return SIM_OK;
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = range(gpu, to, bytes, &region, error);
+    if (!status) {
+        memcpy(region->host + (to - region->base), from, (size_t)bytes);
+        written(region, to - region->base, bytes);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+enum sim_status sim_copy_out(struct sim_gpu *gpu, void *to, uint64_t from, uint64_t bytes,
+                             struct sim_error *error) {
+    struct sim_region *region;
+    if (!bytes)
+        return SIM_OK;
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = range(gpu, from, bytes, &region, error);
+    if (!status)
+        memcpy(to, region->host + (from - region->base), (size_t)bytes);
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+enum sim_status sim_copy(struct sim_gpu *gpu, uint64_t to, uint64_t from, uint64_t bytes,
+                         struct sim_error *error) {
+    struct sim_region *target, *source;
+    if (!bytes)
+        return SIM_OK;
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = range(gpu, to, bytes, &target, error);
+    if (!status)
+        status = range(gpu, from, bytes, &source, error);
+    if (!status) {
+        memmove(target->host + (to - target->base), source->host + (from - source->base),
+                (size_t)bytes);
+        if (sim_memory_is_valid(source, from - source->base, bytes)) {
+            written(target, to - target->base, bytes);
+        } else if (target->valid) { /* what was not initialised stays so */
+            for (uint64_t i = 0; i < bytes; i++) {
+                uint64_t at = to - target->base + i;
+                target->valid[at / 64] &= ~(1ull << at % 64);
+                if (sim_memory_is_valid(source, from - source->base + i, 1))
+                    target->valid[at / 64] |= 1ull << at % 64;
+            }
+        }
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+enum sim_status sim_fill(struct sim_gpu *gpu, uint64_t to, unsigned byte, uint64_t bytes,
+                         struct sim_error *error) {
+    struct sim_region *region;
+    if (!bytes)
+        return SIM_OK;
+    pthread_mutex_lock(&gpu->lock);
+    enum sim_status status = range(gpu, to, bytes, &region, error);
+    if (!status) {
+        memset(region->host + (to - region->base), (int)byte, (size_t)bytes);
+        written(region, to - region->base, bytes);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
+}
+
+void sim_memory_use(struct sim_gpu *gpu, uint64_t *used, uint64_t *limit) {
+    pthread_mutex_lock(&gpu->lock);
+    *used = gpu->used_bytes;
+    *limit = gpu->limits.device_bytes;
+    pthread_mutex_unlock(&gpu->lock);
+}

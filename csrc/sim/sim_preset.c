@@ -1,0 +1,84 @@
+/*
+ * sim_preset.c: what each GPU is, and how many blocks fit on one of its multiprocessors.
+ */
+#include "sim_internal.h"
+
+#include <string.h>
+
+static const struct sim_preset presets[] = {
+#define PRESET(name, title, cc, sms, warps, blocks, threads, registers, unit, by_block, shared, \
+               shared_block, shared_unit, reserved, banks, group, coalescing, clock, bandwidth, \
+               f32, f64)                                                                        \
+    {name,                                                                                      \
+     title,                                                                                     \
+     cc,                                                                                        \
+     sms,                                                                                       \
+     warps,                                                                                     \
+     blocks,                                                                                    \
+     threads,                                                                                   \
+     registers,                                                                                 \
+     unit,                                                                                      \
+     by_block,                                                                                  \
+     shared,                                                                                    \
+     shared_block,                                                                              \
+     shared_unit,                                                                               \
+     reserved,                                                                                  \
+     banks,                                                                                     \
+     group,                                                                                     \
+     SIM_COALESCE_##coalescing,                                                                 \
+     clock,                                                                                     \
+     bandwidth,                                                                                 \
+     f32,                                                                                       \
+     f64},
+#include "sim_preset.def"
+#undef PRESET
+};
+
+const struct sim_preset *sim_preset_at(size_t index) {
+    return index < sizeof presets / sizeof *presets ? &presets[index] : NULL;
+}
+
+const struct sim_preset *sim_preset_find(const char *name) {
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (strcmp(presets[i].name, name) == 0)
+            return &presets[i];
+    return NULL;
+}
+
+static uint64_t round_up(uint64_t x, uint64_t unit) {
+    return unit ? (x + unit - 1) / unit * unit : x;
+}
+
+enum sim_status sim_occupancy_of(const struct sim_preset *p, unsigned threads, unsigned registers,
+                                 uint64_t shared, struct sim_occupancy *o) {
+    unsigned warps = (threads + SIM_LANES - 1) / SIM_LANES;
+    memset(o, 0, sizeof *o);
+    o->max_warps_per_sm = p->warps_per_sm;
+    o->limiter = "blocks";
+    if (!threads || threads > p->threads_per_block || shared > p->shared_per_block)
+        return SIM_ARGUMENT;
+    uint64_t blocks = p->blocks_per_sm, by_warps = p->warps_per_sm / warps;
+    /* 1.x gives registers to blocks of an even number of warps; later GPUs to warps */
+    uint64_t per_block =
+        p->registers_by_block
+            ? round_up(round_up(warps, 2) * SIM_LANES * (uint64_t)registers, p->register_unit)
+            : warps * round_up(SIM_LANES * (uint64_t)registers, p->register_unit);
+    uint64_t by_registers = per_block ? p->registers_per_sm / per_block : blocks;
+    uint64_t bytes = round_up(shared + p->shared_reserved, p->shared_unit),
+             by_shared = bytes ? p->shared_per_sm / bytes : blocks;
+    if (by_warps < blocks) {
+        blocks = by_warps;
+        o->limiter = "warps";
+    }
+    if (by_registers < blocks) {
+        blocks = by_registers;
+        o->limiter = "registers";
+    }
+    if (by_shared < blocks) {
+        blocks = by_shared;
+        o->limiter = "shared memory";
+    }
+    o->blocks_per_sm = (unsigned)blocks;
+    o->warps_per_sm = (unsigned)blocks * warps;
+    return SIM_OK;
+}

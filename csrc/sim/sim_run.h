@@ -1,0 +1,245 @@
+/*
+ * sim_run.h: a kernel while it runs. A launch has workers (host threads); a worker runs one block
+ * at a time; a block has warps; a warp has splits, usually one: lanes that go their own way because
+ * they wait for, or are waited for by, other lanes of the warp. Within a split diverged lanes are
+ * kept on a stack until they reconverge.
+ */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+#include "sim_internal.h"
+
+#define SIM_MAX_WARPS 32u
+#define SIM_BARRIERS 16u
+#define SIM_NO_PC UINT32_MAX
+
+typedef uint16_t SIM_ALIAS sim_u16;
+typedef uint32_t SIM_ALIAS sim_u32;
+typedef int32_t SIM_ALIAS sim_s32;
+typedef uint64_t SIM_ALIAS sim_u64;
+
+struct sim_entry { /* lanes that are together; the top of the stack runs */
+    uint32_t pc, reconverge, mask;
+};
+
+struct sim_frame { /* one call */
+    uint32_t function, base, local_base, call_pc;
+};
+
+enum sim_split_state { SIM_SPLIT_READY, SIM_SPLIT_BARRIER, SIM_SPLIT_SYNC, SIM_SPLIT_REJOIN };
+
+struct sim_split {
+    struct sim_entry *stack;
+    uint32_t depth, capacity;
+    struct sim_frame *frames;
+    uint32_t frame_count, frame_capacity;
+    enum sim_split_state state;
+    uint32_t barrier;   /* which, while at one */
+    uint32_t wait_mask; /* lanes waited for, at a warp-level synchronisation */
+    uint32_t synced;    /* the synchronisation at this pc is complete: go through */
+    uint32_t patience;  /* communicating instructions since the stack last shrank */
+};
+
+struct sim_warp {
+    struct sim_block *block;
+    uint32_t index;
+    uint32_t start_mask, live; /* lanes that exist; that have not exited */
+    uint8_t *regs;             /* frames */
+    uint32_t regs_bytes;
+    uint8_t *local;       /* local memory, lane after lane */
+    uint8_t *local_valid; /* one bit a byte */
+    uint32_t local_stride;
+    uint32_t tid[3][SIM_LANES];
+    struct sim_split *splits; /* room for one a lane, so that they never move */
+    uint32_t split_count, current, rotations;
+    uint64_t steps;
+    uint32_t spin_pc, spin_count;
+    int done;
+};
+
+struct sim_barrier {
+    uint32_t arrived, expected; /* threads; expected 0: all that live */
+    uint32_t waiting_warps;
+    uint32_t popc, all, any; /* bar.red */
+};
+
+struct sim_block {
+    uint32_t index[3];
+    uint64_t linear;
+    struct sim_warp *warps;
+    uint32_t warp_count, live_threads;
+    uint8_t *shared;
+    uint8_t *shared_valid; /* a byte for each word: which of its four bytes were written */
+    uint64_t shared_bytes;
+    struct sim_barrier barriers[SIM_BARRIERS];
+    struct sim_race_block *races;
+    uint32_t next_warp;
+    uint64_t steps, idle_rounds;
+    int64_t turn_left;
+    int has_token;
+    /* scheduling, under the launch's lock */
+    int running, wants_token, started;
+    struct sim_block *next;
+};
+
+/* Why a warp stopped running. */
+enum sim_stop {
+    SIM_STOP_SLICE,
+    SIM_STOP_BARRIER,
+    SIM_STOP_DONE,
+    SIM_STOP_YIELD,
+    SIM_STOP_SPLIT,
+    SIM_STOP_TOKEN,
+    SIM_STOP_ERROR
+};
+
+static inline uint32_t sim_lanes_in(uint32_t mask) {
+    if (SIM_LIKELY(mask == SIM_FULL))
+        return SIM_LANES;
+    return (uint32_t)__builtin_popcount(mask);
+}
+
+/* ---- events ---- */
+
+enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM_ACCESS_REDUCE };
+
+/* One memory instruction of one warp: what observers see. Addresses of shared memory are offsets.
+ */
+struct sim_access {
+    const struct sim_insn *in;
+    uint32_t pc, mask, bytes; /* bytes per lane */
+    uint8_t space, kind, contiguous;
+    const uint64_t *address;   /* 32 lanes */
+    struct sim_region *region; /* global: the one that all lanes are in, or NULL */
+    const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
+};
+
+/* Per instruction, and per basic block: what a worker counts. */
+struct sim_pc_count {
+    uint64_t requests, sectors, bytes, moved, transactions, conflicts, guard_off, divergent;
+};
+struct sim_block_count {
+    uint64_t warps, threads;
+};
+
+struct sim_worker {
+    struct sim_run *run;
+    struct sim_block *block;
+    struct sim_pc_count *pcs;
+    struct sim_block_count *blocks;
+    struct sim_region *last_region;
+    uint64_t blocks_done, warps_done;
+    uint64_t dram_read, dram_write; /* sectors */
+    enum sim_status status;
+    struct sim_error error;
+    int is_caller;
+    _Alignas(64) uint8_t scratch[5][SIM_LANES * 8];
+};
+
+struct sim_found {
+    struct sim_finding finding;
+    uint64_t block;
+    uint32_t pc;
+};
+
+struct sim_run {
+    struct sim_gpu *gpu;
+    const struct sim_preset *preset;
+    const struct sim_kernel *kernel;
+    const struct sim_launch *launch;
+    uint8_t *params;
+    uint64_t total_blocks, next_block;
+    uint32_t warps_per_block;
+    uint64_t shared_bytes;
+    uint32_t launch_number;
+    int check_races, check_uninit, collect, wide;
+    struct sim_occupancy occupancy;
+    uint64_t resident_limit, soft_limit;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct sim_block *ring, *ring_last, *token, *idle;
+    uint64_t ring_count, stalled_turns;
+    uint64_t steps_used;
+    int stop;
+    int64_t last_poll;
+    pthread_mutex_t find_lock;
+    struct sim_found *found;
+    uint64_t found_count, found_lost;
+    uint32_t found_capacity;
+    struct sim_release_log *releases; /* sim_races.c */
+    enum sim_status status;
+    struct sim_error error;
+};
+
+struct sim_report {
+    struct sim_counters total;
+    struct sim_line *lines;
+    size_t line_count;
+    struct sim_finding *findings;
+    size_t finding_count;
+    struct sim_occupancy occupancy;
+    char *kernel_name;
+    char *strings;
+};
+
+/* ---- sim_exec.c ---- */
+enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct sim_split *split,
+                       uint64_t budget);
+/* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
+int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask, uint8_t *regs, uint32_t local_base);
+int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs, uint32_t local_base);
+int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t mask, uint8_t *regs);
+int sim_exec_copy(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask, uint8_t *regs);
+int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs, int *waits);
+int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t mask, uint8_t *regs);
+int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs);
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host);
+/* ---- sim_warp.c ---- */
+int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
+int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
+void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
+int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                     const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+                  uint32_t *mask, uint32_t members);
+int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame);
+int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes);
+void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes);
+int sim_block_run(struct sim_worker *w, struct sim_block *block);
+struct sim_block *sim_block_new(struct sim_run *run);
+void sim_block_free(struct sim_run *run, struct sim_block *block);
+void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
+enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
+/* ---- sim_launch.c ---- */
+int sim_run_poll(struct sim_worker *w, uint64_t steps);
+/* Notes a finding; 1 when it ends the launch. */
+int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
+             const char *format, ...) SIM_PRINTF(8, 9);
+const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
+/* ---- observers ---- */
+void sim_count_access(struct sim_worker *w, const struct sim_access *a);
+void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                      struct sim_report *report);
+int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
+int sim_races_init(struct sim_run *run, struct sim_block *block);
+void sim_races_free(struct sim_block *block);
+void sim_races_start(struct sim_run *run, struct sim_block *block);
+void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t warps);
+void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask);
+void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope);
+void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order, int shared,
+                     int writes, int reads);
+int sim_races_open(struct sim_run *run);
+void sim_races_close(struct sim_run *run);
+
+#endif

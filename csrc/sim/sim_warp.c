@@ -1,0 +1,624 @@
+/*
+ * sim_warp.c: warps and blocks: stacks of diverged lanes, splits, barriers, and the scheduler of
+ * one block's warps. The order in which warps run depends on the program alone, never on the host.
+ */
+#include "sim_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WARP_BUDGET 200000u
+#define STALL_ROUNDS 20000u
+#define SPLIT_PATIENCE 64u
+
+/* ---- stacks ---- */
+
+int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask) {
+    if (split->depth == split->capacity) {
+        uint32_t capacity = split->capacity ? split->capacity * 2 : 16;
+        struct sim_entry *grown = realloc(split->stack, capacity * sizeof *grown);
+        if (!grown)
+            return 0;
+        split->stack = grown;
+        split->capacity = capacity;
+    }
+    split->stack[split->depth++] = (struct sim_entry){pc, reconverge, mask};
+    return 1;
+}
+
+int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame) {
+    if (split->frame_count == split->frame_capacity) {
+        uint32_t capacity = split->frame_capacity ? split->frame_capacity * 2 : 4;
+        struct sim_frame *grown = realloc(split->frames, capacity * sizeof *grown);
+        if (!grown)
+            return 0;
+        split->frames = grown;
+        split->frame_capacity = capacity;
+    }
+    split->frames[split->frame_count++] = frame;
+    return 1;
+}
+
+/* Room for frames and local memory; both only grow. */
+int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes) {
+    if (regs_bytes > warp->regs_bytes) {
+        uint64_t wanted = regs_bytes * 2;
+        uint8_t *grown = aligned_alloc(64, (size_t)((wanted + 63) & ~63ull));
+        if (!grown)
+            return 0;
+        memset(grown, 0, (size_t)wanted);
+        if (warp->regs)
+            memcpy(grown, warp->regs, warp->regs_bytes);
+        free(warp->regs);
+        warp->regs = grown;
+        warp->regs_bytes = (uint32_t)wanted;
+    }
+    if (local_bytes > warp->local_stride) {
+        uint32_t stride = (uint32_t)((local_bytes * 2 + 63) & ~63ull);
+        uint8_t *grown = calloc(SIM_LANES, stride), *valid = calloc(SIM_LANES, stride / 8);
+        if (!grown || !valid) {
+            free(grown);
+            free(valid);
+            return 0;
+        }
+        for (uint32_t lane = 0; lane < SIM_LANES && warp->local_stride; lane++) {
+            memcpy(grown + (size_t)lane * stride, warp->local + (size_t)lane * warp->local_stride,
+                   warp->local_stride);
+            memcpy(valid + (size_t)lane * (stride / 8),
+                   warp->local_valid + (size_t)lane * (warp->local_stride / 8),
+                   warp->local_stride / 8);
+        }
+        free(warp->local);
+        free(warp->local_valid);
+        warp->local = grown;
+        warp->local_valid = valid;
+        warp->local_stride = stride;
+    }
+    return 1;
+}
+
+/* ---- splits ---- */
+
+static uint32_t split_mask(const struct sim_split *split) {
+    return split->depth ? split->stack[split->depth - 1].mask : 0;
+}
+
+/* The lanes on top stay in `split`; all others that it keeps become a split of their own, with the
+ * same stack. */
+int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
+    uint32_t top = split_mask(split), all = 0;
+    for (uint32_t i = 0; i < split->depth; i++)
+        all |= split->stack[i].mask;
+    if (!(all & ~top) || warp->split_count >= SIM_LANES)
+        return 1;
+    struct sim_split *rest = &warp->splits[warp->split_count];
+    rest->depth = rest->frame_count = 0;
+    for (uint32_t i = 0; i < split->depth; i++)
+        if (!sim_warp_push(rest, split->stack[i].pc, split->stack[i].reconverge,
+                           split->stack[i].mask & ~top))
+            return 0;
+    for (uint32_t i = 0; i < split->frame_count; i++)
+        if (!sim_warp_push_frame(rest, split->frames[i]))
+            return 0;
+    while (rest->depth && !rest->stack[rest->depth - 1].mask)
+        rest->depth--;
+    /* frames above the entry that the rest goes on with belong to the lanes that left */
+    while (rest->frame_count > 1) {
+        uint32_t calls = 0;
+        for (uint32_t i = 0; i + 1 < rest->depth; i++)
+            calls += rest->stack[i + 1].reconverge == SIM_NO_PC;
+        if (rest->frame_count - 1 <= calls)
+            break;
+        rest->frame_count--;
+    }
+    for (uint32_t i = 0; i < split->depth; i++)
+        split->stack[i].mask &= top;
+    rest->state = SIM_SPLIT_READY;
+    rest->patience = 0;
+    warp->split_count++;
+    return 1;
+}
+
+static void remove_split(struct sim_warp *warp, struct sim_split *split) {
+    struct sim_split *last = &warp->splits[warp->split_count - 1], kept = *split;
+    *split = *last;
+    *last = kept;
+    warp->split_count--;
+    warp->current = 0;
+}
+
+static int same_shape(const struct sim_split *a, const struct sim_split *b) {
+    if (a->depth != b->depth || a->frame_count != b->frame_count)
+        return 0;
+    for (uint32_t i = 0; i < a->depth; i++)
+        if (a->stack[i].pc != b->stack[i].pc || a->stack[i].reconverge != b->stack[i].reconverge)
+            return 0;
+    for (uint32_t i = 0; i < a->frame_count; i++)
+        if (a->frames[i].base != b->frames[i].base ||
+            a->frames[i].local_base != b->frames[i].local_base)
+            return 0;
+    return 1;
+}
+
+/* Splits that arrived at the same place become one again. */
+static void merge_splits(struct sim_warp *warp) {
+    for (uint32_t i = 0; i < warp->split_count; i++) {
+        for (uint32_t j = i + 1; j < warp->split_count;) {
+            struct sim_split *a = &warp->splits[i], *b = &warp->splits[j];
+            if (a->state != b->state ||
+                (a->state != SIM_SPLIT_REJOIN && a->state != SIM_SPLIT_READY) ||
+                !same_shape(a, b)) {
+                j++;
+                continue;
+            }
+            for (uint32_t n = 0; n < a->depth; n++)
+                a->stack[n].mask |= b->stack[n].mask;
+            remove_split(warp, b);
+        }
+    }
+}
+
+/* ---- barriers ---- */
+
+static void release_barrier(struct sim_run *run, struct sim_block *block, uint32_t id) {
+    struct sim_barrier *b = &block->barriers[id];
+    uint32_t warps = b->waiting_warps;
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        for (uint32_t s = 0; s < warp->split_count && !warp->done; s++) {
+            struct sim_split *split = &warp->splits[s];
+            if (split->state != SIM_SPLIT_BARRIER || split->barrier != id)
+                continue;
+            const struct sim_entry *top = &split->stack[split->depth - 1];
+            const struct sim_insn *in = &run->kernel->code[top->pc - 1];
+            uint8_t *regs = warp->regs + split->frames[split->frame_count - 1].base;
+            split->state = SIM_SPLIT_READY;
+            if (in->dst == SIM_NO_SLOT)
+                continue;
+            if (in->sub == SIM_BAR_POPC) {
+                for (uint32_t m = top->mask; m; m &= m - 1)
+                    ((sim_u32 *)(void *)(regs + in->dst))[__builtin_ctz(m)] = b->popc;
+            } else {
+                sim_u32 *p = (sim_u32 *)(void *)(regs + in->dst);
+                int value = in->sub == SIM_BAR_AND ? b->all : b->any;
+                *p = (*p & ~top->mask) | (value ? top->mask : 0);
+            }
+        }
+        if (!warp->done && warp->split_count > 1)
+            merge_splits(warp);
+    }
+    if (run->check_races)
+        sim_races_barrier(run, block, warps);
+    memset(b, 0, sizeof *b);
+}
+
+static int complete(const struct sim_block *block, const struct sim_barrier *b) {
+    return b->arrived && b->arrived >= (b->expected ? b->expected : block->live_threads);
+}
+
+/* -1: the launch ends. 1: wait. 0: go on. */
+int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                     const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+    struct sim_block *block = warp->block;
+    uint32_t pc = split->stack[split->depth - 1].pc, lane = (uint32_t)__builtin_ctz(mask);
+    uint32_t id = ((const sim_u32 *)(const void *)(regs + in->a))[lane], threads = 0;
+    if (id >= SIM_BARRIERS) {
+        sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
+                 "barrier %u: there are 16, from 0 to 15", id);
+        return -1;
+    }
+    if (in->b != SIM_NO_SLOT)
+        threads = ((const sim_u32 *)(const void *)(regs + in->b))[lane];
+    if (threads % SIM_LANES || threads > SIM_LANES * SIM_MAX_WARPS) {
+        sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
+                 "barrier %u waits for %u threads, which is not a multiple of 32 up to 1024", id,
+                 threads);
+        return -1;
+    }
+    if (in->vec && mask != warp->live) {
+        uint32_t missing = warp->live & ~mask;
+        if (sim_find(w, warp, pc, lane, SIM_FIND_DIVERGENT_BARRIER, 0, NULL,
+                     "%d of the warp's %d threads reach this barrier without the others (lane %d "
+                     "is elsewhere); move it out of the condition",
+                     __builtin_popcount(mask), __builtin_popcount(warp->live),
+                     __builtin_ctz(missing)))
+            return -1;
+    }
+    struct sim_barrier *b = &block->barriers[id];
+    w->pcs[pc].requests++;
+    if (!b->arrived)
+        b->all = 1;
+    if (threads)
+        b->expected = threads;
+    /* with a count, warps arrive as wholes; without, threads do */
+    b->arrived += threads ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
+    b->waiting_warps |= 1u << warp->index;
+    if (in->c != SIM_NO_SLOT) {
+        uint32_t yes = *(const sim_u32 *)(const void *)(regs + in->c) & mask;
+        b->popc += (uint32_t)__builtin_popcount(yes);
+        b->all &= yes == mask;
+        b->any |= yes != 0;
+    }
+    if (in->sub == SIM_BAR_ARRIVE) {
+        if (complete(block, b))
+            release_barrier(w->run, block, id);
+        return 0;
+    }
+    if (mask != warp->live && !sim_warp_split_off(warp, split)) {
+        w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
+        return -1;
+    }
+    split->state = SIM_SPLIT_BARRIER;
+    split->barrier = id;
+    split->stack[split->depth - 1].pc = pc + 1; /* where a release finds it */
+    if (!complete(block, b))
+        return 1;
+    release_barrier(w->run, block, id);
+    if (split->state == SIM_SPLIT_READY) {
+        split->stack[split->depth - 1].pc = pc;
+        return 0;
+    }
+    return 1;
+}
+
+void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask) {
+    for (uint32_t i = 0; i < split->depth; i++)
+        split->stack[i].mask &= ~mask;
+    while (split->depth && !split->stack[split->depth - 1].mask)
+        split->depth--;
+    if (split->depth) { /* what is left may be in a caller */
+        uint32_t calls = 0;
+        for (uint32_t i = 1; i < split->depth; i++)
+            calls += split->stack[i].reconverge == SIM_NO_PC;
+        if (split->frame_count > calls + 1)
+            split->frame_count = calls + 1;
+    }
+    warp->live &= ~mask;
+    warp->block->live_threads -= (uint32_t)__builtin_popcount(mask);
+    for (uint32_t s = 0; s < warp->split_count; s++) /* whoever waits for these lanes looks again */
+        if (warp->splits[s].state == SIM_SPLIT_SYNC)
+            warp->splits[s].state = SIM_SPLIT_READY;
+}
+
+/* ---- warp-level synchronisation: `members` have to be here together. 0: they are, *mask becomes
+ * all of them ---- */
+
+int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+                  uint32_t *mask, uint32_t members) {
+    const struct sim_insn *code = w->run->kernel->code;
+    uint32_t wanted = members & warp->live, have = *mask;
+    int free_place =
+        code[pc].op == SIM_OP_WARPSYNC; /* bar.warp.sync may be reached at different places */
+    if (*mask & ~members) {
+        uint32_t lane = (uint32_t)__builtin_ctz(*mask & ~members);
+        if (sim_find(w, warp, pc, lane, SIM_FIND_WARP_SYNC, 0, NULL,
+                     "lane %u runs this instruction but is not in its member mask 0x%08x; name "
+                     "exactly the lanes that get here",
+                     lane, members))
+            return -1;
+        return 0;
+    }
+    if (have == wanted)
+        return 0;
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const struct sim_split *other = &warp->splits[s];
+        if (other == split || other->state != SIM_SPLIT_SYNC || other->wait_mask != members)
+            continue;
+        uint32_t at = other->stack[other->depth - 1].pc;
+        if (at == pc || (free_place && code[at].op == SIM_OP_WARPSYNC))
+            have |= split_mask(other);
+    }
+    if ((have & wanted) != wanted) {
+        if (!sim_warp_split_off(warp, split)) {
+            w->status =
+                sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
+            return -1;
+        }
+        split->state = SIM_SPLIT_SYNC;
+        split->wait_mask = members;
+        return 1;
+    }
+    for (uint32_t s = 0; s < warp->split_count;
+         s++) { /* all go on; this split does the work for all */
+        struct sim_split *other = &warp->splits[s];
+        if (other == split || other->state != SIM_SPLIT_SYNC || other->wait_mask != members)
+            continue;
+        uint32_t at = other->stack[other->depth - 1].pc;
+        if (at == pc || (free_place && code[at].op == SIM_OP_WARPSYNC)) {
+            other->stack[other->depth - 1].pc++;
+            other->state = SIM_SPLIT_READY;
+        }
+    }
+    *mask = have;
+    return 0;
+}
+
+/* ---- running a warp ---- */
+
+static struct sim_split *ready_split(struct sim_warp *warp) {
+    for (uint32_t i = 0; i < warp->split_count; i++) {
+        uint32_t s = (warp->current + i) % warp->split_count;
+        if (warp->splits[s].state == SIM_SPLIT_READY) {
+            warp->current = s;
+            return &warp->splits[s];
+        }
+    }
+    return NULL;
+}
+
+static void end_rejoin(struct sim_warp *warp) {
+    merge_splits(warp);
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (warp->splits[s].state == SIM_SPLIT_REJOIN)
+            warp->splits[s].state = SIM_SPLIT_READY;
+    warp->rotations = 0;
+}
+
+static int any_state(const struct sim_warp *warp, enum sim_split_state state) {
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (warp->splits[s].state == state)
+            return 1;
+    return 0;
+}
+
+/* A split gave way: give the others a chance, and do not let those that wait to rejoin wait for
+ * ever. */
+static int rotate(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split) {
+    if (split->depth > 1 && split->patience > SPLIT_PATIENCE) {
+        split->patience = 0;
+        if (!sim_warp_split_off(warp, split)) {
+            w->status =
+                sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
+            return 0;
+        }
+    }
+    warp->current = (warp->current + 1) % warp->split_count;
+    if (warp->split_count > 1 && ++warp->rotations > 8)
+        end_rejoin(warp);
+    return 1;
+}
+
+static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
+    for (;;) {
+        struct sim_split *split = ready_split(warp);
+        if (!split) {
+            if (any_state(warp, SIM_SPLIT_REJOIN)) {
+                end_rejoin(warp);
+                continue;
+            }
+            if (any_state(warp, SIM_SPLIT_BARRIER))
+                return SIM_STOP_BARRIER;
+            struct sim_split *first = &warp->splits[0];
+            uint32_t pc = first->stack[first->depth - 1].pc;
+            sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(first)), SIM_FIND_WARP_SYNC, 0,
+                     NULL,
+                     "lanes 0x%08x wait here for lanes 0x%08x, which never come; every lane in the "
+                     "member mask has to reach the instruction",
+                     split_mask(first), first->wait_mask & warp->live & ~split_mask(first));
+            return SIM_STOP_ERROR;
+        }
+        enum sim_stop stop = sim_exec(w, warp, split, WARP_BUDGET);
+        switch (stop) {
+        case SIM_STOP_DONE:
+            remove_split(warp, split);
+            if (!warp->split_count) {
+                warp->done = 1;
+                return SIM_STOP_DONE;
+            }
+            break;
+        case SIM_STOP_SPLIT:
+        case SIM_STOP_BARRIER:
+            break;
+        case SIM_STOP_YIELD:
+        case SIM_STOP_SLICE:
+            return rotate(w, warp, split) ? stop : SIM_STOP_ERROR;
+        default:
+            return stop;
+        }
+    }
+}
+
+/* ---- running a block ---- */
+
+static int blocked(const struct sim_warp *warp) {
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (warp->splits[s].state != SIM_SPLIT_BARRIER)
+            return 0;
+    return 1;
+}
+
+static int deadlock(struct sim_worker *w, struct sim_block *block) {
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        if (warp->done)
+            continue;
+        const struct sim_split *split = &warp->splits[0];
+        const struct sim_barrier *b = &block->barriers[split->barrier];
+        uint32_t pc = split->stack[split->depth - 1].pc - 1;
+        sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(split)), SIM_FIND_DEADLOCK, 0,
+                 NULL,
+                 "every thread of the block that still runs waits at a barrier; barrier %u has %u "
+                 "of the %u threads that it needs",
+                 split->barrier, b->arrived, b->expected ? b->expected : block->live_threads);
+        return SIM_RUN_FAILED;
+    }
+    return SIM_RUN_DONE;
+}
+
+/* Barriers that an exit has completed. */
+static void check_barriers(struct sim_run *run, struct sim_block *block) {
+    for (uint32_t i = 0; i < SIM_BARRIERS; i++)
+        if (complete(block, &block->barriers[i]))
+            release_barrier(run, block, i);
+}
+
+int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+    uint32_t yields = 0, runnable = 0, idle = 0;
+    w->block = block;
+    for (;; block->next_warp++) {
+        if (block->next_warp >= block->warp_count)
+            block->next_warp = 0;
+        struct sim_warp *warp = &block->warps[block->next_warp];
+        if (warp->done || blocked(warp)) {
+            if (++idle >= block->warp_count) { /* a whole round without anybody to run */
+                if (!block->live_threads)
+                    return SIM_RUN_DONE;
+                return deadlock(w, block);
+            }
+            continue;
+        }
+        idle = 0;
+        uint64_t before = warp->steps;
+        enum sim_stop stop = run_warp(w, warp);
+        block->steps += warp->steps - before;
+        if (sim_run_poll(w, warp->steps - before))
+            return SIM_RUN_FAILED;
+        switch (stop) {
+        case SIM_STOP_ERROR:
+            return SIM_RUN_FAILED;
+        case SIM_STOP_TOKEN:
+            return SIM_RUN_WANTS_TOKEN;
+        case SIM_STOP_DONE:
+            w->warps_done++;
+            check_barriers(w->run, block);
+            yields = 0;
+            break;
+        case SIM_STOP_YIELD:
+            yields++;
+            break;
+        default:
+            check_barriers(w->run, block);
+            yields = 0;
+            break;
+        }
+        if (stop == SIM_STOP_YIELD) {
+            runnable = 0;
+            for (uint32_t i = 0; i < block->warp_count; i++)
+                runnable += !block->warps[i].done && !blocked(&block->warps[i]);
+            if (yields >= runnable) { /* nobody in this block gets on by itself */
+                yields = 0;
+                block->idle_rounds++;
+                if (w->run->kernel->communicates && w->run->total_blocks > 1) {
+                    block->next_warp++;
+                    return SIM_RUN_TURN_OVER;
+                }
+                if (block->idle_rounds > STALL_ROUNDS) {
+                    sim_find(w, warp, warp->splits[0].stack[warp->splits[0].depth - 1].pc, 0,
+                             SIM_FIND_DEADLOCK, 0, NULL,
+                             "every warp of the block waits in a loop for a value that nobody "
+                             "changes any more");
+                    return SIM_RUN_FAILED;
+                }
+            }
+        } else {
+            block->idle_rounds = 0;
+        }
+        if (w->run->kernel->communicates && block->turn_left <= 0) {
+            block->next_warp++;
+            return SIM_RUN_TURN_OVER;
+        }
+    }
+}
+
+/* ---- blocks ---- */
+
+void sim_block_free(struct sim_run *run, struct sim_block *block) {
+    (void)run;
+    if (!block)
+        return;
+    for (uint32_t i = 0; i < block->warp_count && block->warps; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        for (uint32_t s = 0; s < SIM_LANES && warp->splits; s++) {
+            free(warp->splits[s].stack);
+            free(warp->splits[s].frames);
+        }
+        free(warp->splits);
+        free(warp->regs);
+        free(warp->local);
+        free(warp->local_valid);
+    }
+    sim_races_free(block);
+    free(block->shared);
+    free(block->shared_valid);
+    free(block->warps);
+    free(block);
+}
+
+/* Everything that a block needs; what does not depend on which block it is, is filled in here. */
+struct sim_block *sim_block_new(struct sim_run *run) {
+    const struct sim_code_function *cf = &run->kernel->functions[0];
+    const uint32_t *dim = run->launch->block;
+    uint32_t threads = dim[0] * dim[1] * dim[2];
+    struct sim_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    block->warp_count = run->warps_per_block;
+    block->shared_bytes = run->shared_bytes;
+    block->warps = calloc(block->warp_count, sizeof *block->warps);
+    block->shared = calloc(1, (size_t)run->shared_bytes + 64);
+    block->shared_valid = calloc(1, (size_t)run->shared_bytes / 4 + 64);
+    if (!block->warps || !block->shared || !block->shared_valid)
+        goto fail;
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        warp->block = block;
+        warp->index = i;
+        warp->splits = calloc(SIM_LANES, sizeof *warp->splits);
+        if (!warp->splits || !sim_warp_reserve(warp, cf->frame_bytes / 2 + 64, cf->local_bytes / 2))
+            goto fail;
+        memcpy(warp->regs + cf->const_offset, cf->constants, cf->const_bytes);
+        for (uint32_t lane = 0; lane < SIM_LANES; lane++) {
+            uint32_t t = i * SIM_LANES + lane;
+            warp->tid[0][lane] = t % dim[0];
+            warp->tid[1][lane] = t / dim[0] % dim[1];
+            warp->tid[2][lane] = t / dim[0] / dim[1];
+            warp->start_mask |= t < threads ? 1u << lane : 0;
+        }
+    }
+    if (run->check_races && !sim_races_init(run, block))
+        goto fail;
+    return block;
+fail:
+    sim_block_free(run, block);
+    return NULL;
+}
+
+void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear) {
+    const uint32_t *grid = run->launch->grid;
+    const struct sim_code_function *cf = &run->kernel->functions[0];
+    block->linear = linear;
+    block->index[0] = (uint32_t)(linear % grid[0]);
+    block->index[1] = (uint32_t)(linear / grid[0] % grid[1]);
+    block->index[2] = (uint32_t)(linear / grid[0] / grid[1]);
+    block->live_threads = 0;
+    block->next_warp = 0;
+    block->steps = block->idle_rounds = 0;
+    block->has_token = block->wants_token = block->running = block->started = 0;
+    memset(block->barriers, 0, sizeof block->barriers);
+    memset(block->shared, 0, (size_t)block->shared_bytes);
+    memset(block->shared_valid, 0, (size_t)block->shared_bytes / 4 + 1);
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        warp->live = warp->start_mask;
+        warp->done = 0;
+        warp->steps = 0;
+        warp->spin_pc = SIM_NO_PC;
+        warp->spin_count = warp->current = warp->rotations = 0;
+        warp->split_count = 1;
+        block->live_threads += (uint32_t)__builtin_popcount(warp->live);
+        memset(warp->regs, 0, cf->const_offset);
+        if (warp->local_stride)
+            memset(warp->local_valid, 0, (size_t)SIM_LANES * (warp->local_stride / 8));
+        struct sim_split *split = &warp->splits[0];
+        split->depth = split->frame_count = 0;
+        split->state = SIM_SPLIT_READY;
+        split->patience = 0;
+        /* cannot fail but the first time, which leaves an empty stack: the warp then ends at once
+         */
+        if (!sim_warp_push_frame(split, (struct sim_frame){0, 0, 0, 0}) ||
+            !sim_warp_push(split, 0, SIM_NO_PC, warp->live))
+            split->depth = 0;
+    }
+    if (run->check_races)
+        sim_races_start(run, block);
+}

@@ -1,0 +1,361 @@
+"""Counters that say why a kernel is slow, and checks that say where it is wrong.
+
+The simulated GPU counts while it runs; the names and definitions are Nsight Compute's where it has
+the metric (`Profile.describe` gives it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any
+
+from gpuopt import _core
+
+_TABLE = _core.counter_table("sim")
+_NAMES = tuple(name for name, _, _ in _TABLE)
+SECTOR = 32  # bytes
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+class Counters(Mapping[str, int]):
+    """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
+
+    A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
+    """
+
+    def __init__(self, values: list[int] | None = None) -> None:
+        self._values = dict(zip(_NAMES, values or [0] * len(_NAMES), strict=True))
+
+    def __getitem__(self, name: str) -> int:
+        """Return a counter."""
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Return how many counters there are."""
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> int:
+        """Return a counter."""
+        if name.startswith("_") or name not in self._values:
+            raise AttributeError(f"{name!r} is not a counter; the counters are {', '.join(_NAMES)}")
+        return self._values[name]
+
+    def __add__(self, other: Counters) -> Counters:
+        """Return the sums."""
+        return Counters([self[name] + other[name] for name in _NAMES])
+
+    def __repr__(self) -> str:
+        """Return the counters that are not zero."""
+        shown = ", ".join(f"{name}={value:,}" for name, value in self.items() if value)
+        return f"Counters({shown})"
+
+    @property
+    def sectors_per_load(self) -> float:
+        """Sectors of 32 bytes a global load request; 4 is ideal for 4-byte items."""
+        return _share(self["global_load_sectors"], self["global_load_requests"])
+
+    @property
+    def sectors_per_store(self) -> float:
+        """Sectors of 32 bytes a global store request."""
+        return _share(self["global_store_sectors"], self["global_store_requests"])
+
+    @property
+    def load_efficiency(self) -> float:
+        """Bytes asked for over bytes moved by global loads."""
+        return _share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
+
+    @property
+    def store_efficiency(self) -> float:
+        """Bytes asked for over bytes moved by global stores."""
+        return _share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Shared-memory wavefronts beyond the least, loads and stores."""
+        return self["shared_load_conflicts"] + self["shared_store_conflicts"]
+
+    @property
+    def warp_efficiency(self) -> float:
+        """Active threads an executed instruction, of 32."""
+        return _share(self["thread_instructions"], 32 * self["warp_instructions"])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A source line's share of a launch. `file` is None where a kernel has no line table."""
+
+    file: str | None
+    line: int
+    ptx_line: int
+    counters: Counters
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a check found while a kernel ran; `text` is the whole message."""
+
+    kind: str
+    text: str
+    kernel: str
+    file: str | None
+    line: int
+    ptx_line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel, as it was counted.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : (int, int, int)
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    occupancy : float
+        Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
+    limiter : str
+        What limits the occupancy.
+    counters : Counters
+    lines : list of Line
+    findings : list of Finding
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    occupancy: float
+    limiter: str
+    counters: Counters
+    lines: list[Line]
+    findings: list[Finding]
+
+
+def _launch(told: dict[str, Any]) -> Launch:
+    return Launch(
+        kernel=told["kernel"],
+        grid=told["grid"],
+        block=told["block"],
+        shared_bytes=told["shared_bytes"],
+        occupancy=_share(told["warps_resident"], told["warps_most"]),
+        limiter=told["limiter"],
+        counters=Counters(told["values"]),
+        lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
+        findings=[Finding(**found) for found in told["findings"]],
+    )
+
+
+@dataclass
+class Profile:
+    """The launches of a block of code; a context manager, made by `gpuopt.profile`.
+
+    Attributes
+    ----------
+    device : str
+        Where calls run that name no device.
+    launches : list of Launch
+    result : object
+        What the profiled function returned (call form).
+    """
+
+    device: str = "sim"
+    launches: list[Launch] = field(default_factory=list)
+    result: Any = None
+    collecting: bool = False
+    _before: tuple[Any, bool, str] | None = None
+
+    def __enter__(self) -> Profile:
+        """Record every launch from here on."""
+        outer = _core.record(self._sink, self.collecting, self.device)
+        self._before = outer
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Go back to what was in force before."""
+        if self._before is not None:
+            _core.record(*self._before)
+        self._before = None
+
+    def _sink(self, told: dict[str, Any]) -> None:
+        self.launches.append(_launch(told))
+        if self._before is not None and self._before[0] is not None:
+            self._before[0](told)  # an enclosing profile counts it too
+
+    @property
+    def counters(self) -> Counters:
+        """All launches together."""
+        return sum((launch.counters for launch in self.launches), Counters())
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the checks found, in all launches."""
+        return [finding for launch in self.launches for finding in launch.findings]
+
+    def by_kernel(self) -> dict[str, Counters]:
+        """Add the launches up by kernel."""
+        sums: dict[str, Counters] = {}
+        for launch in self.launches:
+            sums[launch.kernel] = sums.get(launch.kernel, Counters()) + launch.counters
+        return sums
+
+    def by_line(self) -> dict[tuple[str | None, int], Counters]:
+        """Add the launches up by source line (by line of PTX where a kernel has no line table)."""
+        sums: dict[tuple[str | None, int], Counters] = {}
+        for launch in self.launches:
+            for each in launch.lines:
+                key = (each.file, each.line if each.file else each.ptx_line)
+                sums[key] = sums.get(key, Counters()) + each.counters
+        return sums
+
+    @staticmethod
+    def describe() -> dict[str, tuple[str, str]]:
+        """Return each counter's Nsight Compute metric ("-" where it has none) and its meaning."""
+        return {name: (metric, meaning) for name, metric, meaning in _TABLE}
+
+    def __str__(self) -> str:
+        """Return the sums and the lines that cost most."""
+        total = self.counters
+        lines = [f"{len(self.launches)} launches on {self.device}"]
+        for launch in self.launches:
+            lines.append(
+                f"  {launch.kernel}, {launch.grid[0]:,} blocks of {launch.block[0]}, occupancy "
+                f"{launch.occupancy:.0%} ({launch.limiter})"
+            )
+        lines += [
+            "",
+            f"warp instructions    {total.warp_instructions:>15,}   "
+            f"{total.warp_efficiency:.0%} of the lanes active",
+            f"branches             {total.branches:>15,}   {total.divergent_branches:,} divergent",
+            f"global loads         {total.global_load_requests:>15,}   "
+            f"{total.sectors_per_load:.1f} sectors a request, "
+            f"{total.load_efficiency:.0%} of bytes used",
+            f"global stores        {total.global_store_requests:>15,}   "
+            f"{total.sectors_per_store:.1f} sectors a request, "
+            f"{total.store_efficiency:.0%} of bytes used",
+            f"shared wavefronts    "
+            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>15,}   "
+            f"{total.bank_conflicts:,} of them bank conflicts",
+            f"barriers             {total.barriers:>15,}",
+            f"atomics              {total.global_atomics + total.shared_atomics:>15,}",
+            "",
+            f"{'warp instr.':>12}{'divergent':>11}{'conflicts':>11}{'sectors':>11}  source line",
+        ]
+        costly = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
+        for (file, number), counted in costly[:12]:
+            sectors = counted.global_load_sectors + counted.global_store_sectors
+            place = f"{PurePath(file).name}:{number}" if file else f"PTX line {number}"
+            lines.append(
+                f"{counted.warp_instructions:>12,}{counted.divergent_branches:>11,}"
+                f"{counted.bank_conflicts:>11,}{sectors:>11,}  {place}"
+            )
+        lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
+        return "\n".join(lines)
+
+
+def profile(
+    function: Callable[..., Any] | None = None,
+    *arguments: Any,
+    device: str = "sim",
+    **keywords: Any,
+) -> Profile:
+    """Count what kernels do: as a context manager, or of one call.
+
+    Parameters
+    ----------
+    function : callable, optional
+        What it returns is `Profile.result`. Without it, the return value is a context manager.
+    *arguments, **keywords
+        Given to the function.
+    device : str
+        A device that counts, "sim" or "sim:g80", ...: where calls inside run that name no device.
+
+    Returns
+    -------
+    Profile
+
+    Raises
+    ------
+    ValueError
+        An unknown device, or one that has no counters.
+    SimError
+        A check failed while a kernel ran; `gpuopt.check` collects instead.
+
+    Notes
+    -----
+    The counters are Nsight Compute's where it has the metric; instructions are PTX's, not the
+    machine's. `Profile.describe` lists them all.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(4096, dtype=np.int32)
+    >>> with gpuopt.profile() as first:
+    ...     total = gpuopt.reduce(x, variant=2)
+    >>> third = gpuopt.profile(gpuopt.reduce, x, variant=3)
+    >>> third.result == total
+    np.True_
+    >>> third.counters.bank_conflicts < first.counters.bank_conflicts
+    True
+    """
+    if not device.startswith("sim"):
+        raise ValueError(f"device: {device!r} has no counters; use 'sim' or a preset as 'sim:g80'")
+    profiled = Profile(device)
+    if function is None:
+        return profiled
+    with profiled:
+        profiled.result = function(*arguments, **keywords)
+    return profiled
+
+
+def check(
+    function: Callable[..., Any], *arguments: Any, device: str = "sim", **keywords: Any
+) -> list[Finding]:
+    """Run a function's kernels on the simulated GPU and collect everything that its checks find.
+
+    Out-of-bounds, misaligned and uninitialised accesses, use after free, races in shared and global
+    memory, divergent barriers, deadlocks. Outside of this the first finding raises `SimError`.
+
+    Parameters
+    ----------
+    function : callable
+        What runs the kernels.
+    *arguments, **keywords
+        Given to the function.
+    device : str
+        "sim" or a preset, as "sim:g80": where calls inside run that name no device.
+
+    Returns
+    -------
+    list of Finding
+        Empty when nothing was found.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.check(gpuopt.reduce, np.arange(1000.0), variant=5)
+    []
+    """
+    profiled = Profile(device, collecting=True)
+    with profiled:
+        profiled.result = function(*arguments, **keywords)
+    return profiled.findings

@@ -1,0 +1,129 @@
+// Every barrier matters: each kernel with one taken out has to be flagged, the whole ones must not be.
+// buffer: x f32 65536 random 3
+// buffer: y f32 65536 none
+// launch: rung1 64 128 0 x y
+// launch: rung1_load 4 128 0 x y
+// finding: SHARED_RACE races.cu
+// launch: rung1_step 4 128 0 x y
+// finding: SHARED_RACE races.cu
+// launch: rung3 64 128 0 x y
+// launch: rung3_step 4 128 0 x y
+// finding: SHARED_RACE races.cu
+// launch: rung5_safe 64 128 0 x y
+// launch: rung5_safe_nosync 4 128 0 x y
+// finding: SHARED_RACE races.cu
+// launch: rung5_historical 4 128 0 x y
+// finding: SHARED_RACE races.cu
+// launch: stencil 32 256 0 x y
+// launch: stencil_nosync 32 256 0 x y
+// finding: SHARED_RACE races.cu
+// finding: UNINITIALISED races.cu
+// buffer: z f32 64 zero
+// launch: same_cell 2 64 0 x z
+// finding: GLOBAL_RACE races.cu
+// launch: neighbour 2 64 0 z
+// finding: GLOBAL_RACE races.cu
+// launch: flag 2 64 0 z
+// launch: warp_reverse 2 64 0 x y
+// launch: warp_reverse_nosync 2 64 0 x y
+// finding: SHARED_RACE races.cu
+// launch: divergent_barrier 1 64 0 y
+// finding: DIVERGENT_BARRIER races.cu
+#define REDUCE(name, BARRIER1, BARRIER2)                                                                             \
+    __global__ void name(const float *in, float *out) {                                                              \
+        __shared__ float s[128];                                                                                     \
+        unsigned t = threadIdx.x;                                                                                    \
+        s[t] = in[blockIdx.x * 128 + t];                                                                             \
+        BARRIER1;                                                                                                    \
+        for (unsigned k = 1; k < 128; k *= 2) {                                                                      \
+            if (t % (2 * k) == 0)                                                                                    \
+                s[t] += s[t + k];                                                                                    \
+            BARRIER2;                                                                                                \
+        }                                                                                                            \
+        if (t == 0)                                                                                                  \
+            out[blockIdx.x] = s[0];                                                                                  \
+    }
+#define SEQUENTIAL(name, BARRIER)                                                                                    \
+    __global__ void name(const float *in, float *out) {                                                              \
+        __shared__ float s[128];                                                                                     \
+        unsigned t = threadIdx.x;                                                                                    \
+        s[t] = in[blockIdx.x * 128 + t];                                                                             \
+        __syncthreads();                                                                                             \
+        for (unsigned k = 64; k > 0; k /= 2) {                                                                       \
+            if (t < k)                                                                                               \
+                s[t] += s[t + k];                                                                                    \
+            BARRIER;                                                                                                 \
+        }                                                                                                            \
+        if (t == 0)                                                                                                  \
+            out[blockIdx.x] = s[0];                                                                                  \
+    }
+#define LAST_WARP(name, QUALIFIER, SYNC)                                                                             \
+    __global__ void name(const float *in, float *out) {                                                              \
+        __shared__ float s[128];                                                                                     \
+        unsigned t = threadIdx.x;                                                                                    \
+        s[t] = in[blockIdx.x * 128 + t];                                                                             \
+        __syncthreads();                                                                                             \
+        if (t < 64)                                                                                                  \
+            s[t] += s[t + 64];                                                                                       \
+        __syncthreads();                                                                                             \
+        if (t < 32) {                                                                                                \
+            QUALIFIER float *v = s;                                                                                  \
+            _Pragma("unroll") for (unsigned k = 32; k > 0; k /= 2) {                                                 \
+                float a = v[t + k];                                                                                  \
+                SYNC;                                                                                                \
+                v[t] = v[t] + a;                                                                                     \
+                SYNC;                                                                                                \
+            }                                                                                                        \
+        }                                                                                                            \
+        if (t == 0)                                                                                                  \
+            out[blockIdx.x] = s[0];                                                                                  \
+    }
+#define STENCIL(name, BARRIER)                                                                                       \
+    __global__ void name(const float *in, float *out) {                                                              \
+        __shared__ float s[256 + 6];                                                                                 \
+        int t = threadIdx.x, i = blockIdx.x * 256 + t;                                                               \
+        s[t + 3] = in[i];                                                                                            \
+        if (t < 3) {                                                                                                 \
+            s[t] = i >= 3 ? in[i - 3] : 0;                                                                           \
+            s[t + 259] = i + 256 < 8192 ? in[i + 256] : 0;                                                           \
+        }                                                                                                            \
+        BARRIER;                                                                                                     \
+        float a = 0;                                                                                                 \
+        for (int k = 0; k < 7; k++)                                                                                  \
+            a += s[t + k];                                                                                           \
+        out[i] = a;                                                                                                  \
+    }
+#define REVERSE(name, SYNC)                                                                                          \
+    __global__ void name(const float *in, float *out) {                                                              \
+        __shared__ float s[64];                                                                                      \
+        int t = threadIdx.x;                                                                                         \
+        s[t] = in[t];                                                                                                \
+        SYNC;                                                                                                        \
+        out[blockIdx.x * 64 + t] = s[t ^ 31];                                                                        \
+    }
+extern "C" {
+REDUCE(rung1, __syncthreads(), __syncthreads())
+REDUCE(rung1_load, , __syncthreads())
+REDUCE(rung1_step, __syncthreads(), )
+SEQUENTIAL(rung3, __syncthreads())
+SEQUENTIAL(rung3_step, )
+LAST_WARP(rung5_safe, volatile, __syncwarp())
+LAST_WARP(rung5_safe_nosync, volatile, )
+LAST_WARP(rung5_historical, volatile, )
+STENCIL(stencil, __syncthreads())
+STENCIL(stencil_nosync, )
+REVERSE(warp_reverse, __syncwarp())
+REVERSE(warp_reverse_nosync, )
+__global__ void same_cell(const float *in, float *out) { out[threadIdx.x / 2] = in[blockIdx.x * 64 + threadIdx.x]; }
+__global__ void neighbour(float *x) {
+    int i = blockIdx.x * 32 + threadIdx.x % 32;
+    x[i] = x[(i + 32) % 64] + 1;
+}
+// all threads write the same value: no race that anybody could see
+__global__ void flag(float *x) { x[63] = 7; }
+__global__ void divergent_barrier(float *x) {
+    if (threadIdx.x < 40)
+        __syncthreads();
+    x[threadIdx.x] = 1;
+}
+}

@@ -1,0 +1,28 @@
+/*
+ * fuzz_parse.c: libFuzzer target. Any text at all: load it, and decode whatever kernels it has.
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_parse.c
+ * csrc/sim/sim_*.c -lm -lpthread
+ */
+#include "../../csrc/sim/sim.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct sim_limits limits;
+    struct sim_gpu *gpu;
+    struct sim_module *module;
+    struct sim_kernel *kernel;
+    struct sim_error error;
+    char listing[256];
+    sim_default_limits(&limits);
+    limits.parse_bytes = 16u << 20;
+    limits.device_bytes = 1u << 20;
+    if (sim_gpu_open("h200", &limits, &gpu, &error))
+        return 0;
+    if (sim_module_load(gpu, (const char *)data, size, &module, &error) == SIM_OK)
+        for (size_t i = 0; i < sim_module_kernels(module); i++)
+            if (!sim_kernel_get(module, sim_module_kernel_name(module, i), &kernel, &error))
+                sim_kernel_disassemble(kernel, listing, sizeof listing);
+    sim_gpu_close(gpu, NULL, NULL);
+    return 0;
+}

@@ -1,0 +1,209 @@
+"""The simulated GPU by itself: its runner is compiled once, and every tests/ptx/*.ptx says what has to come out."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "csrc" / "sim"
+PTX = sorted((ROOT / "tests" / "ptx").glob("*.ptx"))
+FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+
+def compile_runner(folder, compiler, *flags):
+    out = folder / "runner"
+    files = [str(f) for f in sorted(SOURCES.glob("*.c"))]
+    command = [
+        compiler,
+        *FLAGS,
+        *flags,
+        str(ROOT / "tests/sim/runner.c"),
+        *files,
+        "-o",
+        str(out),
+        "-lm",
+        "-lpthread",
+    ]
+    subprocess.run(command, check=True)
+    return out
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory):
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc")
+    return compile_runner(tmp_path_factory.mktemp("sim"), "gcc", "-O2")
+
+
+def run(runner, path, *options):
+    return subprocess.run(
+        [runner, *options, path],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        errors="replace",
+    )
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("path", PTX, ids=lambda p: p.stem)
+def test_ptx(runner, path, threads):
+    done = run(runner, path, "-t", threads)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_a_wrong_expectation_fails(runner, tmp_path):
+    text = (ROOT / "tests/ptx/reduce.ptx").read_text()
+    assert "expect: ho[0] 384" in text
+    bad = tmp_path / "bad.ptx"
+    bad.write_text(text.replace("expect: ho[0] 384", "expect: ho[0] 385"))
+    assert run(runner, bad).returncode == 1
+
+
+HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
+
+
+def kernel(body, before=""):
+    return f"{HEADER}{before}\n.visible .entry k()\n{{\n{body}\n}}\n"
+
+
+LAUNCH = "// launch: k 1 32 0\n"
+
+# name: (text, directives). Every one is an error with a place, or runs to a defined end.
+HOSTILE = {
+    "constant_expression_overflow": (
+        kernel("\t.reg .b64 %a;\n\tmov.u64 %a, (-9223372036854775807-1)/-1;\n\tret;"),
+        LAUNCH,
+    ),
+    "constant_division_by_zero": (
+        kernel("\t.reg .b64 %a;\n\tmov.u64 %a, 1/0;\n\tret;"),
+        LAUNCH + "// fails: SYNTAX line 8, column",
+    ),
+    "nested_parentheses": (
+        kernel("\t.reg .b64 %a;\n\tmov.u64 %a, " + "(" * 10000 + "1" + ")" * 10000 + ";\n\tret;"),
+        LAUNCH + "// fails: LIMIT nests deeper",
+    ),
+    "nested_braces": (kernel("{" * 10000 + "}" * 10000), LAUNCH + "// fails: LIMIT nest deeper"),
+    "nested_initialiser": (
+        kernel("ret;", ".global .u32 g[4] = " + "{" * 10000 + "1" + "}" * 10000 + ";"),
+        "// fails: LIMIT nest deeper",
+    ),
+    "too_many_registers": (
+        kernel("\t.reg .b32 %r<4000000000>;\n\tret;"),
+        LAUNCH + "// fails: LIMIT registers",
+    ),
+    "huge_shared": (
+        kernel("\t.shared .b8 s[9223372036854775808];\n\tret;"),
+        LAUNCH + "// fails: LIMIT too large",
+    ),
+    "huge_global": (
+        kernel("ret;", ".global .b8 g[9223372036854775808];"),
+        "// fails: LIMIT larger",
+    ),
+    "array_overflow": (
+        kernel("ret;", ".global .b8 g[4294967296][4294967296];"),
+        "// fails: LIMIT 2^64",
+    ),
+    "long_identifier": (kernel("\t.reg .b32 " + "x" * 1000000 + ";\n\tret;"), LAUNCH),
+    "embedded_nul": (kernel("\tret;\x00"), LAUNCH + "// fails: SYNTAX"),
+    "unterminated_comment": (kernel("\tret;") + "/* ", "// fails: SYNTAX comment"),
+    "unterminated_string": (HEADER + '.file 1 "abc', "// fails: SYNTAX string"),
+    "unterminated_body": (HEADER + ".visible .entry k()\n{ ret;", "// fails: SYNTAX never ends"),
+    "truncated_float": (
+        kernel("\t.reg .f32 %f;\n\tmov.f32 %f, 0f3F80;\n\tret;"),
+        LAUNCH + "// fails: SYNTAX 8 hexadecimal",
+    ),
+    "huge_integer": (
+        kernel("\t.reg .b64 %a;\n\tmov.u64 %a, 99999999999999999999;\n\tret;"),
+        LAUNCH + "// fails: SYNTAX 64 bits",
+    ),
+    "endless_loop": (
+        "// limit: steps 1000000\n" + kernel("L: bra L;"),
+        LAUNCH + "// fails: STEPS never end",
+    ),
+    "endless_empty_loop": (
+        "// limit: steps 1000000\n" + kernel("L: { bra L; }"),
+        LAUNCH + "// fails: STEPS",
+    ),
+    "recursion": (
+        HEADER
+        + ".func f()\n{\n\tcall f;\n\tret;\n}\n.visible .entry k()\n{\n\tcall f;\n\tret;\n}\n",
+        LAUNCH + "// finding: STACK nest",
+    ),
+    "barrier_16": (kernel("\tbar.sync 16;\n\tret;"), LAUNCH + "// fails: SYNTAX barrier 16"),
+    "barrier_register": (
+        kernel("\t.reg .b32 %r;\n\tmov.u32 %r, 77;\n\tbarrier.sync %r;\n\tret;"),
+        LAUNCH + "// finding: BAD_BARRIER 77",
+    ),
+    "deadlock": (
+        kernel(
+            "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 32;\n\t@%p bra A;\n\tbar.sync 1, 64;\n\tret;\nA:\n\tbar.sync 2, 64;\n\tret;"
+        ),
+        "// launch: k 1 64 0\n// finding: DEADLOCK barrier",
+    ),
+    "shift_counts": (
+        kernel(
+            "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 4294967295;\n\tshl.b32 %r1, %r0, %r0;\n\tshr.s32 %r2, %r0, 33;\n\tret;"
+        ),
+        LAUNCH,
+    ),
+    "division_by_zero": (
+        kernel(
+            "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 0;\n\tdiv.s32 %r1, %r0, %r0;\n\trem.u32 %r1, %r0, %r0;\n\tret;"
+        ),
+        LAUNCH + "// finding: DIVISION PTX",
+    ),
+    "unsupported": (
+        kernel("\twgmma.fence.sync.aligned;\n\tret;"),
+        LAUNCH + "// fails: UNSUPPORTED line 7, column 2: unsupported instruction 'wgmma",
+    ),
+    "unsupported_elsewhere": (
+        kernel("\tret;") + ".visible .entry other()\n{\n\twgmma.fence.sync.aligned;\n\tret;\n}\n",
+        LAUNCH,
+    ),
+    "unknown_register": (
+        kernel("\tmov.u32 %r1, 5;\n\tret;"),
+        LAUNCH + "// fails: SYNTAX unknown register",
+    ),
+    "unknown_label": (kernel("\tbra NOWHERE;\n"), LAUNCH + "// fails: SYNTAX no label"),
+    "branch_index": (
+        kernel(
+            "\t.reg .b32 %r;\n\tmov.u32 %r, 9;\nT: .branchtargets A, B;\n\tbrx.idx %r, T;\nA:\n\tret;\nB:\n\tret;"
+        ),
+        LAUNCH + "// finding: BAD_CALL index 9",
+    ),
+    "empty": ("", "// fails: OK"),
+    "only_commas": (HEADER + ",,,,", "// fails: SYNTAX"),
+    "call_kernel": (kernel("\tcall k;\n\tret;"), LAUNCH + "// fails: UNSUPPORTED kernel"),
+    "too_much_shared": (
+        kernel("\t.shared .b8 s[1000000];\n\tret;"),
+        LAUNCH + "// fails: ARGUMENT shared",
+    ),
+    "warp_sync_never": (
+        kernel(
+            "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 16;\n\t@%p bra A;\n\tbar.warp.sync 4294967295;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
+        ),
+        LAUNCH + "// finding: WARP_SYNC never come",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile(runner, tmp_path, name):
+    text, directives = HOSTILE[name]
+    path = tmp_path / "hostile.ptx"
+    # what an unterminated text would swallow comes before it
+    parts = [directives, text] if name.startswith("unterminated") else [text, directives]
+    path.write_bytes("\n".join(parts).encode("latin-1"))
+    done = run(runner, path)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_the_library_never_prints_or_exits():
+    banned = re.compile(r"\b(exit|abort|assert|printf|fprintf|puts|perror)\(")
+    for source in SOURCES.iterdir():
+        assert not banned.search(source.read_text()), source
