@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import gpuopt
+from gpuopt._cases import ITEMS
 from gpuopt._devices import describe, devices, show_config
-from gpuopt._ladder import DECK_ITEMS
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
@@ -105,16 +105,19 @@ def _parser() -> argparse.ArgumentParser:
         "deck's table with the deck's own figures beside it.",
     )
     add = command.add_argument
-    add("family", choices=["reduce"], help="the family of kernels")
+    add("family", choices=["reduce", *ITEMS], help="the family of kernels")
     add(
         "--n",
         type=_count,
-        default=DECK_ITEMS,
-        help="items, as 4194304 or 2^22 (default)",
+        help="items, as 4194304 or 2^22 (default: the deck's, or what outgrows the caches)",
     )
-    add("--op", default="sum", choices=OPERATIONS, help="the operation (default: sum)")
-    add("--dtype", default="int32", choices=DTYPES, help="of items and result (default: int32)")
-    add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's 128)")
+    add("--op", default="sum", choices=OPERATIONS, help="the reduction's (default: sum)")
+    add(
+        "--dtype",
+        choices=DTYPES,
+        help="of items and result (default: int32 for reduce, else float32)",
+    )
+    add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's)")
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
     add("--rounds", type=int, default=11, help="samples of each rung (default: 11)")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")

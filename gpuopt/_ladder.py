@@ -14,10 +14,12 @@ import os
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
-from gpuopt import _core
+from gpuopt import _cases, _core
+from gpuopt._cases import Case
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Profile, profile
@@ -27,6 +29,8 @@ DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
 RUNS_MOST = 1000  # in one sample
+SLOW_SECONDS = 0.05  # a run that takes longer
+SLOW_ROUNDS = 3  # is not sampled more often than that
 
 
 class VerificationError(RuntimeError):
@@ -94,6 +98,14 @@ class Ladder:
     rows : list of Row
     copy_bandwidth : float
         Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.
+    family, title : str
+        What was measured, for the table.
+    flops : int
+        Operations of a run, where the table tells the rate in them; else 0.
+    deck : tuple of (str, float) or None
+        The deck's GPU, and how many bytes or operations its times are for.
+    refused : list of (Rung, str)
+        Rungs that do not take this case, and why.
     """
 
     device: Device
@@ -103,6 +115,11 @@ class Ladder:
     block: int | None
     rows: list[Row]
     copy_bandwidth: float = 0.0
+    family: str = "reduce"
+    title: str = ""
+    flops: int = 0
+    deck: tuple[str, float] | None = None
+    refused: list[tuple[Rung, str]] = field(default_factory=list)
 
     def __str__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
@@ -134,13 +151,47 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
     return ufuncs[op].reduce(array, dtype=result), 0.0
 
 
-def _verify(got: object, rung: Rung, expected: object, tolerance: float) -> None:
-    error = abs(float(got) - float(expected)) if tolerance else float(got != expected)
-    if not error <= tolerance:  # written so that NaN fails
+def _reduction(n: int, op: str, dtype: str, seed: int) -> Case:
+    from gpuopt import reduce
+
+    items = np.dtype(dtype)
+    result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
+    array = _draw(np.random.default_rng(seed), n, items, op)
+
+    @cache
+    def right() -> tuple[object, float]:
+        return _expected(array, op, result)
+
+    def error(_: Rung, got: object) -> str:
+        expected, tolerance = right()
+        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
+        if off <= tolerance:  # written so that NaN fails
+            return ""
+        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
+
+    return Case(
+        f"{op} of {n:,} {dtype}",
+        n,
+        lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
+        lambda rung, block, device: reduce(
+            array, op, variant=rung.variant, dtype=result, block=block, device=device
+        ),
+        error,
+        deck=("G80", 4.0 * DECK_ITEMS) if op == "sum" else None,
+    )
+
+
+def _verify(case: Case, rung: Rung, got: object) -> None:
+    error = case.error(rung, got)
+    if error:
         raise VerificationError(
-            f"{rung.family} rung {rung.variant!r} gave {got!r}, but {expected!r} is right "
-            f"(allowed error {tolerance:g}): nothing was measured"
+            f"{rung.family} rung {rung.variant!r} gave {error}: nothing was measured"
         )
+
+
+def _block(rung: Rung, block: int | None) -> int | None:
+    """Return the block, for a rung that leaves a choice."""
+    return block if rung.block_min < rung.block_max else None
 
 
 def copy_bandwidth(device: Device, rounds: int = 7) -> float:
@@ -156,10 +207,10 @@ def copy_bandwidth(device: Device, rounds: int = 7) -> float:
 
 def ladder(
     family: str = "reduce",
-    n: int = DECK_ITEMS,
+    n: int | None = None,
     *,
     op: str = "sum",
-    dtype: str = "int32",
+    dtype: str | None = None,
     block: int | None = None,
     device: str | None = None,
     rounds: int = 11,
@@ -170,13 +221,17 @@ def ladder(
 
     Parameters
     ----------
-    family : {"reduce"}
-    n : int
-        Items.
-    op, dtype : str
-        The operation and the dtype; the result has the same dtype (the decks' 32-bit arithmetic).
+    family : {"reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"}
+    n : int, optional
+        Items; of a square matrix about so many (of matmul's result). Default: the deck's, or what
+        outgrows a GPU's caches.
+    op : str
+        The reduction's operation.
+    dtype : str, optional
+        Of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
+        float32.
     block : int, optional
-        Threads a block; default: the deck's 128.
+        Threads a block, for the rungs that leave a choice; default: the deck's.
     device : str, optional
         "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
         GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
@@ -205,79 +260,107 @@ def ladder(
     >>> [row.rung.name for row in measured.rows]
     ['serial', 'openmp']
     """
-    if family != "reduce":
-        raise ValueError(f"family: {family!r} is not a ladder; use 'reduce'")
+    if family != "reduce" and family not in _cases.ITEMS:
+        known = ", ".join(f"'{each}'" for each in ("reduce", *_cases.ITEMS))
+        raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
     device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
-    items = np.dtype(dtype)
-    result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(np.random.default_rng(seed), n, items, op)
     described = describe_device(device)
+    timed = described.kind != "sim"
+    dtype = dtype or ("int32" if family == "reduce" else "float32")
+    if family == "reduce":
+        case = _reduction(n or DECK_ITEMS, op, dtype, seed)
+    else:
+        case = _cases.make(family, n, dtype, seed, timed=timed)
+        op = family
     wanted = [
         rung
-        for rung in rungs("reduce")
+        for rung in rungs(family)
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
-    if described.kind == "sim":
-        rows = _count(array, op, result, block, device, wanted, progress)
-        return Ladder(described, op, dtype, n, block, rows)
-    bench = _core.Bench("reduce", array, op, dtype=result, device=device)
-    rows = [Row(rung, bench.bytes(rung.variant, block)) for rung in wanted]
-    expected, tolerance = _expected(array, op, result)
+    measured = Ladder(
+        described, op, dtype, case.n, block, [], 0.0, family, case.title, case.flops, case.deck
+    )
+    if timed:
+        _time(measured, case, wanted, device, rounds, progress)
+        progress("measuring the copy")
+        measured.copy_bandwidth = copy_bandwidth(described)
+    else:
+        _count(measured, case, wanted, device, progress)
+    return measured
+
+
+def _time(
+    measured: Ladder,
+    case: Case,
+    wanted: list[Rung],
+    device: str,
+    rounds: int,
+    progress: Callable[[str], None],
+) -> None:
+    bench = case.bench(device)
+    for rung in wanted:
+        try:
+            size = bench.bytes(rung.variant, _block(rung, measured.block))
+            measured.rows.append(Row(rung, size))
+        except ValueError as error:
+            if measured.family == "reduce" or "variant: rung" not in str(error):
+                raise
+            measured.refused.append((rung, str(error)))
+    calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
 
     progress("verifying")
-    for row in rows:
-        _verify(bench.run(row.rung.variant, block), row.rung, expected, tolerance)
-    runs = {}
-    for row in rows:
-        once = bench.time(row.rung.variant, block, runs=3)
-        runs[row.rung.variant] = min(RUNS_MOST, max(3, int(SAMPLE_SECONDS / once)))
+    for row, *call in calls:
+        _verify(case, row.rung, bench.run(*call))
+    runs, most = {}, {}
+    for row, *call in calls:
+        once = bench.time(*call, runs=1)
+        slow = once > SLOW_SECONDS
+        most[row.rung.variant] = SLOW_ROUNDS if slow else rounds
+        if not slow:
+            once = bench.time(*call, runs=3)
+        runs[row.rung.variant] = min(RUNS_MOST, max(1 if slow else 3, int(SAMPLE_SECONDS / once)))
     for turn in range(rounds):
         progress(f"timing, round {turn + 1} of {rounds}")
-        for row in rows:
-            variant = row.rung.variant
+        for row, variant, block in calls:
+            if turn >= most[variant]:
+                continue
             for cold, timing in ((False, row.warm), (True, row.cold)):
                 timing.samples.append(bench.time(variant, block, runs=runs[variant], cold=cold))
     progress("verifying again")
-    for row in rows:
-        _verify(bench.run(row.rung.variant, block), row.rung, expected, tolerance)
-    bench = None  # its memory is the copy's now
-    progress("measuring the copy")
-    return Ladder(described, op, dtype, n, block, rows, copy_bandwidth(described))
+    for row, *call in calls:
+        _verify(case, row.rung, bench.run(*call))
 
 
 def _count(
-    array: np.ndarray,
-    op: str,
-    result: np.dtype,
-    block: int | None,
-    device: str,
+    measured: Ladder,
+    case: Case,
     wanted: list[Rung],
+    device: str,
     progress: Callable[[str], None],
-) -> list[Row]:
-    from gpuopt import reduce
-
-    rows = []
+) -> None:
     for rung in wanted:
         progress(f"counting {_label(rung)}")
-        counted = profile(
-            reduce, array, op, variant=rung.variant, dtype=result, block=block, device=device
-        )
-        _verify(counted.result, rung, *_expected(array, op, result))
-        rows.append(Row(rung, counted=counted))
-    return rows
+        try:
+            counted = profile(case.call, rung, _block(rung, measured.block), device)
+        except ValueError as error:
+            if measured.family == "reduce" or "variant: rung" not in str(error):
+                raise
+            measured.refused.append((rung, str(error)))
+            continue
+        _verify(case, rung, counted.result)
+        measured.rows.append(Row(rung, counted=counted))
 
 
 def _counts(measured: Ladder) -> str:
-    block = measured.block or measured.rows[0].rung.block_default
-    deck = measured.op == "sum"
+    deck = bool(measured.deck)
     lines = [
-        f"{measured.op} of {measured.n:,} {measured.dtype}, blocks of {block}, on a "
+        f"{measured.title}{_blocks(measured)}, on a "
         f"{measured.device.description} ({measured.device.name})",
         "the same compiled kernels, verified and counted; a simulated GPU has no times",
         "",
-        f"{'':<16}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
-        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{'deck: G80':>12}" if deck else ""),
-        f"{'rung':<16}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
+        f"{'':<18}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
+        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{f'deck: {measured.deck[0]}':>12}" if deck else ""),
+        f"{'rung':<18}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
         f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
         + (f"{'us':>12}{'step':>8}" if deck else ""),
     ]
@@ -286,7 +369,7 @@ def _counts(measured: Ladder) -> str:
         total = row.counted.counters
         step = before.counted.counters.warp_instructions / total.warp_instructions if before else 0
         lines.append(
-            f"{_label(row.rung):<16}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
+            f"{_label(row.rung):<18}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
             f"{total.warp_efficiency:>7.0%}{total.divergent_branches:>12,}"
             f"{total.bank_conflicts:>12,}"
             f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
@@ -295,55 +378,76 @@ def _counts(measured: Ladder) -> str:
         if deck:
             us = row.rung.deck_us
             lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
-        before = row
-    lines += ["", *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows)]
+        before = None if row.rung.ceiling else row
+    lines += ["", *_lessons(measured)]
     return "\n".join(lines)
 
 
 def _times(measured: Ladder) -> str:
-    copy, first, last = measured.copy_bandwidth, measured.rows[0], measured.rows[-1]
-    deck = measured.op == "sum" and bool(first.rung.deck_us)
-    block = measured.block or first.rung.block_default
-    blocks = f", blocks of {block}" if block else ""
+    copy, first, last = measured.copy_bandwidth, _steps(measured)[0], measured.rows[-1]
+    deck = bool(measured.deck and first.rung.deck_us)
+    unit = "GFLOP/s" if measured.flops else "GB/s"
     lines = [
-        f"{measured.op} of {measured.n:,} {measured.dtype}{blocks}, on "
+        f"{measured.title}{_blocks(measured)}, on "
         f"{measured.device.description} ({measured.device.name})",
         f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
         f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
         "",
-        f"{'':<16}{'warm':>8}{'':>32}{'cold':>11}" + (f"{'deck: G80':>36}" if deck else ""),
-        f"{'rung':<16}{'us':>8}{'least':>8}{'spread':>8}{'GB/s':>8}{'step':>8}"
-        f"{'us':>11}{'spread':>8}{'GB/s':>8}{'of copy':>9}"
-        + (f"{'us':>10}{'GB/s':>7}{'step':>8}{'total':>9}" if deck else ""),
+        f"{'':<18}{'warm':>8}{'':>32}{'cold':>11}"
+        + (f"{f'deck: {measured.deck[0]}':>36}" if deck else ""),
+        f"{'rung':<18}{'us':>8}{'least':>8}{'spread':>8}{unit:>8}{'step':>8}"
+        f"{'us':>11}{'spread':>8}{unit:>8}{'of copy':>9}"
+        + (f"{'us':>10}{unit:>8}{'step':>8}{'total':>9}" if deck else ""),
     ]
     before = None
     for row in measured.rows:
         warm, cold = row.warm, row.cold
-        rate = row.algorithm_bytes / cold.median
+        amount = measured.flops or row.algorithm_bytes
+        share = row.algorithm_bytes / cold.median / copy
         lines.append(
-            f"{_label(row.rung):<16}{warm.median * 1e6:>8.1f}{warm.least * 1e6:>8.1f}"
-            f"{warm.spread:>8.1%}{row.algorithm_bytes / warm.median / 1e9:>8,.0f}"
+            f"{_label(row.rung):<18}{warm.median * 1e6:>8.1f}{warm.least * 1e6:>8.1f}"
+            f"{warm.spread:>8.1%}{amount / warm.median / 1e9:>8,.0f}"
             f"{_ratio(before.warm.median / warm.median if before else None):>8}"
-            f"{cold.median * 1e6:>11.1f}{cold.spread:>8.1%}{rate / 1e9:>8,.0f}{rate / copy:>9.0%}"
+            f"{cold.median * 1e6:>11.1f}{cold.spread:>8.1%}"
+            f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
         )
         if deck:
             us = row.rung.deck_us
             lines[-1] += (
-                f"{us:>10,.0f}{4e-3 * DECK_ITEMS / us:>7.1f}"
+                f"{us:>10,.0f}{1e-3 * measured.deck[1] / us:>8.1f}"
                 f"{_ratio(before.rung.deck_us / us if before else None):>8}"
                 f"{_ratio(first.rung.deck_us / us if before else None):>9}"
             )
-        before = row
+        before = None if row.rung.ceiling else row
     lines += [
         "",
         f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
         f"{first.cold.median / last.cold.median:.2f}x cold"
         + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if deck else ""),
         "",
-        *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows),
+        *_lessons(measured),
     ]
     return "\n".join(lines)
+
+
+def _steps(measured: Ladder) -> list[Row]:
+    """Return the rows that are steps of the ladder; its ceiling is none."""
+    return [row for row in measured.rows if not row.rung.ceiling]
+
+
+def _blocks(measured: Ladder) -> str:
+    rung = measured.rows[0].rung
+    if measured.block:
+        return f", blocks of {measured.block}"
+    same = len({row.rung.block_default for row in measured.rows}) == 1
+    return f", blocks of {rung.block_default}" if same and rung.block_default else ""
+
+
+def _lessons(measured: Ladder) -> list[str]:
+    taught = [f"{_label(row.rung):<18}{row.rung.lesson}" for row in measured.rows]
+    refused = [f"{_label(rung):<18}left out: {why}" for rung, why in measured.refused]
+    return taught + refused
 
 
 def _label(rung: Rung) -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import gpuopt
-from gpuopt import _core
+from gpuopt import _core, _ladder
 
 DEVICES = [kind for kind in ("cuda", "cpu") if gpuopt.available(kind)]
 
@@ -124,3 +124,45 @@ def test_a_wrong_rung_is_not_timed(monkeypatch):
     with pytest.raises(gpuopt.VerificationError, match="openmp"):
         gpuopt.ladder("reduce", 1000, dtype="float32", device="cpu")
     assert Liar.timed == 0
+
+
+@pytest.mark.parametrize("family", ["transpose", "stencil1d", "add", "saxpy", "matmul"])
+@pytest.mark.parametrize("device", ["sim", *DEVICES])
+def test_ladders_of_the_other_families(family, device, monkeypatch):
+    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 22)
+    n = 1024 if device != "cuda" else 2**16
+    measured = gpuopt.ladder(family, n, device=device, rounds=2)
+    kind = measured.device.kind
+    wanted = [r for r in gpuopt.rungs(family) if r.host == (kind == "cpu") and not r.historical]
+    rows = {row.rung.name for row in measured.rows}
+    refused = {rung.name for rung, _ in measured.refused}
+    assert rows | refused == {rung.name for rung in wanted} and not rows & refused
+    assert refused <= {"threads"}
+    text = str(measured)
+    assert ("GFLOP/s" in text) == (family == "matmul" and device != "sim")
+    for rung in wanted:
+        assert rung.lesson in text or rung.name in refused
+
+
+def test_a_ladder_of_another_family_catches_a_wrong_rung(monkeypatch):
+    from gpuopt import _cases
+
+    make = _cases.make
+
+    def broken(*arguments, **more):
+        case = make(*arguments, **more)
+        right = case.error
+        case.error = lambda rung, got: right(rung, got + (rung.name == "openmp"))
+        return case
+
+    monkeypatch.setattr(_cases, "make", broken)
+    for family in ("transpose", "stencil1d", "add", "saxpy", "matmul"):
+        with pytest.raises(gpuopt.VerificationError, match="openmp"):
+            gpuopt.ladder(family, 1000, device="cpu", rounds=1)
+
+
+def test_unknown_ladders():
+    with pytest.raises(ValueError, match="'reduce', 'transpose'"):
+        gpuopt.ladder("fold")
+    with pytest.raises(TypeError, match="dtype"):
+        gpuopt.ladder("add", 10, dtype="int8", device="cpu")
