@@ -297,7 +297,7 @@ def _counts(measured: Ladder) -> str:
             lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
         before = row
     lines += ["", *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows)]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _times(measured: Ladder) -> str:
@@ -343,7 +343,7 @@ def _times(measured: Ladder) -> str:
         "",
         *(f"{_label(row.rung):<16}{row.rung.lesson}" for row in measured.rows),
     ]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _label(rung: Rung) -> str:

@@ -459,9 +459,7 @@ void sim_module_unload(struct sim_module *module) {
     pthread_mutex_unlock(&gpu->lock);
 }
 
-size_t sim_module_kernels(const struct sim_module *module) {
-    return module->entry_count;
-}
+size_t sim_module_kernels(const struct sim_module *module) { return module->entry_count; }
 
 const char *sim_module_kernel_name(const struct sim_module *module, size_t index) {
     return index < module->entry_count ? module->entries[index]->c_name : NULL;

@@ -10,8 +10,8 @@
  * different flags, and never reports one that is not there.
  *
  * Each word of memory has two cells, for its last writer and for its readers. Of several readers a
- * cell keeps the bytes that all of them read: races on single bytes can be missed, none is made up. A write of the value
- * that is there already is not reported.
+ * cell keeps the bytes that all of them read: races on single bytes can be missed, none is made up.
+ * A write of the value that is there already is not reported.
  */
 #include "sim_run.h"
 
@@ -330,7 +330,8 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
 static int ordered_in_warp(const struct sim_race_block *r, uint32_t w, uint32_t from, uint32_t tick,
                            uint32_t lane) {
     return from == lane || tick < r->full_tick[w] ||
-           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) && tick < r->lane_tick[w][lane]);
+           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) &&
+            tick < r->lane_tick[w][lane]);
 }
 
 static int released(const struct sim_run *run, const struct sim_race_block *r, const struct cell *c,
@@ -463,7 +464,8 @@ static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     if (*reader) {
         struct cell c = unpack_shared(*reader);
         int ordered = c.warp == x ? c.tick < r->full_tick[x] : c.clock < r->clock[x][c.warp];
-        if (!ordered && (c.bytes & bytes)) { /* at the same time: there are several of these bytes */
+        if (!ordered &&
+            (c.bytes & bytes)) { /* at the same time: there are several of these bytes */
             now.many = c.many || c.warp != x || c.lane != lane;
             now.atomic = c.atomic || c.warp != x;
             now.bytes &= c.bytes;
