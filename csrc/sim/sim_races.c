@@ -168,7 +168,7 @@ int sim_races_open(struct sim_run *run) {
 void sim_races_close(struct sim_run *run) {
     if (!run->releases)
         return;
-    for (uint64_t i = 0; run->releases->blocks && i < run->total_blocks; i++)
+    for (uint64_t i = 0; run->releases->blocks && i < run->next_block; i++)
         free(run->releases->blocks[i].entries);
     free(run->releases->blocks);
     free(run->releases);
@@ -329,7 +329,8 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
 static int ordered_in_warp(const struct sim_race_block *r, uint32_t w, uint32_t from, uint32_t tick,
                            uint32_t lane) {
     return from == lane || tick < r->full_tick[w] ||
-           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) && tick < r->lane_tick[w][lane]);
+           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) &&
+            tick < r->lane_tick[w][lane]);
 }
 
 static int released(const struct sim_run *run, const struct sim_race_block *r, const struct cell *c,
