@@ -421,7 +421,7 @@ struct sim_code_function {
     struct sim_function *function;
     uint32_t entry_pc, end_pc;
     uint32_t frame_bytes; /* constants first, then registers */
-    uint32_t const_offset, const_bytes;
+    uint32_t registers_offset, const_offset, const_bytes;
     const uint8_t *constants;
     uint32_t local_bytes, local_align;
     uint32_t param_count, return_count;

@@ -40,6 +40,7 @@ struct sim_race_block {
     uint64_t acquired[SIM_MAX_WARPS];
     uint32_t tick[SIM_MAX_WARPS], full_tick[SIM_MAX_WARPS];
     uint32_t lane_tick[SIM_MAX_WARPS][SIM_LANES], lane_mask[SIM_MAX_WARPS][SIM_LANES];
+    int partial;                 /* some lanes synchronised without the others */
     uint64_t *writers, *readers; /* a cell for each word of shared memory */
     uint64_t words;
 };
@@ -125,7 +126,17 @@ void sim_races_free(struct sim_block *block) {
 void sim_races_start(struct sim_run *run, struct sim_block *block) {
     struct sim_race_block *r = block->races;
     (void)run;
-    memset(r, 0, offsetof(struct sim_race_block, writers));
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        memset(r->clock[w], 0, sizeof r->clock[w]);
+        if (r->partial) {
+            memset(r->lane_tick[w], 0, sizeof r->lane_tick[w]);
+            memset(r->lane_mask[w], 0, sizeof r->lane_mask[w]);
+        }
+    }
+    memset(r->sync, 0, sizeof r->sync);
+    memset(r->fenced, 0, sizeof r->fenced);
+    memset(r->acquired, 0, sizeof r->acquired);
+    r->partial = 0;
     memset(r->writers, 0, r->words * sizeof *r->writers);
     memset(r->readers, 0, r->words * sizeof *r->readers);
     for (uint32_t w = 0; w < block->warp_count; w++) {
@@ -247,6 +258,7 @@ void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t ma
     if ((mask & warp->live) == warp->live) {
         r->full_tick[w] = r->tick[w];
     } else {
+        r->partial = 1;
         for (uint32_t m = mask & warp->live; m; m &= m - 1) {
             r->lane_tick[w][__builtin_ctz(m)] = r->tick[w];
             r->lane_mask[w][__builtin_ctz(m)] = mask;
@@ -422,7 +434,30 @@ struct view { /* who looks */
     struct sim_race_block *r;
     uint32_t lane;
     int atomic, writes;
+    uint64_t mine; /* a shared cell of this warp's, but for lane and bytes */
 };
+
+/* The usual word: last written before a barrier or by this thread, and read by nobody else since.
+   1: done. Works on packed cells: see pack_shared() for where the fields are. */
+static inline int shared_quick(const struct view *v, uint64_t word, uint32_t bytes) {
+    struct sim_race_block *r = v->r;
+    uint32_t x = v->warp->index, lane = v->lane;
+    uint64_t cells[2] = {r->writers[word], r->readers[word]};
+    for (int i = 0; i < 2; i++) {
+        uint64_t c = cells[i];
+        uint32_t warp = c >> 12 & 31;
+        if (!c)
+            continue;
+        int before =
+            warp == x ? (c >> 33 & 0x7fff) < r->full_tick[x] && (c >> 17 & 0xffff) < r->clock[x][x]
+                      : (c >> 17 & 0xffff) < r->clock[x][warp];
+        if (!before && !(warp == x && (c >> 7 & 31) == lane && !(c >> 5 & 3)))
+            return 0;
+    }
+    uint64_t mine = v->mine | (uint64_t)bytes << 1 | (uint64_t)lane << 7;
+    *(v->writes ? &r->writers[word] : &r->readers[word]) = mine;
+    return 1;
+}
 
 static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     struct sim_race_block *r = v->r;
@@ -586,11 +621,13 @@ static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launc
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a) {
     struct sim_run *run = w->run;
     int shared = a->space == SIM_S_SHARED, order = a->in->order;
-    struct view v = {w, warp, a, warp->block->races, 0, 0, a->kind != SIM_ACCESS_LOAD};
+    struct view v = {w, warp, a, warp->block->races, 0, 0, a->kind != SIM_ACCESS_LOAD, 0};
     uint32_t launch = run->launch_number % 255 + 1;
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared);
-    uint32_t mask = a->mask;
+    uint32_t mask = a->mask, x = warp->index;
+    struct cell now = {.warp = x, .clock = v.r->clock[x][x], .tick = v.r->tick[x], .pc = a->pc};
+    v.mine = pack_shared(&now);
     if (!shared && a->contiguous && a->bytes == 4 && a->region && !v.atomic) {
         uint64_t offset = a->address[0] - a->region->base;
         if (a->region->read_only)
@@ -613,7 +650,8 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
         }
         for (uint32_t at = 0; at < a->bytes; at += 4) {
             if (shared) {
-                if (shared_word(&v, (address + at) / 4, bytes))
+                if ((v.atomic || !shared_quick(&v, (address + at) / 4, bytes)) &&
+                    shared_word(&v, (address + at) / 4, bytes))
                     return 1;
             } else {
                 uint64_t *cells = global_cells(region, address + at);
