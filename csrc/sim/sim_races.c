@@ -158,8 +158,7 @@ int sim_races_open(struct sim_run *run) {
         0) { /* the launch's tag in the cells begins again: forget old ones */
         for (size_t i = 0; i < run->gpu->region_count; i++) {
             struct sim_region *region = &run->gpu->regions[i];
-            for (uint64_t p = 0;
-                 region->cells && p < (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE; p++) {
+            for (uint64_t p = 0; region->cells && p < sim_cell_pages(region); p++) {
                 free(region->cells[p]);
                 region->cells[p] = NULL;
             }
@@ -168,8 +167,7 @@ int sim_races_open(struct sim_run *run) {
     for (size_t i = 0; i < run->gpu->region_count; i++) {
         struct sim_region *region = &run->gpu->regions[i];
         if (!region->cells && !region->read_only)
-            region->cells =
-                calloc((region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE, sizeof *region->cells);
+            region->cells = calloc(sim_cell_pages(region), sizeof *region->cells);
         if (!region->cells && !region->read_only)
             return 0;
     }
@@ -508,18 +506,39 @@ static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     return 0;
 }
 
-static uint64_t *global_cells(struct sim_region *region, uint64_t offset) {
-    uint64_t **page = &region->cells[offset / SIM_CELL_PAGE],
-             *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
-    if (SIM_UNLIKELY(!cells)) {
-        cells = calloc(SIM_CELL_PAGE / 2, sizeof *cells); /* two for each word */
+/* The cells of a word of global memory. Writers and readers have pages of their own, made when
+   first needed: most memory is only read, or only written, by one launch. */
+struct word_cells {
+    uint64_t *writer, *reader;
+};
+
+static uint64_t *cell_page(uint64_t **page, int make) {
+    /* stands in for a page that was never made; read only */
+    static const uint64_t untouched[SIM_CELL_PAGE / 4];
+    uint64_t *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
+    if (SIM_UNLIKELY(!cells && make)) {
+        cells = calloc(SIM_CELL_PAGE / 4, sizeof *cells);
         if (cells && !__atomic_compare_exchange_n(page, &none, cells, 0, __ATOMIC_ACQ_REL,
                                                   __ATOMIC_ACQUIRE)) {
             free(cells);
             cells = none;
         }
+        return cells;
     }
-    return cells ? cells + offset % SIM_CELL_PAGE / 4 * 2 : NULL;
+    return cells ? cells : (uint64_t *)(uintptr_t)untouched;
+}
+
+/* 0: no memory, and the access goes unchecked. */
+static int global_cells(const struct view *v, struct sim_region *region, uint64_t offset,
+                        struct word_cells *word) {
+    uint64_t **pages = &region->cells[offset / SIM_CELL_PAGE * 2];
+    uint64_t *writers = cell_page(&pages[0], v->writes);
+    uint64_t *readers = cell_page(&pages[1], !v->writes && !v->atomic);
+    if (!writers || !readers)
+        return 0;
+    word->writer = writers + offset % SIM_CELL_PAGE / 4;
+    word->reader = readers + offset % SIM_CELL_PAGE / 4;
+    return 1;
 }
 
 static int global_ordered(const struct view *v, const struct cell *c) {
@@ -534,11 +553,12 @@ static int global_ordered(const struct view *v, const struct cell *c) {
            released(v->w->run, r, c, x);
 }
 
-static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, uint32_t bytes) {
+static int global_word(const struct view *v, struct word_cells at, uint32_t launch,
+                       uint32_t bytes) {
     const struct sim_race_block *r = v->r;
     uint32_t x = v->warp->index, lane = v->lane, clock = r->clock[x][x], tick = r->tick[x];
-    uint64_t wrote = __atomic_load_n(&cells[0], __ATOMIC_RELAXED),
-             read = __atomic_load_n(&cells[1], __ATOMIC_RELAXED);
+    uint64_t wrote = __atomic_load_n(at.writer, __ATOMIC_RELAXED),
+             read = __atomic_load_n(at.reader, __ATOMIC_RELAXED);
     struct cell now = {.launch = launch,
                        .block = (uint32_t)(v->warp->block->linear & 0xffffff),
                        .warp = x,
@@ -565,7 +585,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
                 found(v->w, v->warp, v->a, lane, &c, 0))
                 return 1;
         }
-        __atomic_store_n(&cells[0], pack_global(&now), __ATOMIC_RELAXED);
+        __atomic_store_n(at.writer, pack_global(&now), __ATOMIC_RELAXED);
         return 0;
     }
     if (v->atomic)
@@ -583,7 +603,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
             now.bytes |= c.bytes;
         }
     }
-    __atomic_store_n(&cells[1], pack_global(&now), __ATOMIC_RELAXED);
+    __atomic_store_n(at.reader, pack_global(&now), __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -594,7 +614,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
 
 /* A whole warp at 32 words in a row, the usual case: lanes whose word nobody else touched in this
    launch are done at once. Returns the other lanes. */
-static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launch) {
+static uint32_t global_row(const struct view *v, struct word_cells at, uint32_t launch) {
     const struct sim_race_block *r = v->r;
     uint32_t x = v->warp->index, clock = r->clock[x][x], tick = r->tick[x], left = 0;
     struct cell now = {.launch = launch,
@@ -604,16 +624,16 @@ static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launc
                        .tick = tick < TICK_MOST ? tick : TICK_MOST,
                        .bytes = 15};
     uint64_t mine = pack_global(&now);
-    uint32_t mark = v->writes ? 0 : 1;
+    uint64_t *mark = v->writes ? at.writer : at.reader;
     for (uint32_t lane = 0; lane < SIM_LANES; lane++, mine += 1u << 6) {
-        uint64_t wrote = __atomic_load_n(&cells[2 * lane], __ATOMIC_RELAXED);
-        uint64_t read = __atomic_load_n(&cells[2 * lane + 1], __ATOMIC_RELAXED);
+        uint64_t wrote = __atomic_load_n(&at.writer[lane], __ATOMIC_RELAXED);
+        uint64_t read = __atomic_load_n(&at.reader[lane], __ATOMIC_RELAXED);
         int others = (wrote >> 56 == launch && ((wrote ^ mine) & GLOBAL_WHO)) ||
                      (read >> 56 == launch && ((read ^ mine) & GLOBAL_WHO));
         if (SIM_UNLIKELY(others))
             left |= 1u << lane;
         else
-            __atomic_store_n(&cells[2 * lane + mark], mine, __ATOMIC_RELAXED);
+            __atomic_store_n(&mark[lane], mine, __ATOMIC_RELAXED);
     }
     return left;
 }
@@ -633,8 +653,8 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
         if (a->region->read_only)
             return 0;
         if (offset % SIM_CELL_PAGE <= SIM_CELL_PAGE - SIM_LANES * 4) {
-            uint64_t *cells = global_cells(a->region, offset);
-            mask = cells ? global_row(&v, cells, launch) : 0;
+            struct word_cells cells;
+            mask = global_cells(&v, a->region, offset, &cells) ? global_row(&v, cells, launch) : 0;
         }
     }
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -654,8 +674,9 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
                     shared_word(&v, (address + at) / 4, bytes))
                     return 1;
             } else {
-                uint64_t *cells = global_cells(region, address + at);
-                if (cells && global_word(&v, cells, launch, bytes))
+                struct word_cells cells;
+                if (global_cells(&v, region, address + at, &cells) &&
+                    global_word(&v, cells, launch, bytes))
                     return 1;
             }
         }
