@@ -243,6 +243,9 @@ INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, uint32_t c, int s) {
     }
     return r;
 }
+INLINE uint32_t sum4(uint32_t x) {
+    return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
+}
 INLINE uint32_t vadd4(uint32_t a, uint32_t b, uint32_t c, int s) {
     uint32_t r = 0;
     (void)c;
