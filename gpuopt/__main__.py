@@ -13,7 +13,7 @@ from gpuopt._devices import describe, devices, show_config
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
-MARKS = ("<!-- ladder: written by `{command}` -->", "<!-- end of ladder -->")
+MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
 
 
 def _count(text: str) -> int:
@@ -36,14 +36,14 @@ def _progress(text: str) -> None:
         print(f"\r\033[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def _write_between_marks(path: Path, table: str, command: str) -> None:
+def _write_between_marks(path: Path, marks: str, table: str, command: str) -> None:
     text = path.read_text()
-    begin, end = (mark.split("`")[0] for mark in MARKS)
+    begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
     before, found, rest = text.partition(begin)
     _, also_found, after = rest.partition(end)
     if not (found and also_found):
         raise SystemExit(f"gpuopt: {path} has no lines {begin!r} and {end!r} to write between")
-    head = MARKS[0].format(command=command)
+    head = MARKS[0].format(marks=marks, command=command)
     path.write_text(f"{before}{head}\n```text\n{table}\n```\n{end}{after}")
 
 
@@ -70,7 +70,7 @@ def _ladder(arguments: argparse.Namespace) -> int:
         tables.append(str(measured))
     if arguments.write_readme:
         command = "python -m gpuopt " + " ".join(sys.argv[1:])
-        _write_between_marks(arguments.write_readme, "\n\n".join(tables), command)
+        _write_between_marks(arguments.write_readme, arguments.marks, "\n\n".join(tables), command)
     return 0
 
 
@@ -121,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
     add("--rounds", type=int, default=11, help="samples of each rung (default: 11)")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
+    add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
     command.set_defaults(run=_ladder)
 
     command = commands.add_parser("devices", help="list the devices that can serve, and why not")

@@ -380,7 +380,7 @@ def _counts(measured: Ladder) -> str:
             lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
         before = None if row.rung.ceiling else row
     lines += ["", *_lessons(measured)]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _times(measured: Ladder) -> str:
@@ -428,7 +428,7 @@ def _times(measured: Ladder) -> str:
         "",
         *_lessons(measured),
     ]
-    return "\n".join(lines)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _steps(measured: Ladder) -> list[Row]:

@@ -126,12 +126,15 @@ def rng():
     return np.random.default_rng(20100921)
 
 
+FORK_WARNING = "ignore:This process:DeprecationWarning"  # since Python 3.12; forks are the subject
+
+
 def run_python(code, *, timeout=60, check=True, **environment):
     """Run Python code in a process of its own; return the completed process."""
     variables = {**os.environ, **environment}
     variables = {name: value for name, value in variables.items() if value is not None}
     process = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
+        [sys.executable, "-W", FORK_WARNING, "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -457,7 +457,7 @@ def test_initial_of_float32_is_added_without_losing_bits():
         ({}, TypeError),
         (1j, TypeError),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("size", [0, 3])
 def test_initial_of_a_wrong_kind(initial, error, size):

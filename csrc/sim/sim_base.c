@@ -26,9 +26,7 @@ enum sim_status sim_fail(struct sim_error *error, enum sim_status status, unsign
     return status;
 }
 
-int sim_add(uint64_t a, uint64_t b, uint64_t *sum) {
-    return !__builtin_add_overflow(a, b, sum);
-}
+int sim_add(uint64_t a, uint64_t b, uint64_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 
 int sim_multiply(uint64_t a, uint64_t b, uint64_t *product) {
     return !__builtin_mul_overflow(a, b, product);
@@ -127,9 +125,7 @@ static const struct {
 #undef SIM_X
 };
 
-size_t sim_counter_count(void) {
-    return sizeof counter_rows / sizeof *counter_rows;
-}
+size_t sim_counter_count(void) { return sizeof counter_rows / sizeof *counter_rows; }
 const char *sim_counter_name(size_t i) {
     return i < sim_counter_count() ? counter_rows[i].name : NULL;
 }

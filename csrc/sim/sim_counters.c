@@ -171,18 +171,20 @@ static void first_touch(struct sim_worker *w, const struct sim_access *a) {
     if (!r || !r->touched)
         return;
     uint64_t *count = bit == 1 ? &w->dram_read : &w->dram_write;
+    uint8_t tag =
+        (uint8_t)((w->run->launch_number % 63 + 1) << 2); /* marks of other launches do not count */
     for (uint32_t m = a->contiguous ? 1 : a->mask; m; m &= m - 1) {
         int lane = __builtin_ctz(m);
-        uint64_t first = (a->address[lane] - r->base) >> 5;
-        uint64_t last = (a->contiguous ? a->address[SIM_LANES - 1] - r->base + a->bytes - 1
-                                       : a->address[lane] - r->base + a->bytes - 1) >>
-                        5;
-        for (uint64_t s = first; s <= last; s++) {
-            uint8_t old = __atomic_load_n(&r->touched[s], __ATOMIC_RELAXED);
-            if (old & bit || (bit == 1 && old & 2))
-                continue;
-            if (!(__atomic_fetch_or(&r->touched[s], bit, __ATOMIC_RELAXED) & bit))
-                ++*count;
+        uint64_t end = a->address[a->contiguous ? SIM_LANES - 1 : lane] + a->bytes - 1;
+        for (uint64_t s = (a->address[lane] - r->base) >> 5; s <= (end - r->base) >> 5; s++) {
+            uint8_t old = __atomic_load_n(&r->touched[s], __ATOMIC_RELAXED), now;
+            do {
+                uint8_t seen = (old & ~3) == tag ? old & 3 : 0;
+                now = (seen & bit) || (bit == 1 && seen & 2) ? old : (uint8_t)(tag | seen | bit);
+            } while (now != old &&
+                     !__atomic_compare_exchange_n(&r->touched[s], &old, now, 1, __ATOMIC_RELAXED,
+                                                  __ATOMIC_RELAXED));
+            *count += now != old;
         }
     }
 }

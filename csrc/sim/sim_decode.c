@@ -198,6 +198,7 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
     if (!d->slots)
         return no_memory(d);
     d->carry_slot = (uint32_t)at;
+    d->cf->registers_offset = (uint32_t)at;
     at += 64;
     for (uint32_t i = 0; i < f->reg_count; i++)
         if (f->reg_types[i] == SIM_T_B128)

@@ -17,9 +17,7 @@ enum sim_status sim_decode_predicate(struct sim_decoder *d);
 enum sim_status sim_decode_mov(struct sim_decoder *d);
 enum sim_status sim_decode_carry(struct sim_decoder *d);
 
-static int shown(struct sim_name name) {
-    return (int)(name.length > 80 ? 80 : name.length);
-}
+static int shown(struct sim_name name) { return (int)(name.length > 80 ? 80 : name.length); }
 
 static enum sim_status unsupported(struct sim_decoder *d) {
     return sim_refuse(d, "unsupported instruction '%.*s'", shown(d->s->mnemonic),

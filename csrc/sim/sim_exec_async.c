@@ -184,6 +184,11 @@ static int bulk_copy(struct sim_worker *w, struct sim_warp *warp, const struct s
         if (bytes % 16)
             return sim_find(w, warp, pc, lane, SIM_FIND_MISALIGNED, from[lane], NULL,
                             "a bulk copy of %u bytes, which is not a multiple of 16", bytes);
+        if (bytes > w->run->shared_bytes)
+            return sim_find(
+                w, warp, pc, lane, SIM_FIND_OUT_OF_BOUNDS, from[lane], NULL,
+                "a bulk copy of %u bytes, but the block has %llu bytes of shared memory", bytes,
+                (unsigned long long)w->run->shared_bytes);
         if (bulk_lane(w, warp, in, lane, to, from, bytes))
             return 1;
         if (in->sub)

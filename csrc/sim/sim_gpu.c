@@ -54,9 +54,7 @@ void sim_gpu_close(struct sim_gpu *gpu, uint64_t *leaks, uint64_t *leaked_bytes)
         *leaked_bytes = bytes;
 }
 
-const struct sim_preset *sim_gpu_preset(const struct sim_gpu *gpu) {
-    return gpu->preset;
-}
+const struct sim_preset *sim_gpu_preset(const struct sim_gpu *gpu) { return gpu->preset; }
 
 void sim_kernel_describe(const struct sim_kernel *k, struct sim_kernel_info *info) {
     *info = (struct sim_kernel_info){

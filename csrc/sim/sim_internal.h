@@ -421,7 +421,7 @@ struct sim_code_function {
     struct sim_function *function;
     uint32_t entry_pc, end_pc;
     uint32_t frame_bytes; /* constants first, then registers */
-    uint32_t const_offset, const_bytes;
+    uint32_t registers_offset, const_offset, const_bytes;
     const uint8_t *constants;
     uint32_t local_bytes, local_align;
     uint32_t param_count, return_count;
@@ -502,10 +502,14 @@ struct sim_region {
         *cells; /* race cells: one page of them for every SIM_CELL_PAGE bytes, made when touched */
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
-    uint32_t launch;  /* the launch that cells and touched belong to */
     uint8_t read_only, module_owned;
 };
 #define SIM_CELL_PAGE 4096u
+
+/* Two for each page of memory: writers, then readers. */
+static inline uint64_t sim_cell_pages(const struct sim_region *region) {
+    return (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE * 2;
+}
 
 struct sim_freed {
     uint64_t base, bytes;

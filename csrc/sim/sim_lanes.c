@@ -83,9 +83,7 @@ INLINE double double_of(uint64_t u) {
     return x;
 }
 /* float32 results that are NaN are always this one; float64 keeps payloads */
-INLINE float canon(float x) {
-    return float_of(x == x ? bits32(x) : 0x7fffffffu);
-}
+INLINE float canon(float x) { return float_of(x == x ? bits32(x) : 0x7fffffffu); }
 
 /* minNum and maxNum: a NaN loses, -0 is below +0 */
 INLINE float min_f32(float a, float b) {
@@ -123,9 +121,7 @@ INLINE float xorsign(float x, float a, float b) {
 INLINE int32_t sat_s32(int64_t x) {
     return (int32_t)(x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : x);
 }
-INLINE int64_t sext24(int32_t x) {
-    return (int64_t)((uint64_t)(uint32_t)x << 40) >> 40;
-}
+INLINE int64_t sext24(int32_t x) { return (int64_t)((uint64_t)(uint32_t)x << 40) >> 40; }
 /* integers of any type, clamped; the comparison happens in a type that holds both sides */
 #define SATURATE(D)                                                     \
     INLINE c_##D saturate_##D##_s(int64_t x) {                          \
@@ -157,24 +153,16 @@ SATURATE(s64)
 #define saturate_u64(x) SATURATE_OF(u64, x)
 #define saturate_s64(x) SATURATE_OF(s64, x)
 
-INLINE uint32_t popcount64(uint64_t x) {
-    return (uint32_t)__builtin_popcountll(x);
-}
-INLINE uint32_t clz64(uint64_t x) {
-    return x ? (uint32_t)__builtin_clzll(x) : 64;
-}
-INLINE uint32_t shiftamt32(uint32_t x) {
-    return x ? clz64(x) - 32 : UINT32_MAX;
-}
+INLINE uint32_t popcount64(uint64_t x) { return (uint32_t)__builtin_popcountll(x); }
+INLINE uint32_t clz64(uint64_t x) { return x ? (uint32_t)__builtin_clzll(x) : 64; }
+INLINE uint32_t shiftamt32(uint32_t x) { return x ? clz64(x) - 32 : UINT32_MAX; }
 INLINE uint64_t brev64(uint64_t x) {
     x = (x >> 1 & 0x5555555555555555ull) | (x & 0x5555555555555555ull) << 1;
     x = (x >> 2 & 0x3333333333333333ull) | (x & 0x3333333333333333ull) << 2;
     x = (x >> 4 & 0x0f0f0f0f0f0f0f0full) | (x & 0x0f0f0f0f0f0f0f0full) << 4;
     return __builtin_bswap64(x);
 }
-INLINE uint64_t low_mask(uint32_t n) {
-    return n >= 64 ? ~0ull : (1ull << n) - 1;
-}
+INLINE uint64_t low_mask(uint32_t n) { return n >= 64 ? ~0ull : (1ull << n) - 1; }
 INLINE uint64_t bfe_u(uint64_t a, uint32_t position, uint32_t length, uint32_t width) {
     return position >= width ? 0 : (a >> position) & low_mask(length);
 }
@@ -255,6 +243,9 @@ INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, uint32_t c, int s) {
     }
     return r;
 }
+INLINE uint32_t sum4(uint32_t x) {
+    return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
+}
 INLINE uint32_t vadd4(uint32_t a, uint32_t b, uint32_t c, int s) {
     uint32_t r = 0;
     (void)c;
@@ -270,15 +261,9 @@ INLINE uint32_t vsub4(uint32_t a, uint32_t b, uint32_t c, int s) {
     return r;
 }
 
-INLINE uint16_t lo16(uint32_t x) {
-    return (uint16_t)x;
-}
-INLINE uint16_t hi16(uint32_t x) {
-    return (uint16_t)(x >> 16);
-}
-INLINE uint32_t pair16(uint16_t lo, uint16_t hi) {
-    return lo | (uint32_t)hi << 16;
-}
+INLINE uint16_t lo16(uint32_t x) { return (uint16_t)x; }
+INLINE uint16_t hi16(uint32_t x) { return (uint16_t)(x >> 16); }
+INLINE uint32_t pair16(uint16_t lo, uint16_t hi) { return lo | (uint32_t)hi << 16; }
 
 /* ---- half and bfloat16 ---- */
 
@@ -291,9 +276,7 @@ INLINE double from_f16(uint16_t h) {
         return double_of(sign | bits64(mantissa * 0x1p-24));
     return double_of(sign | (uint64_t)(exponent + 1008) << 52 | (uint64_t)mantissa << 42);
 }
-INLINE double from_bf16(uint16_t h) {
-    return (double)float_of((uint32_t)h << 16);
-}
+INLINE double from_bf16(uint16_t h) { return (double)float_of((uint32_t)h << 16); }
 
 /* Round to a format of 1 + exponent + mantissa bits in 16. mode: 0 nearest even, 1 to zero, 2 down,
  * 3 up. */
@@ -330,18 +313,10 @@ static uint16_t round_small(double x, int mantissa, int least, int most, int mod
     }
     return (uint16_t)(s | r);
 }
-INLINE uint16_t round_f16(double x, int mode) {
-    return round_small(x, 10, -14, 15, mode);
-}
-INLINE uint16_t round_bf16(double x, int mode) {
-    return round_small(x, 7, -126, 127, mode);
-}
-INLINE uint16_t to_f16(double x) {
-    return round_f16(x, 0);
-}
-INLINE uint16_t to_bf16(double x) {
-    return round_bf16(x, 0);
-}
+INLINE uint16_t round_f16(double x, int mode) { return round_small(x, 10, -14, 15, mode); }
+INLINE uint16_t round_bf16(double x, int mode) { return round_small(x, 7, -126, 127, mode); }
+INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }
+INLINE uint16_t to_bf16(double x) { return round_bf16(x, 0); }
 
 /* a + b rounded to odd: a second rounding, to at most 51 bits, is then the only one that counts */
 INLINE double odd_add(double a, double b) {
@@ -448,9 +423,7 @@ int sim_lanes_wide(void) {
 }
 #else
 #define WIDE(id) plain_##id
-int sim_lanes_wide(void) {
-    return 0;
-}
+int sim_lanes_wide(void) { return 0; }
 #endif
 
 #undef LANE1
@@ -463,33 +436,29 @@ int sim_lanes_wide(void) {
 
 /* ---- addresses ---- */
 
-#define SPAN_BODY                                                 \
-    uint64_t first, bits = 0, differ = 0, apart = 0, least, most; \
-    if (base32) {                                                 \
-        const c_U32 *b = base;                                    \
-        LANE_LOOP {                                               \
-            address[i] = (uint32_t)(b[i] + (uint32_t)offset);     \
-        }                                                         \
-    } else {                                                      \
-        const c_U64 *b = base;                                    \
-        LANE_LOOP {                                               \
-            address[i] = b[i] + offset;                           \
-        }                                                         \
-    }                                                             \
-    first = least = most = address[0];                            \
-    for (int i = 0; i < SIM_LANES; i++) {                         \
-        bits |= address[i];                                       \
-        differ |= address[i] ^ (first + (uint64_t)i * bytes);     \
-        apart |= address[i] ^ first;                              \
-    }                                                             \
-    if (!differ) {                                                \
-        most = address[SIM_LANES - 1];                            \
-    } else if (apart) {                                           \
-        for (int i = 1; i < SIM_LANES; i++) {                     \
-            least = address[i] < least ? address[i] : least;      \
-            most = address[i] > most ? address[i] : most;         \
-        }                                                         \
-    }                                                             \
+#define SPAN_BODY                                                       \
+    uint64_t first, bits = 0, differ = 0, apart = 0, least, most;       \
+    if (base32) {                                                       \
+        const c_U32 *b = base;                                          \
+        LANE_LOOP { address[i] = (uint32_t)(b[i] + (uint32_t)offset); } \
+    } else {                                                            \
+        const c_U64 *b = base;                                          \
+        LANE_LOOP { address[i] = b[i] + offset; }                       \
+    }                                                                   \
+    first = least = most = address[0];                                  \
+    for (int i = 0; i < SIM_LANES; i++) {                               \
+        bits |= address[i];                                             \
+        differ |= address[i] ^ (first + (uint64_t)i * bytes);           \
+        apart |= address[i] ^ first;                                    \
+    }                                                                   \
+    if (!differ) {                                                      \
+        most = address[SIM_LANES - 1];                                  \
+    } else if (apart) {                                                 \
+        for (int i = 1; i < SIM_LANES; i++) {                           \
+            least = address[i] < least ? address[i] : least;            \
+            most = address[i] > most ? address[i] : most;               \
+        }                                                               \
+    }                                                                   \
     *span = (struct sim_span){least, most, bits, !differ, !apart};
 
 void sim_span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,

@@ -174,8 +174,9 @@ static void number(struct sim_lexer *lexer) {
 
 static void word(struct sim_lexer *lexer) {
     const char *p = lexer->at, *end = lexer->end;
-    for (;;) {
-        while (p < end && (classify(*p) & C_WORD))
+    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 one */
+    for (p++;;) {
+        while (p < end && (classify(*p) & C_WORD) && !(directive && *p == '.'))
             p++;
         /* shared::cluster is one word; the colon of a label is not */
         if (end - p > 2 && p[0] == ':' && p[1] == ':' && (classify(p[2]) & C_WORD))

@@ -41,7 +41,7 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
 
 static void release_cells(struct sim_region *region) {
     if (region->cells)
-        for (uint64_t i = 0; i < (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE; i++)
+        for (uint64_t i = 0; i < sim_cell_pages(region); i++)
             free(region->cells[i]);
     free(region->cells);
     free(region->touched);

@@ -173,11 +173,12 @@ static enum sim_status initial_value(struct sim_parser *parser, struct initialis
             token->kind == SIM_TOK_WORD
                 ? sim_module_variable(parser->module, token->text, token->length)
                 : NULL;
-        if (!other)
-            return sim_parse_fail(
-                parser, SIM_UNSUPPORTED,
-                "an initial value that is neither a constant nor a variable above");
-        bits = other->address;
+        if (token->kind != SIM_TOK_WORD)
+            return sim_parse_fail(parser, SIM_SYNTAX, "expected a name as an initial value");
+        /* otherwise a function's address: calls through one are refused where they stand, so any
+           address that is nobody's will do */
+        bits =
+            other ? other->address : 0x7f00000000000000ull + sim_hash(token->text, token->length);
         status = sim_parse_next(parser);
         if (!status && generic)
             status = sim_parse_expect(parser, ')');
@@ -459,9 +460,7 @@ void sim_module_unload(struct sim_module *module) {
     pthread_mutex_unlock(&gpu->lock);
 }
 
-size_t sim_module_kernels(const struct sim_module *module) {
-    return module->entry_count;
-}
+size_t sim_module_kernels(const struct sim_module *module) { return module->entry_count; }
 
 const char *sim_module_kernel_name(const struct sim_module *module, size_t index) {
     return index < module->entry_count ? module->entries[index]->c_name : NULL;

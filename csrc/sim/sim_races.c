@@ -10,8 +10,8 @@
  * different flags, and never reports one that is not there.
  *
  * Each word of memory has two cells, for its last writer and for its readers. Of several readers a
- * cell keeps the bytes that all of them read: races on single bytes can be missed, none is made up. A write of the value
- * that is there already is not reported.
+ * cell keeps the bytes that all of them read: races on single bytes can be missed, none is made up.
+ * A write of the value that is there already is not reported.
  */
 #include "sim_run.h"
 
@@ -41,6 +41,7 @@ struct sim_race_block {
     uint64_t acquired[SIM_MAX_WARPS];
     uint32_t tick[SIM_MAX_WARPS], full_tick[SIM_MAX_WARPS];
     uint32_t lane_tick[SIM_MAX_WARPS][SIM_LANES], lane_mask[SIM_MAX_WARPS][SIM_LANES];
+    int partial;                 /* some lanes synchronised without the others */
     uint64_t *writers, *readers; /* a cell for each word of shared memory */
     uint64_t words;
 };
@@ -126,7 +127,17 @@ void sim_races_free(struct sim_block *block) {
 void sim_races_start(struct sim_run *run, struct sim_block *block) {
     struct sim_race_block *r = block->races;
     (void)run;
-    memset(r, 0, offsetof(struct sim_race_block, writers));
+    for (uint32_t w = 0; w < block->warp_count; w++) {
+        memset(r->clock[w], 0, sizeof r->clock[w]);
+        if (r->partial) {
+            memset(r->lane_tick[w], 0, sizeof r->lane_tick[w]);
+            memset(r->lane_mask[w], 0, sizeof r->lane_mask[w]);
+        }
+    }
+    memset(r->sync, 0, sizeof r->sync);
+    memset(r->fenced, 0, sizeof r->fenced);
+    memset(r->acquired, 0, sizeof r->acquired);
+    r->partial = 0;
     memset(r->writers, 0, r->words * sizeof *r->writers);
     memset(r->readers, 0, r->words * sizeof *r->readers);
     for (uint32_t w = 0; w < block->warp_count; w++) {
@@ -148,8 +159,7 @@ int sim_races_open(struct sim_run *run) {
         0) { /* the launch's tag in the cells begins again: forget old ones */
         for (size_t i = 0; i < run->gpu->region_count; i++) {
             struct sim_region *region = &run->gpu->regions[i];
-            for (uint64_t p = 0;
-                 region->cells && p < (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE; p++) {
+            for (uint64_t p = 0; region->cells && p < sim_cell_pages(region); p++) {
                 free(region->cells[p]);
                 region->cells[p] = NULL;
             }
@@ -158,8 +168,7 @@ int sim_races_open(struct sim_run *run) {
     for (size_t i = 0; i < run->gpu->region_count; i++) {
         struct sim_region *region = &run->gpu->regions[i];
         if (!region->cells && !region->read_only)
-            region->cells =
-                calloc((region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE, sizeof *region->cells);
+            region->cells = calloc(sim_cell_pages(region), sizeof *region->cells);
         if (!region->cells && !region->read_only)
             return 0;
     }
@@ -169,7 +178,7 @@ int sim_races_open(struct sim_run *run) {
 void sim_races_close(struct sim_run *run) {
     if (!run->releases)
         return;
-    for (uint64_t i = 0; run->releases->blocks && i < run->total_blocks; i++)
+    for (uint64_t i = 0; run->releases->blocks && i < run->next_block; i++)
         free(run->releases->blocks[i].entries);
     free(run->releases->blocks);
     free(run->releases);
@@ -248,6 +257,7 @@ void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t ma
     if ((mask & warp->live) == warp->live) {
         r->full_tick[w] = r->tick[w];
     } else {
+        r->partial = 1;
         for (uint32_t m = mask & warp->live; m; m &= m - 1) {
             r->lane_tick[w][__builtin_ctz(m)] = r->tick[w];
             r->lane_mask[w][__builtin_ctz(m)] = mask;
@@ -330,7 +340,8 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
 static int ordered_in_warp(const struct sim_race_block *r, uint32_t w, uint32_t from, uint32_t tick,
                            uint32_t lane) {
     return from == lane || tick < r->full_tick[w] ||
-           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) && tick < r->lane_tick[w][lane]);
+           (from < SIM_LANES && (r->lane_mask[w][lane] >> from & 1) &&
+            tick < r->lane_tick[w][lane]);
 }
 
 static int released(const struct sim_run *run, const struct sim_race_block *r, const struct cell *c,
@@ -422,7 +433,30 @@ struct view { /* who looks */
     struct sim_race_block *r;
     uint32_t lane;
     int atomic, writes;
+    uint64_t mine; /* a shared cell of this warp's, but for lane and bytes */
 };
+
+/* The usual word: last written before a barrier or by this thread, and read by nobody else since.
+   1: done. Works on packed cells: see pack_shared() for where the fields are. */
+static inline int shared_quick(const struct view *v, uint64_t word, uint32_t bytes) {
+    struct sim_race_block *r = v->r;
+    uint32_t x = v->warp->index, lane = v->lane;
+    uint64_t cells[2] = {r->writers[word], r->readers[word]};
+    for (int i = 0; i < 2; i++) {
+        uint64_t c = cells[i];
+        uint32_t warp = c >> 12 & 31;
+        if (!c)
+            continue;
+        int before =
+            warp == x ? (c >> 33 & 0x7fff) < r->full_tick[x] && (c >> 17 & 0xffff) < r->clock[x][x]
+                      : (c >> 17 & 0xffff) < r->clock[x][warp];
+        if (!before && !(warp == x && (c >> 7 & 31) == lane && !(c >> 5 & 3)))
+            return 0;
+    }
+    uint64_t mine = v->mine | (uint64_t)bytes << 1 | (uint64_t)lane << 7;
+    *(v->writes ? &r->writers[word] : &r->readers[word]) = mine;
+    return 1;
+}
 
 static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     struct sim_race_block *r = v->r;
@@ -463,7 +497,8 @@ static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     if (*reader) {
         struct cell c = unpack_shared(*reader);
         int ordered = c.warp == x ? c.tick < r->full_tick[x] : c.clock < r->clock[x][c.warp];
-        if (!ordered && (c.bytes & bytes)) { /* at the same time: there are several of these bytes */
+        if (!ordered &&
+            (c.bytes & bytes)) { /* at the same time: there are several of these bytes */
             now.many = c.many || c.warp != x || c.lane != lane;
             now.atomic = c.atomic || c.warp != x;
             now.bytes &= c.bytes;
@@ -473,18 +508,39 @@ static int shared_word(const struct view *v, uint64_t word, uint32_t bytes) {
     return 0;
 }
 
-static uint64_t *global_cells(struct sim_region *region, uint64_t offset) {
-    uint64_t **page = &region->cells[offset / SIM_CELL_PAGE],
-             *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
-    if (SIM_UNLIKELY(!cells)) {
-        cells = calloc(SIM_CELL_PAGE / 2, sizeof *cells); /* two for each word */
+/* The cells of a word of global memory. Writers and readers have pages of their own, made when
+   first needed: most memory is only read, or only written, by one launch. */
+struct word_cells {
+    uint64_t *writer, *reader;
+};
+
+static uint64_t *cell_page(uint64_t **page, int make) {
+    /* stands in for a page that was never made; read only */
+    static const uint64_t untouched[SIM_CELL_PAGE / 4];
+    uint64_t *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
+    if (SIM_UNLIKELY(!cells && make)) {
+        cells = calloc(SIM_CELL_PAGE / 4, sizeof *cells);
         if (cells && !__atomic_compare_exchange_n(page, &none, cells, 0, __ATOMIC_ACQ_REL,
                                                   __ATOMIC_ACQUIRE)) {
             free(cells);
             cells = none;
         }
+        return cells;
     }
-    return cells ? cells + offset % SIM_CELL_PAGE / 4 * 2 : NULL;
+    return cells ? cells : (uint64_t *)(uintptr_t)untouched;
+}
+
+/* 0: no memory, and the access goes unchecked. */
+static int global_cells(const struct view *v, struct sim_region *region, uint64_t offset,
+                        struct word_cells *word) {
+    uint64_t **pages = &region->cells[offset / SIM_CELL_PAGE * 2];
+    uint64_t *writers = cell_page(&pages[0], v->writes);
+    uint64_t *readers = cell_page(&pages[1], !v->writes && !v->atomic);
+    if (!writers || !readers)
+        return 0;
+    word->writer = writers + offset % SIM_CELL_PAGE / 4;
+    word->reader = readers + offset % SIM_CELL_PAGE / 4;
+    return 1;
 }
 
 static int global_ordered(const struct view *v, const struct cell *c) {
@@ -499,11 +555,12 @@ static int global_ordered(const struct view *v, const struct cell *c) {
            released(v->w->run, r, c, x);
 }
 
-static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, uint32_t bytes) {
+static int global_word(const struct view *v, struct word_cells at, uint32_t launch,
+                       uint32_t bytes) {
     const struct sim_race_block *r = v->r;
     uint32_t x = v->warp->index, lane = v->lane, clock = r->clock[x][x], tick = r->tick[x];
-    uint64_t wrote = __atomic_load_n(&cells[0], __ATOMIC_RELAXED),
-             read = __atomic_load_n(&cells[1], __ATOMIC_RELAXED);
+    uint64_t wrote = __atomic_load_n(at.writer, __ATOMIC_RELAXED),
+             read = __atomic_load_n(at.reader, __ATOMIC_RELAXED);
     struct cell now = {.launch = launch,
                        .block = (uint32_t)(v->warp->block->linear & 0xffffff),
                        .warp = x,
@@ -530,7 +587,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
                 found(v->w, v->warp, v->a, lane, &c, 0))
                 return 1;
         }
-        __atomic_store_n(&cells[0], pack_global(&now), __ATOMIC_RELAXED);
+        __atomic_store_n(at.writer, pack_global(&now), __ATOMIC_RELAXED);
         return 0;
     }
     if (v->atomic)
@@ -550,7 +607,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
             now.bytes &= c.bytes;
         }
     }
-    __atomic_store_n(&cells[1], pack_global(&now), __ATOMIC_RELAXED);
+    __atomic_store_n(at.reader, pack_global(&now), __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -561,7 +618,7 @@ static int global_word(const struct view *v, uint64_t *cells, uint32_t launch, u
 
 /* A whole warp at 32 words in a row, the usual case: lanes whose word nobody else touched in this
    launch are done at once. Returns the other lanes. */
-static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launch) {
+static uint32_t global_row(const struct view *v, struct word_cells at, uint32_t launch) {
     const struct sim_race_block *r = v->r;
     uint32_t x = v->warp->index, clock = r->clock[x][x], tick = r->tick[x], left = 0;
     struct cell now = {.launch = launch,
@@ -571,16 +628,16 @@ static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launc
                        .tick = tick < TICK_MOST ? tick : TICK_MOST,
                        .bytes = 15};
     uint64_t mine = pack_global(&now);
-    uint32_t mark = v->writes ? 0 : 1;
+    uint64_t *mark = v->writes ? at.writer : at.reader;
     for (uint32_t lane = 0; lane < SIM_LANES; lane++, mine += 1u << 6) {
-        uint64_t wrote = __atomic_load_n(&cells[2 * lane], __ATOMIC_RELAXED);
-        uint64_t read = __atomic_load_n(&cells[2 * lane + 1], __ATOMIC_RELAXED);
+        uint64_t wrote = __atomic_load_n(&at.writer[lane], __ATOMIC_RELAXED);
+        uint64_t read = __atomic_load_n(&at.reader[lane], __ATOMIC_RELAXED);
         int others = (wrote >> 56 == launch && ((wrote ^ mine) & GLOBAL_WHO)) ||
                      (read >> 56 == launch && ((read ^ mine) & GLOBAL_WHO));
         if (SIM_UNLIKELY(others))
             left |= 1u << lane;
         else
-            __atomic_store_n(&cells[2 * lane + mark], mine, __ATOMIC_RELAXED);
+            __atomic_store_n(&mark[lane], mine, __ATOMIC_RELAXED);
     }
     return left;
 }
@@ -588,18 +645,20 @@ static uint32_t global_row(const struct view *v, uint64_t *cells, uint32_t launc
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a) {
     struct sim_run *run = w->run;
     int shared = a->space == SIM_S_SHARED, order = a->in->order;
-    struct view v = {w, warp, a, warp->block->races, 0, 0, a->kind != SIM_ACCESS_LOAD};
+    struct view v = {w, warp, a, warp->block->races, 0, 0, a->kind != SIM_ACCESS_LOAD, 0};
     uint32_t launch = run->launch_number % 255 + 1;
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared);
-    uint32_t mask = a->mask;
+    uint32_t mask = a->mask, x = warp->index;
+    struct cell now = {.warp = x, .clock = v.r->clock[x][x], .tick = v.r->tick[x], .pc = a->pc};
+    v.mine = pack_shared(&now);
     if (!shared && a->contiguous && a->bytes == 4 && a->region && !v.atomic) {
         uint64_t offset = a->address[0] - a->region->base;
         if (a->region->read_only)
             return 0;
         if (offset % SIM_CELL_PAGE <= SIM_CELL_PAGE - SIM_LANES * 4) {
-            uint64_t *cells = global_cells(a->region, offset);
-            mask = cells ? global_row(&v, cells, launch) : 0;
+            struct word_cells cells;
+            mask = global_cells(&v, a->region, offset, &cells) ? global_row(&v, cells, launch) : 0;
         }
     }
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -615,11 +674,13 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
         }
         for (uint32_t at = 0; at < a->bytes; at += 4) {
             if (shared) {
-                if (shared_word(&v, (address + at) / 4, bytes))
+                if ((v.atomic || !shared_quick(&v, (address + at) / 4, bytes)) &&
+                    shared_word(&v, (address + at) / 4, bytes))
                     return 1;
             } else {
-                uint64_t *cells = global_cells(region, address + at);
-                if (cells && global_word(&v, cells, launch, bytes))
+                struct word_cells cells;
+                if (global_cells(&v, region, address + at, &cells) &&
+                    global_word(&v, cells, launch, bytes))
                     return 1;
             }
         }

@@ -178,8 +178,6 @@ struct sim_report {
     struct sim_finding *findings;
     size_t finding_count;
     struct sim_occupancy occupancy;
-    char *kernel_name;
-    char *strings;
 };
 
 /* ---- sim_exec.c ---- */

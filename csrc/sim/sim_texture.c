@@ -88,9 +88,7 @@ static void texel(const struct sim_texture *t, const uint8_t *base, int64_t x, i
     (void)as_float;
 }
 
-static double fixed_fraction(double x) {
-    return floor((x - floor(x)) * 256 + 0.5) / 256;
-}
+static double fixed_fraction(double x) { return floor((x - floor(x)) * 256 + 0.5) / 256; }
 
 static int64_t to_index(double x) {
     return !(x > -1e9) ? -1000000000 : x > 1e9 ? 1000000000 : (int64_t)floor(x);

@@ -606,7 +606,8 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
         warp->spin_count = warp->current = warp->rotations = 0;
         warp->split_count = 1;
         block->live_threads += (uint32_t)__builtin_popcount(warp->live);
-        memset(warp->regs, 0, cf->const_offset);
+        /* temporaries are always written first; registers may be read before */
+        memset(warp->regs + cf->registers_offset, 0, cf->const_offset - cf->registers_offset);
         if (warp->local_stride)
             memset(warp->local_valid, 0, (size_t)SIM_LANES * (warp->local_stride / 8));
         struct sim_split *split = &warp->splits[0];

@@ -10,6 +10,6 @@ for source in *.cu; do
     # paths of this machine and the names of inlined functions are of no use to anybody else
     sed -e '/^\t\.section\t\.debug_str/,$d' -e 's|^\(\t\.file\t[0-9]* "\).*/targets/.*/include/|\1/targets/include/|' \
         -e "s|^\(\t\.file\t[0-9]* \"\).*/$source|\1$source|" "$name.tmp" >"$name.ptx"
-    grep -E '^// (gpu|limit|buffer|launch|cooperative|expect|counter|finding|fails):' "$source" >>"$name.ptx"
+    grep -E '^// (gpu|limit|buffer|texture|launch|cooperative|expect|counter|finding|fails):' "$source" >>"$name.ptx"
     rm "$name.tmp"
 done

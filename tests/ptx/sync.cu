@@ -46,7 +46,16 @@
 #include <cuda/atomic>
 #include <cuda_pipeline.h>
 namespace cg = cooperative_groups;
+// floating atomics are applied in one order, whatever the number of host threads
+// buffer: fv f32 4096 random 11
+// buffer: fs f32 1 zero
+// launch: float_atomics 64 64 0 fv fs
+// expect: fs[0] 0x44ff29e0
 extern "C" {
+__global__ void float_atomics(const float *x, float *s) {
+    atomicAdd(s, x[blockIdx.x * 64 + threadIdx.x]);
+}
+
 __global__ void cpa(const float4 *g, float4 *o) {
     __shared__ float4 s[128];
     __pipeline_memcpy_async(&s[threadIdx.x], &g[threadIdx.x], 16);

@@ -7,6 +7,8 @@
  *   // limit: steps 1000000                   one of struct sim_limits
  *   // buffer: x f32 1024 iota                type, elements, then: none, zero, iota, random SEED,
  * or values
+ *   // texture: t x 16 4 64 1 f32 linear wrap normalised   over a buffer: width, height, pitch,
+ * channels, format
  *   // launch: kernel 4 128 0 x f32:2.5 s32:7   grid and block (a,b,c), dynamic shared bytes,
  * arguments
  *   // cooperative: ...                       like launch, all blocks resident
@@ -161,6 +163,37 @@ static void make_buffer(struct state *s, char **word, unsigned count) {
     if (!host || sim_copy_in(s->gpu, b->address, host, b->count * b->size, &error))
         fail(s, "cannot fill", host ? error.text : "");
     free(host);
+}
+
+/* A texture is a buffer by another name: its address is the handle. */
+static void texture(struct state *s, char **word, unsigned count) {
+    struct sim_texture t = {0};
+    struct sim_error error;
+    struct buffer *b = count >= 7 ? find_buffer(s, word[1], strlen(word[1])) : NULL;
+    if (!b || s->buffer_count == MAX_BUFFERS) {
+        fail(s, "texture NAME BUFFER WIDTH HEIGHT PITCH CHANNELS FORMAT", "");
+        return;
+    }
+    t.address = b->address;
+    t.width = (uint32_t)strtoul(word[2], NULL, 0);
+    t.height = (uint32_t)strtoul(word[3], NULL, 0);
+    t.pitch = (uint32_t)strtoul(word[4], NULL, 0);
+    t.channels = (unsigned)strtoul(word[5], NULL, 0);
+    t.format = strcmp(word[6], "u8") == 0    ? SIM_TEX_U8_NORM
+               : strcmp(word[6], "s32") == 0 ? SIM_TEX_S32
+                                             : SIM_TEX_F32;
+    for (unsigned i = 7; i < count; i++) {
+        t.linear_filter |= strcmp(word[i], "linear") == 0;
+        t.wrap[0] |= strcmp(word[i], "wrap") == 0;
+        t.normalised |= strcmp(word[i], "normalised") == 0;
+    }
+    t.wrap[1] = t.wrap[0];
+    struct buffer *made = &s->buffers[s->buffer_count];
+    snprintf(made->name, sizeof made->name, "%s", word[0]);
+    if (sim_texture_open(s->gpu, &t, &made->address, &error))
+        fail(s, "cannot open texture", error.text);
+    else
+        s->buffer_count++;
 }
 
 static void unnamed_findings(struct state *s) {
@@ -387,6 +420,8 @@ static void directive(struct state *s, const char *name, char *rest) {
         limit(s, word, count);
     else if (strcmp(name, "buffer") == 0)
         make_buffer(s, word, count);
+    else if (strcmp(name, "texture") == 0)
+        texture(s, word, count);
     else if (strcmp(name, "launch") == 0)
         launch(s, word, count, 0);
     else if (strcmp(name, "cooperative") == 0)
@@ -402,8 +437,8 @@ static void directive(struct state *s, const char *name, char *rest) {
 }
 
 static int run(struct state *s) {
-    static const char *const names[] = {"gpu",    "limit",   "buffer",  "launch", "cooperative",
-                                        "expect", "counter", "finding", "fails"};
+    static const char *const names[] = {"gpu",         "limit",  "buffer",  "texture", "launch",
+                                        "cooperative", "expect", "counter", "finding", "fails"};
     char *line = malloc(s->bytes + 1);
     const char *p = s->text, *end = s->text + s->bytes;
     unsigned seen = 0;
@@ -430,7 +465,8 @@ static int run(struct state *s) {
         fail(s, "no directives", "");
     unnamed_findings(s);
     for (unsigned i = 0; i < s->buffer_count; i++)
-        sim_free(s->gpu, s->buffers[i].address, NULL);
+        if (s->buffers[i].size)
+            sim_free(s->gpu, s->buffers[i].address, NULL);
     uint64_t leaks = 0;
     sim_gpu_close(s->gpu, &leaks, NULL);
     if (leaks)
