@@ -1,0 +1,88 @@
+"""The ladders' lessons as counters: what each rung changes, and by how much."""
+
+import itertools
+
+import numpy as np
+import pytest
+from conftest import KINDS
+
+import gpuopt
+
+pytestmark = pytest.mark.skipif(
+    "sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU"
+)
+
+
+def counted(function, *arguments, **more):
+    """Return the counters of a call on the simulated H200."""
+    return gpuopt.profile(function, *arguments, device="sim:h200", **more).counters
+
+
+def test_transpose(rng):
+    """Side 256: as many sectors and wavefronts, for each item, as hardware counts for 1,024."""
+    side = 256
+    items, warps = side * side, side * side // 32
+    a = rng.random((side, side), np.float32)
+    by_name = {
+        rung.name: counted(gpuopt.transpose, a, variant=rung.variant)
+        for rung in gpuopt.rungs("transpose")
+        if not rung.host
+    }
+    coalesced, scattered = items * 4 // 32, items
+    for name, loads in (("copy", coalesced), ("1d", scattered), ("2d", scattered),
+                        ("tex", scattered), ("shared", coalesced), ("padded", coalesced),
+                        ("multi", coalesced)):  # fmt: skip
+        assert by_name[name].global_load_sectors == loads, name
+        assert by_name[name].global_store_sectors == coalesced, name
+    assert by_name["shared"].shared_load_wavefronts == 32 * warps
+    assert by_name["padded"].shared_load_wavefronts == warps
+    assert by_name["multi"].shared_load_wavefronts == warps
+    assert by_name["multi"].barriers * 4 == by_name["padded"].barriers
+
+
+def test_stencil(rng):
+    a = rng.random(1 << 14, np.float32)
+    straight, shared, registers = (
+        counted(gpuopt.stencil1d, a, variant=variant) for variant in (1, 2, 3)
+    )
+    assert straight.global_load_requests > 6.9 * a.size / 32
+    assert shared.global_load_requests < 1.2 * a.size / 32
+    assert shared.barriers == a.size / 32
+    assert registers.global_load_requests < 2.6 * a.size / 32 and registers.barriers == 0
+    assert registers.warp_instructions < straight.warp_instructions / 2
+
+
+def test_matmul(rng):
+    """Words of global memory fall 32-fold; passes through shared memory fall with the targets."""
+    side = 64
+    a, b = rng.random((side, side), np.float32), rng.random((side, side), np.float32)
+    found = [counted(gpuopt.matmul, a, b, variant=variant) for variant in range(1, 6)]
+    assert all(each.flops_f32 == 2 * side**3 for each in found)
+    assert found[0].global_load_requests == 2 * side**3 / 32
+    assert all(each.global_load_requests == 2 * side**3 / 32 / 32 for each in found[1:])
+    passes = [each.shared_load_wavefronts for each in found[1:]]
+    assert all(after < before for before, after in itertools.pairwise(passes))
+    instructions = [each.warp_instructions for each in found[1:]]
+    assert all(after < before for before, after in itertools.pairwise(instructions))
+
+
+def test_vectors():
+    x = np.ones(1024, np.float32)
+    found = {name: counted(gpuopt.add, x, x, variant=name) for name in ("one-thread", "blocks",
+             "threads", "bounds")}  # fmt: skip
+    assert found["one-thread"].warps == 1 and found["blocks"].warps == 1024
+    assert found["threads"].warps == found["bounds"].warps == 32
+    assert found["threads"].blocks == 1 and found["bounds"].blocks == 2
+    assert found["bounds"].thread_instructions == 32 * found["bounds"].warp_instructions
+    assert found["blocks"].thread_instructions == found["blocks"].warp_instructions
+
+
+def test_the_models_say_what_the_simulator_counts(rng):
+    """Occupancy, sectors and passes by arithmetic, and by running a kernel."""
+    column = [4 * 32 * lane for lane in range(32)]
+    passes = gpuopt.models.bank_conflicts("h200", column).passes
+    a = rng.random((32, 32), np.float32)
+    assert counted(gpuopt.transpose, a, variant="shared").shared_load_wavefronts == 32 * passes
+    rows = [4 * 32 * lane for lane in range(32)]
+    sectors = gpuopt.models.transactions("h200", rows).count
+    assert counted(gpuopt.transpose, a, variant="2d").global_load_sectors == 32 * sectors
