@@ -616,6 +616,11 @@ static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
     return 0;
 }
 
+/* Another worker may hand the token over at any time, and with it what its block wrote. */
+static int has_token(const struct sim_block *block) {
+    return __atomic_load_n(&block->has_token, __ATOMIC_ACQUIRE);
+}
+
 static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
 }
@@ -852,7 +857,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_ST:
             split->stack[split->depth - 1].pc = pc;
             if (SIM_UNLIKELY(in->order != SIM_ORDER_WEAK)) {
-                if (!warp->block->has_token && communicates(in)) {
+                if (!has_token(warp->block) && communicates(in)) {
                     stop = SIM_STOP_TOKEN;
                     goto stopped;
                 }
@@ -884,7 +889,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             break;
         case SIM_OP_ATOM: {
             split->stack[split->depth - 1].pc = pc;
-            if (!warp->block->has_token && communicates(in)) {
+            if (!has_token(warp->block) && communicates(in)) {
                 stop = SIM_STOP_TOKEN;
                 goto stopped;
             }

@@ -505,6 +505,7 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
 /* ---- stores ---- */
 
 static int store_global(struct lanes *l) {
+    l->w->writes++;
     struct sim_span r = measure(l);
     struct sim_region *region;
     uint8_t values[SIM_LANES * 32];
@@ -711,6 +712,7 @@ static int atomic_lanes(struct lanes *l, struct sim_region *region) {
         if (in->sub == SIM_ATOM_CAS)
             memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, bytes);
         uint64_t made = combine(l->w, in, old, value, compare, bytes);
+        l->w->writes += own && made != old;
         memcpy(at, &made, bytes);
         if (own && own->valid)
             sim_memory_mark(own, l->address[lane] - own->base, bytes);

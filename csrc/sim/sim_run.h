@@ -129,6 +129,7 @@ struct sim_worker {
     struct sim_block_count *blocks;
     struct sim_region *last_region;
     uint64_t blocks_done, warps_done;
+    uint64_t writes; /* to global memory: what a waiting block never makes */
     uint64_t dram_read, dram_write; /* sectors */
     enum sim_status status;
     struct sim_error error;

@@ -455,6 +455,8 @@ static void check_barriers(struct sim_run *run, struct sim_block *block) {
 int sim_block_run(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
+    if (w->run->kernel->communicates && block->turn_left <= 0)
+        return SIM_RUN_TURN_OVER; /* the turn was run ahead */
     for (;; block->next_warp++) {
         if (block->next_warp >= block->warp_count)
             block->next_warp = 0;

@@ -139,6 +139,12 @@ HOSTILE = {
     "only_commas": (HEADER + ",,,,", "// fails: SYNTAX"),
     "call_kernel": (kernel("\tcall k;\n\tret;"), LAUNCH + "// fails: UNSUPPORTED kernel"),
     "too_much_shared": (kernel("\t.shared .b8 s[1000000];\n\tret;"), LAUNCH + "// fails: ARGUMENT shared"),
+    "grid_larger_than_the_gpu": (
+        HEADER
+        + ".global .u32 flag;\n.visible .entry k()\n{\n\t.reg .b32 %r;\n\t.reg .pred %p;\n"
+        + "L:\tld.volatile.global.u32 %r, [flag];\n\tsetp.eq.u32 %p, %r, 0;\n\t@%p bra L;\n\tret;\n}\n",
+        "// gpu: g80\n// launch: k 1000 256 0\n// finding: DEADLOCK 48 fit at once",
+    ),
     "warp_sync_never": (
         kernel(
             "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 16;\n\t@%p bra A;\n\tbar.warp.sync 4294967295;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
