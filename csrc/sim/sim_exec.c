@@ -507,6 +507,8 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
                                 callee->param_sizes[p]);
         }
     }
+    if (local_base + callee->local_bytes > warp->local_top)
+        warp->local_top = (uint32_t)local_base + callee->local_bytes;
     split->stack[split->depth - 1].pc = pc + 1;
     if (!sim_warp_push(split, callee->entry_pc, SIM_NO_PC, mask))
         return w->status =
@@ -531,6 +533,8 @@ static void return_from(struct sim_worker *w, struct sim_warp *warp, struct sim_
             sim_warp_mark_local(warp, to, cf->return_sizes[r]);
         }
     }
+    if (warp->split_count == 1)
+        warp->local_top = callee.local_base;
     split->frame_count--;
     split->depth--;
 }

@@ -371,7 +371,7 @@ static int load_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
     struct sim_span r = measure(l);
     int internal = (l->in->dst2 & SIM_A_INTERNAL) != 0;
-    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
+    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_top))
         return 1;
     if (!internal && l->mask && raise_event(l, NULL, 0, NULL))
         return 1;
@@ -577,7 +577,7 @@ static int store_shared(struct lanes *l) {
 static int store_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
     struct sim_span r = measure(l);
-    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
+    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_top))
         return 1;
     if (!(l->in->dst2 & SIM_A_INTERNAL) && l->mask && raise_event(l, NULL, 0, NULL))
         return 1;
