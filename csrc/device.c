@@ -3,7 +3,7 @@
 
 #include "cuda/cuda_device.h"
 #include "host/host_device.h"
-#include "sim/sim_device.h"
+#include "sim_device.h"
 
 #include <errno.h>
 #include <stdio.h>

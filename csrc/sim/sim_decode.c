@@ -39,7 +39,7 @@ enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) {
     return status;
 }
 
-static enum sim_status no_memory(struct sim_decoder *d) {
+enum sim_status sim_decode_no_memory(struct sim_decoder *d) {
     return sim_fail(d->error, SIM_LIMIT, 0, 0,
                     "decoding kernel %.120s needs more memory than the limit of %llu bytes",
                     d->kernel->function->c_name, (unsigned long long)d->arena->limit);
@@ -102,7 +102,7 @@ enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn) {
     struct sim_where *where =
         code ? sim_grow(d->arena, k->where, &d->where_capacity, need, sizeof *where) : NULL;
     if (!code || !where)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     k->code = code;
     k->where = where;
     struct sim_insn *in = &code[k->code_count];
@@ -127,7 +127,7 @@ enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index
     uint32_t *extra =
         sim_grow(d->arena, k->extra, &d->extra_capacity, k->extra_count + 1, sizeof *extra);
     if (!extra)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     k->extra = extra;
     if (index)
         *index = k->extra_count;
@@ -162,7 +162,7 @@ enum sim_status sim_constant_slot(struct sim_decoder *d, uint64_t bits, uint32_t
     struct sim_constant *list = sim_grow(&d->scratch, d->constants, &d->constant_capacity,
                                          d->constant_count + 1, sizeof *list);
     if (!list)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     d->constants = list;
     list[d->constant_count] =
         (struct sim_constant){bits, bytes, d->frame_bytes, d->constant_heads[head]};
@@ -177,7 +177,7 @@ static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
     uint32_t bytes = d->frame_bytes - first;
     uint8_t *image = sim_arena_alloc(d->arena, bytes + 1ull, 1);
     if (!image)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     for (uint32_t i = 0; i < d->constant_count; i++)
         for (uint32_t lane = 0; lane < SIM_LANES; lane++)
             memcpy(image + (d->constants[i].offset - first) + lane * d->constants[i].bytes,
@@ -196,7 +196,7 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
     uint64_t at = SIM_TEMPS * SIM_LANES * 8;
     d->slots = sim_arena_alloc(&d->scratch, f->reg_count + 1ull, sizeof *d->slots);
     if (!d->slots)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     d->carry_slot = (uint32_t)at;
     d->cf->registers_offset = (uint32_t)at;
     at += 64;
@@ -483,7 +483,7 @@ static enum sim_status start_block(struct sim_decoder *d) {
     struct sim_block_info *blocks =
         sim_grow(d->arena, k->blocks, &d->block_capacity, k->block_count + 1, sizeof *blocks);
     if (!blocks)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     k->blocks = blocks;
     blocks[k->block_count] = (struct sim_block_info){k->code_count, 0, UINT32_MAX};
     struct sim_insn in = {0};
@@ -499,7 +499,7 @@ static enum sim_status find_blocks(struct sim_decoder *d) {
     uint32_t next = d->kernel->block_count;
     d->statement_block = sim_arena_alloc(&d->scratch, f->count + 1ull, sizeof *d->statement_block);
     if (!d->statement_block)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     for (uint32_t i = 0; i < f->label_count; i++)
         if (f->labels[i].statement <= f->count)
             d->statement_block[f->labels[i].statement] = 1;
@@ -550,173 +550,13 @@ static enum sim_status decode_function(struct sim_decoder *d) {
     return status ? status : finish_constants(d, first_constant);
 }
 
-/* ---- post-dominators, after Cooper, Harvey and Kennedy, on the reversed graph ---- */
-
-struct graph {
-    uint32_t count;            /* blocks of the function; node `count` is the virtual exit */
-    uint32_t *first, *edges;   /* successors */
-    uint32_t *rfirst, *redges; /* predecessors */
-    uint32_t *order, *number, *idom, *stack, *at;
-};
-
-static void count_edge(uint32_t *counts, uint32_t *edges, uint32_t *fill, uint32_t from,
-                       uint32_t to) {
-    if (edges)
-        edges[counts[from] + fill[from]++] = to;
-    else
-        counts[from + 1]++;
-}
-
-/* Calls edge(from, to) for every edge of the function's blocks [first, last). */
-static void walk_edges(const struct sim_kernel *k, uint32_t first, uint32_t last, uint32_t end_pc,
-                       uint32_t *counts, uint32_t *edges, uint32_t *fill, int reverse) {
-    uint32_t n = last - first;
-    for (uint32_t b = 0; b < n; b++) {
-        uint32_t to_pc = b + 1 < n ? k->blocks[first + b + 1].first : end_pc;
-        const struct sim_insn *in = &k->code[to_pc - 1];
-        int falls = 1;
-        uint32_t targets[1] = {0}, target_count = 0, table = 0, table_count = 0;
-        if (in->op == SIM_OP_BRA) {
-            targets[target_count++] = in->ext - first;
-            falls = (in->flags & SIM_F_GUARD) != 0;
-        } else if (in->op == SIM_OP_BRX) {
-            table = in->ext;
-            table_count = (uint32_t)in->imm;
-            falls = (in->flags & SIM_F_GUARD) != 0;
-        } else if (in->op == SIM_OP_EXIT || in->op == SIM_OP_RET || in->op == SIM_OP_TRAP) {
-            targets[target_count++] = n;
-            falls = (in->flags & SIM_F_GUARD) != 0;
-        }
-        if (b + 1 >= n && falls) {
-            targets[0] = n;
-            target_count = 1;
-            falls = 0;
-        }
-        for (uint32_t i = 0; i < target_count + table_count + (uint32_t)falls; i++) {
-            uint32_t to = i < target_count ? targets[i]
-                          : i < target_count + table_count
-                              ? k->extra[table + i - target_count] - first
-                              : b + 1;
-            if (reverse)
-                count_edge(counts, edges, fill, to, b);
-            else
-                count_edge(counts, edges, fill, b, to);
-        }
-    }
-}
-
-static int build_graph(struct sim_decoder *d, struct graph *g, uint32_t first, uint32_t last,
-                       uint32_t end_pc) {
-    uint32_t n = last - first;
-    g->count = n;
-    for (int reverse = 0; reverse < 2; reverse++) {
-        uint32_t *counts = sim_arena_alloc(&d->scratch, n + 3ull, sizeof *counts);
-        uint32_t *fill = sim_arena_alloc(&d->scratch, n + 3ull, sizeof *fill);
-        if (!counts || !fill)
-            return 0;
-        walk_edges(d->kernel, first, last, end_pc, counts, NULL, fill, reverse);
-        for (uint32_t i = 0; i <= n + 1; i++)
-            counts[i + 1] += counts[i];
-        uint32_t *edges = sim_arena_alloc(&d->scratch, counts[n + 1] + 1ull, sizeof *edges);
-        if (!edges)
-            return 0;
-        walk_edges(d->kernel, first, last, end_pc, counts, edges, fill, reverse);
-        *(reverse ? &g->rfirst : &g->first) = counts;
-        *(reverse ? &g->redges : &g->edges) = edges;
-    }
-    uint32_t **arrays[] = {&g->order, &g->number, &g->idom, &g->stack, &g->at};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        if (!(*arrays[i] = sim_arena_alloc(&d->scratch, n + 2ull, sizeof **arrays[i])))
-            return 0;
-    return 1;
-}
-
-/* Fills g->idom: for each block its immediate post-dominator, or UINT32_MAX where the exit is never
- * reached. */
-static void post_dominators(struct graph *g) {
-    uint32_t n = g->count, ordered = 0, depth = 0;
-    for (uint32_t i = 0; i <= n; i++)
-        g->number[i] = g->idom[i] = UINT32_MAX;
-    /* postorder of the reversed graph from the exit, with an explicit stack */
-    g->stack[depth++] = n;
-    g->at[n] = g->rfirst[n];
-    g->number[n] = 0;
-    while (depth) {
-        uint32_t node = g->stack[depth - 1];
-        if (g->at[node] < g->rfirst[node + 1]) {
-            uint32_t next = g->redges[g->at[node]++];
-            if (g->number[next] == UINT32_MAX) {
-                g->number[next] = 0;
-                g->at[next] = g->rfirst[next];
-                g->stack[depth++] = next;
-            }
-        } else {
-            depth--;
-            g->number[node] = ordered;
-            g->order[ordered++] = node;
-        }
-    }
-    g->idom[n] = n;
-    for (int changed = 1; changed;) {
-        changed = 0;
-        for (uint32_t i = ordered - 1; i-- > 0;) {
-            uint32_t node = g->order[i], meet = UINT32_MAX;
-            for (uint32_t e = g->first[node]; e < g->first[node + 1]; e++) {
-                uint32_t other = g->edges[e];
-                if (g->idom[other] == UINT32_MAX)
-                    continue;
-                if (meet == UINT32_MAX) {
-                    meet = other;
-                    continue;
-                }
-                while (meet != other) {
-                    while (g->number[meet] < g->number[other])
-                        meet = g->idom[meet];
-                    while (g->number[other] < g->number[meet])
-                        other = g->idom[other];
-                }
-            }
-            if (meet != UINT32_MAX && g->idom[node] != meet) {
-                g->idom[node] = meet;
-                changed = 1;
-            }
-        }
-    }
-}
-
-static enum sim_status find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last) {
-    struct sim_kernel *k = d->kernel;
-    struct graph g = {0};
-    if (!build_graph(d, &g, first, last, d->cf->end_pc))
-        return no_memory(d);
-    post_dominators(&g);
-    for (uint32_t b = first; b < last; b++) {
-        uint32_t end = b + 1 < last ? k->blocks[b + 1].first : d->cf->end_pc,
-                 meet = g.idom[b - first];
-        struct sim_insn *in = &k->code[end - 1];
-        for (uint32_t pc = k->blocks[b].first + 1; pc < end; pc++)
-            k->blocks[b].count += !(k->code[pc].flags & SIM_F_HELPER);
-        if (meet != UINT32_MAX && meet != g.count)
-            k->blocks[b].reconverge = k->blocks[first + meet].first;
-        if (in->op == SIM_OP_BRA) {
-            in->c = k->blocks[b].reconverge;
-            in->ext = k->blocks[in->ext].first; /* from a block to its pc */
-        } else if (in->op == SIM_OP_BRX) {
-            in->c = k->blocks[b].reconverge;
-            for (int64_t i = 0; i < in->imm; i++)
-                k->extra[in->ext + i] = k->blocks[k->extra[in->ext + i]].first;
-        }
-    }
-    return SIM_OK;
-}
-
 /* ---- functions and memory ---- */
 
 static enum sim_status add_function(struct sim_decoder *d, struct sim_function *function) {
     struct sim_parsed **list =
         sim_grow(&d->scratch, d->parsed, &d->parsed_capacity, d->parsed_count + 1, sizeof *list);
     if (!list)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     d->parsed = list;
     enum sim_status status =
         sim_parse_function(d->module, &d->scratch, function, &list[d->parsed_count], d->error);
@@ -799,7 +639,7 @@ static enum sim_status lay_out_parameters(struct sim_decoder *d) {
     uint64_t at = 0;
     k->params = sim_arena_alloc(d->arena, f->param_count + 1ull, sizeof *k->params);
     if (!k->params)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     for (uint32_t i = 0; i < f->param_count; i++) {
         struct sim_symbol *p = f->params[i];
         at = align_up(at, p->align);
@@ -822,7 +662,7 @@ static enum sim_status lay_out_parameters(struct sim_decoder *d) {
             if (!(*arrays[a] =
                       sim_arena_alloc(d->arena, (a < 2 ? f->param_count : f->return_count) + 1ull,
                                       sizeof(uint32_t))))
-                return no_memory(d);
+                return sim_decode_no_memory(d);
         cf->param_count = f->param_count;
         cf->return_count = f->return_count;
         for (uint32_t p = 0; p < f->param_count + f->return_count; p++) {
@@ -846,7 +686,7 @@ static enum sim_status decode_all(struct sim_decoder *d) {
         return status;
     k->functions = sim_arena_alloc(d->arena, d->parsed_count + 1ull, sizeof *k->functions);
     if (!k->functions)
-        return no_memory(d);
+        return sim_decode_no_memory(d);
     k->function_count = d->parsed_count;
     if ((status = lay_out_memory(d)) || (status = lay_out_parameters(d)))
         return status;
@@ -856,7 +696,7 @@ static enum sim_status decode_all(struct sim_decoder *d) {
         d->cf = &k->functions[i];
         d->cf->function = d->f->function;
         if ((status = decode_function(d)) ||
-            (status = find_reconvergence(d, first_block, k->block_count)))
+            (status = sim_find_reconvergence(d, first_block, k->block_count)))
             return status;
     }
     return SIM_OK;

@@ -79,6 +79,8 @@ unsigned sim_modifiers(const struct sim_decoder *d);
 enum sim_status sim_decode_lane(struct sim_decoder *d);
 sim_decode_fn
 sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or unknown */
+enum sim_status sim_decode_no_memory(struct sim_decoder *d);
+enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last);
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
 uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope);
 

@@ -507,6 +507,8 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
                                 callee->param_sizes[p]);
         }
     }
+    if (local_base + callee->local_bytes > warp->local_top)
+        warp->local_top = (uint32_t)local_base + callee->local_bytes;
     split->stack[split->depth - 1].pc = pc + 1;
     if (!sim_warp_push(split, callee->entry_pc, SIM_NO_PC, mask))
         return w->status =
@@ -531,6 +533,8 @@ static void return_from(struct sim_worker *w, struct sim_warp *warp, struct sim_
             sim_warp_mark_local(warp, to, cf->return_sizes[r]);
         }
     }
+    if (warp->split_count == 1)
+        warp->local_top = callee.local_base;
     split->frame_count--;
     split->depth--;
 }
@@ -614,6 +618,11 @@ static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
         warp->spin_pc = pc;
     }
     return 0;
+}
+
+/* Another worker may hand the token over at any time, and with it what its block wrote. */
+static int has_token(const struct sim_block *block) {
+    return __atomic_load_n(&block->has_token, __ATOMIC_ACQUIRE);
 }
 
 static int communicates(const struct sim_insn *in) {
@@ -852,7 +861,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_ST:
             split->stack[split->depth - 1].pc = pc;
             if (SIM_UNLIKELY(in->order != SIM_ORDER_WEAK)) {
-                if (!warp->block->has_token && communicates(in)) {
+                if (!has_token(warp->block) && communicates(in)) {
                     stop = SIM_STOP_TOKEN;
                     goto stopped;
                 }
@@ -884,7 +893,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             break;
         case SIM_OP_ATOM: {
             split->stack[split->depth - 1].pc = pc;
-            if (!warp->block->has_token && communicates(in)) {
+            if (!has_token(warp->block) && communicates(in)) {
                 stop = SIM_STOP_TOKEN;
                 goto stopped;
             }

@@ -371,7 +371,7 @@ static int load_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
     struct sim_span r = measure(l);
     int internal = (l->in->dst2 & SIM_A_INTERNAL) != 0;
-    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
+    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_top))
         return 1;
     if (!internal && l->mask && raise_event(l, NULL, 0, NULL))
         return 1;
@@ -505,6 +505,7 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
 /* ---- stores ---- */
 
 static int store_global(struct lanes *l) {
+    l->w->writes++;
     struct sim_span r = measure(l);
     struct sim_region *region;
     uint8_t values[SIM_LANES * 32];
@@ -576,7 +577,7 @@ static int store_shared(struct lanes *l) {
 static int store_local(struct lanes *l) {
     struct sim_warp *warp = l->warp;
     struct sim_span r = measure(l);
-    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_stride))
+    if (check_alignment(l, &r) || check_limit(l, &r, warp->local_top))
         return 1;
     if (!(l->in->dst2 & SIM_A_INTERNAL) && l->mask && raise_event(l, NULL, 0, NULL))
         return 1;
@@ -711,6 +712,7 @@ static int atomic_lanes(struct lanes *l, struct sim_region *region) {
         if (in->sub == SIM_ATOM_CAS)
             memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, bytes);
         uint64_t made = combine(l->w, in, old, value, compare, bytes);
+        l->w->writes += own && made != old;
         memcpy(at, &made, bytes);
         if (own && own->valid)
             sim_memory_mark(own, l->address[lane] - own->base, bytes);

@@ -18,7 +18,7 @@
 
 #define TURN_STEPS 4000000
 #define POLL_NS 20000000
-#define STALLED_TURNS_PER_BLOCK 20000u
+#define STALLED_ROUNDS 100u /* of the whole ring, without one write */
 
 /* ---- findings ---- */
 
@@ -178,17 +178,17 @@ static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
     run->ring_count++;
     if (!run->token && run->kernel->communicates) {
         run->token = block;
-        block->has_token = 1;
+        __atomic_store_n(&block->has_token, 1, __ATOMIC_RELEASE);
     }
     if (!run->kernel->communicates)
-        block->has_token = 1;
+        __atomic_store_n(&block->has_token, 1, __ATOMIC_RELEASE);
     return block;
 }
 
 /* The token goes to the next block of the ring, which may have to be started. */
 static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     struct sim_block *next = from->next;
-    from->has_token = 0;
+    __atomic_store_n(&from->has_token, 0, __ATOMIC_RELEASE);
     run->token = NULL;
     if (over)
         from->turn_left = TURN_STEPS;
@@ -200,7 +200,7 @@ static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
         next = run->ring == from && !over ? from->next : run->ring;
     if (next && (over || next != from)) {
         run->token = next;
-        next->has_token = 1;
+        __atomic_store_n(&next->has_token, 1, __ATOMIC_RELEASE);
         next->wants_token = 0;
     }
 }
@@ -264,6 +264,7 @@ static void *work(void *arg) {
         }
         block->running = 1;
         pthread_mutex_unlock(&run->lock);
+        uint64_t writes = w->writes;
         int result = sim_block_run(w, block);
         pthread_mutex_lock(&run->lock);
         block->running = 0;
@@ -281,15 +282,18 @@ static void *work(void *arg) {
             take_out(run, block);
             if (run->kernel->communicates && !run->token && run->ring) {
                 run->token = run->ring;
-                run->ring->has_token = 1;
+                __atomic_store_n(&run->ring->has_token, 1, __ATOMIC_RELEASE);
                 run->ring->wants_token = 0;
             }
             break;
         case SIM_RUN_TURN_OVER:
-            if (block->has_token) {
+            if (!block->has_token) { /* it ran its turn ahead: nothing left to do in it */
+                block->turn_left = 0;
+                block->wants_token = 1;
+            } else {
                 pass_token(run, block, 1);
-                if (++run->stalled_turns > STALLED_TURNS_PER_BLOCK * (run->ring_count + 1) &&
-                    block->idle_rounds > STALLED_TURNS_PER_BLOCK) {
+                run->stalled_turns = w->writes == writes ? run->stalled_turns + 1 : 0;
+                if (run->stalled_turns > STALLED_ROUNDS * (run->ring_count + 1)) {
                     const struct sim_warp *warp = &block->warps[0];
                     for (uint32_t i = 0; i < block->warp_count && warp->done; i++)
                         warp = &block->warps[i];

@@ -49,6 +49,7 @@ struct sim_warp {
     uint8_t *local;       /* local memory, lane after lane */
     uint8_t *local_valid; /* one bit a byte */
     uint32_t local_stride;
+    uint32_t local_top; /* where the deepest frame's local memory ends */
     uint32_t tid[3][SIM_LANES];
     struct sim_split *splits; /* room for one a lane, so that they never move */
     uint32_t split_count, current, rotations;
@@ -129,6 +130,7 @@ struct sim_worker {
     struct sim_block_count *blocks;
     struct sim_region *last_region;
     uint64_t blocks_done, warps_done;
+    uint64_t writes;                /* to global memory: what a waiting block never makes */
     uint64_t dram_read, dram_write; /* sectors */
     enum sim_status status;
     struct sim_error error;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WARP_BUDGET 200000u
+#define WARP_BUDGET 20000u
 #define STALL_ROUNDS 20000u
 #define SPLIT_PATIENCE 64u
 
@@ -455,6 +455,8 @@ static void check_barriers(struct sim_run *run, struct sim_block *block) {
 int sim_block_run(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
+    if (w->run->kernel->communicates && block->turn_left <= 0)
+        return SIM_RUN_TURN_OVER; /* the turn was run ahead */
     for (;; block->next_warp++) {
         if (block->next_warp >= block->warp_count)
             block->next_warp = 0;
@@ -605,6 +607,7 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
         warp->spin_pc = SIM_NO_PC;
         warp->spin_count = warp->current = warp->rotations = 0;
         warp->split_count = 1;
+        warp->local_top = cf->local_bytes;
         block->live_threads += (uint32_t)__builtin_popcount(warp->live);
         /* temporaries are always written first; registers may be read before */
         memset(warp->regs + cf->registers_offset, 0, cf->const_offset - cf->registers_offset);

@@ -2,7 +2,7 @@
 // buffer: x s32 100 iota
 // buffer: y s32 100 none
 // launch: past_end 1 128 0 x
-// finding: OUT_OF_BOUNDS memory.cu:34
+// finding: OUT_OF_BOUNDS memory.cu:36
 // launch: negative 1 32 0 x
 // finding: OUT_OF_BOUNDS before
 // launch: odd 1 1 0 x
@@ -13,6 +13,8 @@
 // finding: UNINITIALISED memory.cu
 // launch: local_unwritten 1 32 0 x s32:3
 // finding: UNINITIALISED memory.cu
+// launch: local_past 1 32 0 x s32:40
+// finding: OUT_OF_BOUNDS local
 // launch: shared_past 1 128 0 x
 // finding: OUT_OF_BOUNDS shared
 // launch: null 1 1 0 u64:0
@@ -48,6 +50,13 @@ __global__ void local_unwritten(int *x, int n) {
     for (int i = 0; i < n; i++)
         a[i * 2] = i;
     x[threadIdx.x] = a[(threadIdx.x * 2 + n) % 16];
+}
+__global__ void local_past(int *x, int n) {
+    int a[16];
+    for (int i = 0; i < 16; i++)
+        a[i] = i;
+    a[n] = 1;
+    x[threadIdx.x] = a[(n + 1) % 16];
 }
 __global__ void shared_past(int *x) {
     __shared__ int s[64];

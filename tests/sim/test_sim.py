@@ -15,7 +15,7 @@ FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 def compile_runner(folder, compiler, *flags):
     out = folder / "runner"
-    files = [str(f) for f in sorted(SOURCES.glob("*.c")) if f.name != "sim_device.c"]
+    files = [str(f) for f in sorted(SOURCES.glob("*.c"))]
     command = [
         compiler,
         *FLAGS,
@@ -182,6 +182,12 @@ HOSTILE = {
     "too_much_shared": (
         kernel("\t.shared .b8 s[1000000];\n\tret;"),
         LAUNCH + "// fails: ARGUMENT shared",
+    ),
+    "grid_larger_than_the_gpu": (
+        HEADER
+        + ".global .u32 flag;\n.visible .entry k()\n{\n\t.reg .b32 %r;\n\t.reg .pred %p;\n"
+        + "L:\tld.volatile.global.u32 %r, [flag];\n\tsetp.eq.u32 %p, %r, 0;\n\t@%p bra L;\n\tret;\n}\n",
+        "// gpu: g80\n// launch: k 1000 256 0\n// finding: DEADLOCK 48 fit at once",
     ),
     "warp_sync_never": (
         kernel(

@@ -3,7 +3,7 @@
  */
 #include "sim_device.h"
 
-#include "sim.h"
+#include "sim/sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,11 @@
+/* sim_device.h: the simulated GPU behind the contract of device.h: with sim_device.c the only place
+ * where the library sim/ meets the rest of gpuopt.
+ */
+#ifndef GPUOPT_SIM_DEVICE_H
+#define GPUOPT_SIM_DEVICE_H
+
+#include "device.h"
+
+extern const struct device_ops sim_device_ops;
+
+#endif
