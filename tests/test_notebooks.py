@@ -25,7 +25,7 @@ def test_notebook_runs(path, tmp_path):
     printed = "".join(
         output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
     )
-    assert "all steps together" in printed
+    assert "cascading" in printed, "the ladder's table"
 
 
 def test_there_are_notebooks():
