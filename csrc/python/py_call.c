@@ -94,7 +94,7 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
     if (read.call.output_bytes == 0)
-        Py_RETURN_NONE;
+        return Py_NewRef(Py_None);
     struct ops_queue *queue = py_queue_take(state, target.kind, target.which);
     if (!queue)
         return NULL;
@@ -107,7 +107,5 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         py_raise(state, status);
     const int told = py_recording_end(state, queue);
     py_queue_give(state, queue, target.kind, target.which);
-    if (status || told)
-        return NULL;
-    Py_RETURN_NONE;
+    return status || told ? NULL : Py_NewRef(Py_None);
 }
