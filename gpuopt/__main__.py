@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's)")
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
-    add("--rounds", type=int, default=11, help="samples of each rung (default: 11)")
+    add("--rounds", type=_count, default=11, help="samples of each rung (default: 11)")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
     add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
     command.set_defaults(run=_ladder)
@@ -135,10 +135,15 @@ def main() -> int:
     """Run a command; errors of the user's or the machine's are one line, not a traceback."""
     arguments = _parser().parse_args()
     try:
-        return arguments.run(arguments)
+        status = arguments.run(arguments)
+        sys.stdout.flush()
+        return status
     except (ValueError, TypeError, RuntimeError, MemoryError) as error:
         print(f"gpuopt: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # who read our output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 

@@ -70,6 +70,7 @@ def test_a_readme_without_marks_is_left_alone(tmp_path):
     ("arguments", "text"),
     [
         (["ladder", "reduce", "--n", "many"], "such as 4194304 or 2^22"),
+        (["ladder", "reduce", "--rounds", "0"], "is not a count"),
         (["ladder", "reduce", "--device", "abacus"], "'cuda', 'cuda:1' (a GPU by number)"),
         (["ladder", "reduce", "--op", "and", "--dtype", "float32"], "op='and'"),
         (["ladder", "fold"], "reduce"),
@@ -81,6 +82,12 @@ def test_mistakes_are_one_line_and_no_traceback(arguments, text):
     assert done.returncode != 0
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_reader_who_leaves_is_no_error():
+    command = f"{sys.executable} -m gpuopt config | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("gpuopt ") and done.stderr == ""
 
 
 def test_devices_and_config():
