@@ -24,9 +24,7 @@ def _count(text: str) -> int:
     except ValueError:
         value = 0
     if not 0 < value < 2**62:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of items, such as 4194304 or 2^22"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count, such as 4194304 or 2^22")
     return value
 
 
