@@ -29,6 +29,7 @@ from gpuopt._core import (
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
 from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -37,15 +38,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Buffer",
     "Counters",
     "Device",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
     "Finding",
+    "Kernel",
     "Ladder",
     "Launch",
+    "Module",
     "PTXError",
+    "Parameter",
     "Profile",
     "Rung",
     "SimError",
@@ -55,6 +60,7 @@ __all__ = [
     "check",
     "devices",
     "ladder",
+    "load_ptx",
     "profile",
     "reduce",
     "rungs",
