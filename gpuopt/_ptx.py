@@ -45,7 +45,7 @@ class Parameter(NamedTuple):
 
 
 def _ptx_error(line: int, text: str) -> _core.PTXError:
-    error = _core.PTXError(f"PTX line {line}: {text}")
+    error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
     error.line, error.column = line, 0
     return error
 
