@@ -93,7 +93,7 @@ def compile_image(nvcc, build_folder):
     """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder."""
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise SystemExit("gpuopt: nvcc needs g++; install it (Debian: apt-get install g++)")
-    folder = build_folder / "image"
+    folder = build_folder / "image" / "-".join(architectures())
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sorted((ROOT / SOURCES / "kernels").glob("*.cu"))
     everything = folder / "kernels.cu"

@@ -59,6 +59,20 @@ enum status device_read(const struct device_source *source, size_t offset, void 
     return STATUS_OK;
 }
 
+void device_no_module_unload(struct device *device, struct device_module *module) {
+    (void)device;
+    (void)module; /* its kernels are always there */
+}
+
+enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
+                                      unsigned index, size_t *bytes) {
+    (void)kernel;
+    (void)index;
+    *bytes = 0;
+    return status_fail(STATUS_DEVICE_ERROR, "%s runs no PTX: use 'cuda' or 'sim'",
+                       device->ops->kind);
+}
+
 enum status device_no_timer_begin(struct device *device) {
     return status_fail(STATUS_DEVICE_ERROR, "%s has no timer: time on 'cuda' or 'cpu'",
                        device->ops->kind);

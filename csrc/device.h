@@ -32,8 +32,8 @@ struct device_info {
     uint64_t cache_bytes; /* the last level */
 };
 
-/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text.
- */
+/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text. A
+ * user's own image is PTX alone: machine_code is NULL. */
 struct device_image {
     const char *machine_code, *machine_code_end; /* a fat binary */
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
@@ -113,11 +113,16 @@ struct device_ops {
                            const struct device_source *from, size_t bytes);
     enum status (*copy_out)(struct device *device, void *to, device_address from, size_t bytes);
     enum status (*fill)(struct device *device, device_address to, uint8_t value, size_t bytes);
-    /* Loading the same image again gives the same module. Modules live as long as the device. */
+    /* Loading the embedded image again gives the same module, which lives as long as the device.
+     * Each load of PTX alone is a module of its own, which lives until it is unloaded. */
     enum status (*module_load)(struct device *device, const struct device_image *image,
                                struct device_module **module);
+    void (*module_unload)(struct device *device, struct device_module *module);
     enum status (*kernel_get)(struct device *device, struct device_module *module,
                               const char *symbol, struct device_kernel **kernel);
+    /* The size of a kernel's parameter by its index; 0 past the last. */
+    enum status (*parameter_bytes)(struct device *device, const struct device_kernel *kernel,
+                                   unsigned index, size_t *bytes);
     enum status (*launch)(struct device *device, const struct device_launch *launch);
     enum status (*sync)(struct device *device);
     enum status (*timer_begin)(struct device *device);
@@ -149,6 +154,9 @@ enum status device_ordinal(const char *kind, const char *which, int count, int *
 enum status device_poll(struct device *device);
 enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes);
 
+void device_no_module_unload(struct device *device, struct device_module *module);
+enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
+                                      unsigned index, size_t *bytes);
 enum status device_no_timer_begin(struct device *device);
 enum status device_no_timer_end(struct device *device, double *seconds);
 enum status device_no_counters(struct device *device, device_report_function each, void *state);

@@ -12,6 +12,8 @@ enum status status_fail(enum status code, const char *format, ...) {
     vsnprintf(record.text, sizeof record.text, format, arguments);
     va_end(arguments);
     record.bytes_asked = record.bytes_free = 0;
+    record.line = record.column = 0;
+    record.finding = (struct status_finding){.kind = ""};
     return code;
 }
 
@@ -23,6 +25,19 @@ enum status status_no_device_memory(const char *device, uint64_t bytes_asked, ui
     record.bytes_asked = bytes_asked;
     record.bytes_free = bytes_free;
     return STATUS_NO_DEVICE_MEMORY;
+}
+
+enum status status_ptx_error(unsigned line, unsigned column, const char *text) {
+    status_fail(STATUS_PTX_ERROR, "%s", text);
+    record.line = line;
+    record.column = column;
+    return STATUS_PTX_ERROR;
+}
+
+enum status status_sim_finding(const struct status_finding *finding, const char *text) {
+    status_fail(STATUS_SIM_ERROR, "%s", text);
+    record.finding = *finding;
+    return STATUS_SIM_ERROR;
 }
 
 const struct status_record *status_last(void) { return &record; }

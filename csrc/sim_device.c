@@ -29,8 +29,7 @@ struct record {
 struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
-    const struct device_image *image;
-    struct sim_module *module;
+    struct sim_module *module; /* of the embedded image, once it is loaded */
     struct record *first, **last;
 };
 
@@ -42,8 +41,7 @@ static enum status fail(const struct sim_queue *queue, const struct sim_error *e
         return STATUS_OK;
     case SIM_SYNTAX:
     case SIM_UNSUPPORTED:
-        return status_fail(STATUS_PTX_ERROR, "PTX line %u, column %u: %s", error->line,
-                           error->column, error->text);
+        return status_ptx_error(error->line, error->column, error->text);
     case SIM_NO_MEMORY:
         return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name,
                            error->text);
@@ -55,6 +53,28 @@ static enum status fail(const struct sim_queue *queue, const struct sim_error *e
     default:
         return status_fail(STATUS_SIM_ERROR, "%s", error->text);
     }
+}
+
+/* A module or a kernel that cannot be loaded: a limit of the parser's is the text's fault too. */
+static enum status fail_load(const struct sim_queue *queue, const struct sim_error *error) {
+    return error->status == SIM_LIMIT ? status_ptx_error(error->line, error->column, error->text)
+                                      : fail(queue, error);
+}
+
+/* A launch that a check ended: the first finding says where. */
+static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
+                               const struct sim_report *report) {
+    const struct sim_finding *found;
+    if (error->status != SIM_FINDING || !report || !sim_report_findings(report, &found))
+        return fail(queue, error);
+    struct status_finding finding = {.line = found->file ? found->line : found->ptx_line,
+                                     .address = found->address};
+    snprintf(finding.kind, sizeof finding.kind, "%s", sim_finding_text(found->kind));
+    snprintf(finding.kernel, sizeof finding.kernel, "%s", found->kernel);
+    snprintf(finding.file, sizeof finding.file, "%s", found->file ? found->file : "");
+    memcpy(finding.block, found->block, sizeof finding.block);
+    memcpy(finding.thread, found->thread, sizeof finding.thread);
+    return status_sim_finding(&finding, error->text);
 }
 
 /* --- count, open, close, info */
@@ -207,17 +227,20 @@ static enum status sim_device_module_load(struct device *device, const struct de
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
     struct sim_module *loaded = queue->module;
-    if (queue->image != image) {
+    if (!loaded || !image->machine_code) {
         const size_t bytes = (size_t)(image->ptx_end - image->ptx);
         if (sim_module_load(queue->gpu, image->ptx, bytes, &loaded, &error))
-            return fail(queue, &error);
-        if (!queue->image) {
-            queue->image = image;
+            return fail_load(queue, &error);
+        if (image->machine_code)
             queue->module = loaded;
-        }
     }
     *module = (struct device_module *)loaded;
     return STATUS_OK;
+}
+
+static void sim_device_module_unload(struct device *device, struct device_module *module) {
+    (void)device;
+    sim_module_unload((struct sim_module *)module);
 }
 
 static enum status sim_device_kernel_get(struct device *device, struct device_module *module,
@@ -226,7 +249,17 @@ static enum status sim_device_kernel_get(struct device *device, struct device_mo
     struct sim_kernel *found = NULL;
     sim_kernel_get((struct sim_module *)module, symbol, &found, &error);
     *kernel = (struct device_kernel *)found;
-    return fail(queue_of(device), &error);
+    return fail_load(queue_of(device), &error);
+}
+
+static enum status sim_device_parameter_bytes(struct device *device,
+                                              const struct device_kernel *kernel, unsigned index,
+                                              size_t *bytes) {
+    (void)device;
+    struct sim_kernel_info info;
+    sim_kernel_describe((const struct sim_kernel *)kernel, &info);
+    *bytes = index < info.param_count ? info.params[index].size : 0;
+    return STATUS_OK;
 }
 
 static int poll(void *state) {
@@ -270,10 +303,13 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .poll = poll,
         .poll_arg = device,
     };
-    sim_launch(queue->gpu, &request, device->recording ? &report : NULL, &error);
-    if (report)
+    sim_launch(queue->gpu, &request, &report, &error);
+    const enum status status = fail_launch(queue, &error, report);
+    if (report && device->recording)
         keep(queue, launch, info.name, report);
-    return fail(queue, &error);
+    else
+        sim_report_free(report);
+    return status;
 }
 
 static enum status sim_device_sync(struct device *device) {
@@ -359,7 +395,9 @@ const struct device_ops sim_device_ops = {
     .copy_out = sim_device_copy_out,
     .fill = sim_device_fill,
     .module_load = sim_device_module_load,
+    .module_unload = sim_device_module_unload,
     .kernel_get = sim_device_kernel_get,
+    .parameter_bytes = sim_device_parameter_bytes,
     .launch = sim_device_launch,
     .sync = sim_device_sync,
     .timer_begin = device_no_timer_begin,

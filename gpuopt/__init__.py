@@ -31,6 +31,7 @@ from gpuopt._devices import Availability, Device, available, devices, show_confi
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
 from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -39,15 +40,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Buffer",
     "Counters",
     "Device",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
     "Finding",
+    "Kernel",
     "Ladder",
     "Launch",
+    "Module",
     "PTXError",
+    "Parameter",
     "Profile",
     "Rung",
     "SimError",
@@ -58,6 +63,7 @@ __all__ = [
     "check",
     "devices",
     "ladder",
+    "load_ptx",
     "matmul",
     "models",
     "profile",

@@ -270,6 +270,25 @@ static result cuModuleLoadData(void **module, const void *image) {
     *module = (void *)(uintptr_t)1;
     return OK;
 }
+/* What the driver compiles itself: an object of its own, unlike the image above. Options 5 and 6
+ * are the error log and its size. */
+static result cuModuleLoadDataEx(void **module, const void *text, unsigned count,
+                                 const int *options, void **values) {
+    const int failed = fails(__func__);
+    (void)text;
+    if (failed) {
+        if (count == 2 && options[0] == 5 && options[1] == 6)
+            snprintf(values[0], (size_t)(uintptr_t)values[1],
+                     "ptxas application ptx input, line 7; error   : made by the test\n");
+        return failed;
+    }
+    *module = object();
+    return OK;
+}
+static result cuModuleUnload(void *module) {
+    gone(module);
+    return fails(__func__);
+}
 static result cuModuleGetFunction(void **function, void *module, const char *name) {
     MAY_FAIL;
     (void)module;
@@ -277,6 +296,20 @@ static result cuModuleGetFunction(void **function, void *module, const char *nam
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;
+}
+static result cuFuncGetAttribute(int *value, int attribute, void *function) {
+    MAY_FAIL;
+    (void)function;
+    *value = attribute == 0 ? 1024 : 0; /* threads; no static shared memory */
+    return OK;
+}
+/* Three parameters of 8 bytes. */
+static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
+    MAY_FAIL;
+    (void)function;
+    *offset = 8 * index;
+    *bytes = 8;
+    return index < 3 ? OK : 1;
 }
 static result cuFuncSetAttribute(void *function, int attribute, int value) {
     MAY_FAIL;
@@ -287,9 +320,9 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                              void *stream, void **arguments, void **extra) {
     MAY_FAIL;
-    (void)grid_y, (void)grid_z, (void)block_y, (void)block_z, (void)stream, (void)extra;
+    (void)grid_y, (void)grid_z, (void)stream, (void)extra;
     const char *name = function;
-    if (!grid_x || !block_x || block_x > 1024 || shared > 48 << 10)
+    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > 48 << 10)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
@@ -346,7 +379,11 @@ static const struct {
     ROW(cuEventQuery),
     ROW(cuEventElapsedTime),
     ROW(cuModuleLoadData),
+    ROW(cuModuleLoadDataEx),
+    ROW(cuModuleUnload),
     ROW(cuModuleGetFunction),
+    ROW(cuFuncGetAttribute),
+    ROW(cuFuncGetParamInfo),
     ROW(cuFuncSetAttribute),
     ROW(cuLaunchKernel),
 };

@@ -284,6 +284,82 @@ assert failed > 10, failed
     )
 
 
+PTX = """
+text = (
+    ".version 8.0\\n.target sm_75\\n.address_size 64\\n"
+    ".entry reduce_k(.param .u64 a, .param .u64 b, .param .u64 n) { ret; }"
+)
+x = np.arange(1000.0)
+def use():
+    module = gpuopt.load_ptx(text, "cuda")
+    assert module.kernels == ["reduce_k"] and module.device == "cuda:0"
+    kept = module.copy(x)
+    module["reduce_k"](1, 32, x[::2], kept, 500)
+    assert (kept.get(float) == x).all()
+use()
+live = get("live")
+"""
+
+
+@needs_compiler
+def test_a_users_module_ends_with_its_object(library):
+    with_fake(
+        library,
+        PTX
+        + """
+for _ in range(5):
+    use()
+assert get("live") == live and get("used") == 0 and get("depth") == 0
+module = gpuopt.load_ptx(text, "cuda")
+assert get("live") == live + 1
+assert gpuopt.reduce(items, device="cuda") == total  # the embedded image is another one
+before = get("live")
+del module
+assert get("live") == before - 1 and gpuopt.reduce(items, device="cuda") == total
+module = gpuopt.load_ptx(text, "cuda")
+launch = module["reduce_k"]
+caught(ValueError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
+caught(ValueError, lambda: launch(1, 32, x, x, 1, shared=1 << 20), "shared memory", "GPU's 1000")
+fake.fake_cuda_fail(b"cuModuleLoadDataEx", 218, 1)  # CUDA_ERROR_INVALID_PTX
+error = caught(gpuopt.PTXError, use, "line 7; error   : made by the test")
+assert error.line == 7 and error.column == 0 and not str(error).endswith("\\n")
+for change in (".u32 n", ""):  # the driver says three of 8 bytes
+    changed = text.replace(", .param .u64 n", change and ", .param " + change)
+    wrong = gpuopt.load_ptx(changed, "cuda")
+    caught(gpuopt.PTXError, lambda: wrong["reduce_k"], "its parameters cannot be read")
+""",
+    )
+
+
+@needs_compiler
+def test_any_call_of_the_driver_may_fail_once_for_a_users_module(library):
+    with_fake(
+        library,
+        PTX
+        + """
+import itertools
+failed = 0
+for nth in itertools.count(1):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        use()
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error), str(error)
+        del error
+    else:
+        if get("calls") - calls < nth:
+            break
+    fake.fake_cuda_fail(b"", 0, 0)
+    assert get("used") == 0 and get("depth") == 0, (nth, get("used"), get("depth"))
+    assert get("live") == live, (nth, get("live"), live)
+    use()
+assert failed > 15 and (x == np.arange(1000.0)).all(), failed
+""",
+    )
+
+
 @needs_compiler
 def test_a_failure_while_starting_is_not_for_ever(library):
     """The first call meets a failure anywhere after cuInit; the second one works."""

@@ -29,9 +29,8 @@ struct gpu {
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;
-    const struct device_image *image;
-    CUmodule module;
-    pthread_mutex_t lock; /* of ready, image and module */
+    CUmodule module;      /* of the embedded image, once it is loaded */
+    pthread_mutex_t lock; /* of ready and module */
     atomic_bool lost;
     char fault[512]; /* what lost it; written once, before `lost` */
 };
@@ -398,7 +397,48 @@ static enum status load_image(struct gpu *gpu, const struct device_image *image)
                            "cuda:%d: neither machine code nor PTX in gpuopt fits this GPU; compute "
                            "capability 7.5 is the least, and GPUOPT_CUDA_ARCHS sets what is built",
                            gpu->ordinal);
+    if (result)
+        gpu->module = NULL;
     return cuda_check(result, "cuModuleLoadData");
+}
+
+/* What the driver's compiler says of a text: its log has lines as "ptxas application ptx input,
+ * line 7; error   : ...". */
+static enum status compiler_error(const struct gpu *gpu, CUresult result, const char *log) {
+    const char *name = NULL, *line = strstr(log, ", line ");
+    char text[900];
+    unsigned number = 0;
+    cuda.cuGetErrorName(result, &name);
+    if (line)
+        number = (unsigned)strtoul(line + strlen(", line "), NULL, 10);
+    if (!*log && result == CUDA_ERROR_NO_BINARY_FOR_GPU)
+        log = "its .target is of a newer GPU than this one";
+    if (!*log && result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+        log = "its .version is newer than this driver; compile with an older toolkit or renew the "
+              "driver";
+    snprintf(text, sizeof text, "cuda:%d: the driver's compiler refuses the PTX (%s): %s",
+             gpu->ordinal, name ? name : "an unknown error", log);
+    for (size_t length = strlen(text); length && (text[length - 1] == '\n'); length--)
+        text[length - 1] = 0;
+    return status_ptx_error(number, 0, text);
+}
+
+/* Somebody's own PTX, compiled by the driver. */
+static enum status load_ptx(const struct gpu *gpu, const char *ptx, CUmodule *module) {
+    char log[600] = "";
+    CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    const CUresult result = cuda.cuModuleLoadDataEx(module, ptx, 2, options, values);
+    switch (result) {
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+        return compiler_error(gpu, result, log);
+    default:
+        return cuda_check(result, "cuModuleLoadDataEx");
+    }
 }
 
 static enum status cuda_module_load(struct device *device, const struct device_image *image,
@@ -407,15 +447,27 @@ static enum status cuda_module_load(struct device *device, const struct device_i
     enum status status = enter(gpu);
     if (status)
         return status;
-    pthread_mutex_lock(&gpu->lock);
-    if (gpu->image != image) {
-        status = load_image(gpu, image);
-        if (!status)
-            gpu->image = image;
+    CUmodule loaded = NULL;
+    if (!image->machine_code) {
+        status = load_ptx(gpu, image->ptx, &loaded);
+    } else {
+        pthread_mutex_lock(&gpu->lock);
+        if (!gpu->module)
+            status = load_image(gpu, image);
+        loaded = gpu->module;
+        pthread_mutex_unlock(&gpu->lock);
     }
-    *module = (struct device_module *)gpu->module;
-    pthread_mutex_unlock(&gpu->lock);
+    *module = (struct device_module *)loaded;
     return leave(gpu, status);
+}
+
+static void cuda_module_unload(struct device *device, struct device_module *module) {
+    struct queue *queue = queue_of(device);
+    if (enter(queue->gpu))
+        return;                              /* a lost context has unloaded everything */
+    cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
+    cuda.cuModuleUnload((CUmodule)module);
+    leave(queue->gpu, STATUS_OK);
 }
 
 static enum status cuda_kernel_get(struct device *device, struct device_module *module,
@@ -431,16 +483,68 @@ static enum status cuda_kernel_get(struct device *device, struct device_module *
     return leave(gpu, status);
 }
 
+static enum status cuda_parameter_bytes(struct device *device, const struct device_kernel *kernel,
+                                        unsigned index, size_t *bytes) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    enum status status = enter(gpu);
+    if (status)
+        return status;
+    size_t offset;
+    const CUresult result = cuda.cuFuncGetParamInfo((CUfunction)kernel, index, &offset, bytes);
+    if (result)
+        *bytes = 0;
+    return leave(gpu, result == CUDA_ERROR_INVALID_VALUE
+                          ? STATUS_OK
+                          : cuda_check(result, "cuFuncGetParamInfo"));
+}
+
+static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
+    const unsigned *grid = launch->grid, *block = launch->block;
+    return cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2], block[0],
+                               block[1], block[2], launch->shared_bytes, queue->stream,
+                               launch->arguments, NULL);
+}
+
+/* Why the driver refuses a launch; it does not say. */
+static enum status refused(const struct gpu *gpu, const struct device_launch *launch,
+                           CUresult result) {
+    CUfunction function = (CUfunction)launch->kernel;
+    const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    int threads_most = 0, fixed = 0, shared_most = 0;
+    if ((result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) &&
+        !cuda.cuFuncGetAttribute(&threads_most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                 function) &&
+        !cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function) &&
+        !cuda.cuDeviceGetAttribute(
+            &shared_most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device)) {
+        if (threads > (uint64_t)threads_most)
+            return status_fail(STATUS_BAD_VALUE,
+                               "cuda:%d: %llu threads a block are more than the %d that the kernel "
+                               "or the GPU allows",
+                               gpu->ordinal, (unsigned long long)threads, threads_most);
+        if ((uint64_t)fixed + launch->shared_bytes > (uint64_t)shared_most)
+            return status_fail(STATUS_BAD_VALUE,
+                               "cuda:%d: %llu bytes of shared memory, static and dynamic, are more "
+                               "than the GPU's %d",
+                               gpu->ordinal, (unsigned long long)fixed + launch->shared_bytes,
+                               shared_most);
+    }
+    return cuda_check(result, "cuLaunchKernel");
+}
+
 static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
     struct queue *queue = queue_of(device);
     enum status status = enter(queue->gpu);
     if (status)
         return status;
-    const unsigned *grid = launch->grid, *block = launch->block;
-    status = cuda_check(cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2],
-                                            block[0], block[1], block[2], launch->shared_bytes,
-                                            queue->stream, launch->arguments, NULL),
-                        "cuLaunchKernel");
+    CUresult result = start_kernel(queue, launch);
+    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes &&
+        !cuda.cuFuncSetAttribute((CUfunction)launch->kernel,
+                                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                 (int)launch->shared_bytes)) /* past 48 KiB a kernel has to ask */
+        result = start_kernel(queue, launch);
+    if (result)
+        status = refused(queue->gpu, launch, result);
     return leave(queue->gpu, status);
 }
 
@@ -483,7 +587,9 @@ const struct device_ops cuda_device_ops = {
     .copy_out = cuda_copy_out,
     .fill = cuda_fill,
     .module_load = cuda_module_load,
+    .module_unload = cuda_module_unload,
     .kernel_get = cuda_kernel_get,
+    .parameter_bytes = cuda_parameter_bytes,
     .launch = cuda_launch,
     .sync = cuda_sync,
     .timer_begin = cuda_timer_begin,

@@ -16,7 +16,8 @@ static int module_exec(PyObject *module) {
     for (int i = 0; numpy && i < PY_OP_COUNT; i++)
         state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
     Py_XDECREF(numpy);
-    if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state))
+    if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state) ||
+        py_module_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }

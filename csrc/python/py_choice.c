@@ -342,6 +342,25 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
     return 0;
 }
 
+int py_choose_kernel_device(struct py_state *state, PyObject *device,
+                            const struct device_ops **kind, char which[32]) {
+    const char *name = "";
+    *kind = NULL;
+    if (named_device(state, device, kind, &name))
+        return -1;
+    if (!*kind) {
+        int count = 0;
+        const enum status status = kind_named("cuda")->count(&count);
+        if (status == STATUS_FORKED) {
+            py_raise(state, status);
+            return -1;
+        }
+        *kind = kind_named(count ? "cuda" : "sim");
+    }
+    PyOS_snprintf(which, 32, "%s", name);
+    return 0;
+}
+
 int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
               PyObject *block, PyObject *device, struct py_target *target) {
     const struct reg_family *family = problem->family;

@@ -127,6 +127,9 @@ enum py_operation py_effective_operation(enum py_operation operation, enum dtype
                                          enum dtype result);
 int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
               PyObject *block, PyObject *device, struct py_target *target);
+/* The device for kernels that are no rungs: the one named, else a GPU, else the simulated GPU. */
+int py_choose_kernel_device(struct py_state *state, PyObject *device,
+                            const struct device_ops **kind, char which[32]);
 
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -158,8 +161,9 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue);
 PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_counter_table(PyObject *module, PyObject *kind);
 
-/* py_bench.c, py_about.c */
+/* py_bench.c, py_module.c, py_about.c */
 int py_bench_add(PyObject *module, struct py_state *state);
+int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_config(PyObject *module, PyObject *nothing);
 PyObject *py_ptx(PyObject *module, PyObject *nothing);

@@ -39,23 +39,59 @@ int py_errors_add(PyObject *module, struct py_state *state) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* What an exception carries besides its text, as a dict (NULL: out of memory); 0: nothing. */
+static int attributes_of(enum status status, const struct status_record *record,
+                         PyObject **attributes) {
+    const struct status_finding *found = &record->finding;
+    const char *names[] = {"kind", "kernel", "file", "source_line", "block", "thread", "address"};
+    switch (status) {
+    case STATUS_NO_DEVICE_MEMORY:
+        *attributes =
+            Py_BuildValue("{s:K, s:K}", "bytes_asked", (unsigned long long)record->bytes_asked,
+                          "bytes_free", (unsigned long long)record->bytes_free);
+        return 1;
+    case STATUS_PTX_ERROR:
+        *attributes = Py_BuildValue("{s:I, s:I}", "line", record->line, "column", record->column);
+        return 1;
+    case STATUS_SIM_ERROR:
+        if (*found->kind) {
+            *attributes =
+                Py_BuildValue("{s:s, s:s, s:z, s:I, s:(III), s:(III), s:K}", names[0], found->kind,
+                              names[1], found->kernel, names[2], *found->file ? found->file : NULL,
+                              names[3], found->line, names[4], found->block[0], found->block[1],
+                              found->block[2], names[5], found->thread[0], found->thread[1],
+                              found->thread[2], names[6], (unsigned long long)found->address);
+            return 1;
+        }
+        *attributes = PyDict_New();
+        for (size_t i = 0; *attributes && i < sizeof names / sizeof *names; i++)
+            if (PyDict_SetItemString(*attributes, names[i], Py_None))
+                Py_CLEAR(*attributes);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 PyObject *py_raise(const struct py_state *state, enum status status) {
     const struct status_record *record = status_last();
     PyObject *type = state->exceptions[status];
     if (status == STATUS_INTERRUPTED && PyErr_Occurred())
         return NULL; /* the signal's own exception */
-    if (status != STATUS_NO_DEVICE_MEMORY) {
+    PyObject *attributes;
+    if (!attributes_of(status, record, &attributes)) {
         PyErr_SetString(type, record->text);
         return NULL;
     }
-    PyObject *error = PyObject_CallFunction(type, "s", record->text);
-    PyObject *asked = PyLong_FromUnsignedLongLong(record->bytes_asked);
-    PyObject *left = PyLong_FromUnsignedLongLong(record->bytes_free);
-    if (error && asked && left && !PyObject_SetAttrString(error, "bytes_asked", asked) &&
-        !PyObject_SetAttrString(error, "bytes_free", left))
+    PyObject *error = attributes ? PyObject_CallFunction(type, "s", record->text) : NULL;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    int set = !!error;
+    while (set && PyDict_Next(attributes, &at, &name, &value))
+        set = !PyObject_SetAttr(error, name, value);
+    if (set)
         PyErr_SetObject(type, error);
     Py_XDECREF(error);
-    Py_XDECREF(asked);
-    Py_XDECREF(left);
+    Py_XDECREF(attributes);
     return NULL;
 }

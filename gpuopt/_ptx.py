@@ -1,0 +1,639 @@
+"""Anybody's CUDA kernels, from PTX: loaded, launched on NumPy arrays, counted and checked."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import threading
+from collections.abc import Iterator
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from gpuopt import _core
+
+# --- the kernels of a text and their parameters
+#
+# The text is untrusted: every pattern here takes each character once, whatever follows it.
+
+_IGNORED = rb'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\\n]++|\\.)*+"?'
+_OUTLINE = re.compile(_IGNORED + rb"|(?P<token>[{}]|\.entry\b)")
+_HEADER = re.compile(_IGNORED + rb"|(?P<token>\.?[%$\w]+|[^\s\w])")
+_BYTES = {
+    f".{kind}{bits}": bits // 8
+    for kind, widths in {
+        "b": (8, 16, 32, 64, 128),
+        "u": (8, 16, 32, 64),
+        "s": (8, 16, 32, 64),
+    }.items()
+    for bits in widths
+} | {".f16": 2, ".f16x2": 4, ".f32": 4, ".f64": 8, ".bf16": 2, ".bf16x2": 4}
+_VECTORS = {".v2": 2, ".v4": 4}
+# No pointer, shape or alignment changes what is passed: .param .u64 .ptr .global .align 4 name
+_STATES = {".param", ".ptr", ".global", ".shared", ".const", ".local", ".generic", ".byref"}
+_ONLY_ASCII = bytes(range(128)) + b"?" * 128  # columns stay, and every error text is UTF-8
+
+
+class Parameter(NamedTuple):
+    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes."""
+
+    type: str
+    size: int
+
+
+def _ptx_error(line: int, text: str) -> _core.PTXError:
+    error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
+    error.line, error.column = line, 0
+    return error
+
+
+class _Header:
+    """The tokens from a kernel's name to its body."""
+
+    def __init__(self, text: bytes, start: int) -> None:
+        self.text = text
+        self.matches = _HEADER.finditer(text, start)
+        self.token, self.end = "", start
+        self.next()
+
+    def next(self) -> str:
+        """Go to the next token ("" at the end) and return the one before it."""
+        before, self.token = self.token, ""
+        for match in self.matches:
+            self.end = match.end()
+            if match["token"]:
+                self.token = match["token"].decode()
+                break
+        return before
+
+    def fail(self, name: str) -> _core.PTXError:
+        return _ptx_error(
+            self.text.count(b"\n", 0, self.end) + 1,
+            f"the parameters of kernel {name[:120]!r} cannot be read at {self.token[:40]!r}",
+        )
+
+    def number(self, name: str) -> int:
+        """Take a whole number, as PTX writes it."""
+        literal = self.token.removesuffix("U")
+        if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{0,22}|[1-9][0-9]{0,19}", literal):
+            raise self.fail(name)
+        self.next()
+        return int(literal, 8 if literal.startswith("0") and literal.isdigit() else 0)
+
+    def parameter(self, name: str) -> Parameter:
+        """Take one parameter: its words, its name, its extents."""
+        type_, lanes = "", 1
+        while self.token.startswith("."):
+            word = self.next()
+            if word == ".align":
+                self.number(name)
+            elif word in _VECTORS:
+                lanes *= _VECTORS[word]
+            elif word in _BYTES:
+                type_ = word
+            elif word not in _STATES:
+                raise self.fail(name)
+        if not type_ or not self.next():
+            raise self.fail(name)
+        size, aggregate = _BYTES[type_] * lanes, lanes > 1
+        while self.token == "[":
+            self.next()
+            size, aggregate = size * self.number(name), True
+            if self.next() != "]":
+                raise self.fail(name)
+        return Parameter(".b8" if aggregate else type_, size)
+
+    def entry(self) -> tuple[str, list[Parameter], bool]:
+        """Take name and parameters; return them, and whether a body follows."""
+        name = self.next()
+        parameters: list[Parameter] = []
+        if self.token == "(":
+            self.next()
+            while self.token != ")":
+                parameters.append(self.parameter(name))
+                if self.token == ",":
+                    self.next()
+                elif self.token != ")":
+                    raise self.fail(name)
+        while self.token not in ("{", ";", ""):
+            if self.next() == ".pragma" and self.token == ";":
+                self.next()  # its own end, not the kernel's
+        return name, parameters, self.token == "{"
+
+
+def _entries(text: bytes) -> dict[str, list[Parameter]]:
+    """Return the parameters of every kernel that has a body."""
+    kernels: dict[str, list[Parameter]] = {}
+    depth = at = 0
+    while match := _OUTLINE.search(text, at):
+        at = match.end()
+        token = match["token"]
+        if token == b"{":
+            depth += 1
+        elif token == b"}":
+            depth -= 1
+        elif token and depth == 0:
+            header = _Header(text, at)
+            name, parameters, has_body = header.entry()
+            at = header.end
+            if has_body:
+                kernels[name] = parameters
+                depth += 1
+    return kernels
+
+
+# --- arguments
+
+_INTEGER = re.compile(r"\.[usb](8|16|32|64)")
+_ADDRESS = (".u64", ".b64", ".s64")
+_FLOATS = {".f16": "<e", ".f32": "<f", ".f64": "<d"}
+
+
+def _an(value: object) -> str:
+    """Return what an argument is, for an error's text."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"{type(value).__name__} {value!r:.60}"
+
+
+def _integer(value: Any, parameter: Parameter) -> bytes | None:
+    """Return an integer's bytes, None where it is none; ValueError where it does not fit."""
+    if not isinstance(value, int | np.integer | np.bool_):
+        return None
+    number, bits = int(value), 8 * parameter.size
+    least = 0 if parameter.type[1] == "u" else -(1 << bits - 1)
+    most = (1 << bits - 1) - 1 if parameter.type[1] == "s" else (1 << bits) - 1
+    if not least <= number <= most:
+        raise ValueError(f"{number} does not fit into {parameter.type}, {least} to {most}")
+    return (number & (1 << bits) - 1).to_bytes(parameter.size, "little")
+
+
+def _is_structure(parameter: Parameter) -> bool:
+    return not (parameter.type in _FLOATS or _INTEGER.fullmatch(parameter.type)) or (
+        parameter.type == ".b8" and parameter.size > 1
+    )
+
+
+def _scalar(value: Any, parameter: Parameter) -> bytes | None:
+    """Return the bytes of an argument that is no memory, None where it has the wrong type."""
+    if _is_structure(parameter) or (parameter.type == ".b8" and isinstance(value, bytes)):
+        if not isinstance(value, bytes | bytearray | np.generic):
+            return None
+        data = bytes(value) if isinstance(value, bytes | bytearray) else value.tobytes()
+        if len(data) != parameter.size:
+            raise ValueError(f"has {len(data)} bytes, the parameter has {parameter.size}")
+        return data
+    if parameter.type in _FLOATS:
+        if not isinstance(value, int | float | np.integer | np.floating):
+            return None
+        try:
+            return struct.pack(_FLOATS[parameter.type], float(value))
+        except OverflowError:
+            raise ValueError(f"{value!r:.60} is too large for {parameter.type}") from None
+    if isinstance(value, np.floating) and parameter.type[1] == "b":
+        return value.tobytes() if value.dtype.itemsize == parameter.size else None
+    return _integer(value, parameter)
+
+
+def _wanted(parameter: Parameter) -> str:
+    """Return what a parameter takes, for an error's text."""
+    if _is_structure(parameter):
+        return f"bytes or a NumPy scalar of {parameter.size} bytes"
+    if parameter.type in _FLOATS:
+        return "a number"
+    if parameter.size == 8:
+        return "a NumPy array, a Buffer, or an integer"
+    exact = f", or a NumPy float of {parameter.size} bytes" if parameter.type[1] == "b" else ""
+    return f"an integer{exact}" if parameter.size > 1 else "an integer or a bool"
+
+
+def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return a grid or a block as three numbers."""
+    given = tuple(value) if isinstance(value, tuple | list) else (value,)
+    if not 1 <= len(given) <= 3:
+        raise ValueError(f"{name}: has {len(given)} dimensions; give 1 to 3")
+    try:
+        numbers = tuple(index(each) for each in given)
+    except TypeError:
+        raise TypeError(f"{name}: must be an int or a tuple of ints, not {value!r:.60}") from None
+    for axis, number in enumerate(numbers):
+        if not 1 <= number <= most[axis]:
+            raise ValueError(
+                f"{name}: {number} in dimension {'xyz'[axis]} is not from 1 to {most[axis]:,}"
+            )
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
+
+
+# --- what a user holds
+
+
+class Buffer:
+    """Memory on a module's device, which stays there between launches.
+
+    Made by `Module.empty` and `Module.copy`; an argument for 64-bit parameters. It is freed with
+    the object.
+
+    Attributes
+    ----------
+    address : int
+        Where it begins, on the device.
+    nbytes : int
+    """
+
+    def __init__(self, core: _core.Module, nbytes: int) -> None:
+        self._core = core
+        self.nbytes = nbytes
+        self.address = core.alloc(nbytes)
+
+    def __del__(self) -> None:
+        self._free()
+
+    def _free(self) -> None:
+        if self.__dict__.get("address"):
+            self._core.free(self.address)
+            self.address = 0
+
+    def __repr__(self) -> str:
+        return f"<Buffer of {self.nbytes:,} bytes on {self._core.device}>"
+
+    def get(self, dtype: DTypeLike = np.uint8) -> np.ndarray:
+        """Copy the bytes to the host.
+
+        Parameters
+        ----------
+        dtype : dtype
+            How to read them.
+
+        Returns
+        -------
+        numpy.ndarray
+            One-dimensional.
+
+        Raises
+        ------
+        ValueError
+            `nbytes` is no multiple of the dtype's size.
+        """
+        kind = np.dtype(dtype)
+        if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
+            raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
+        host = np.empty(self.nbytes, np.uint8)
+        self._core.copy_out(self.address, host)
+        return host.view(kind)
+
+
+class _Argument(NamedTuple):
+    """An array on its way through a launch."""
+
+    number: int
+    array: np.ndarray
+    data: np.ndarray  # its items in C order
+    buffer: Buffer
+    writable: bool
+
+
+class Kernel:
+    """A kernel of a `Module`: call it as ``kernel(grid, block, *args, shared=0)``.
+
+    Attributes
+    ----------
+    name : str
+    parameters : list of Parameter
+        (type, size) of each: the type as the PTX has it, ".u64" or ".f32", and the size in bytes;
+        ".b8" for a structure passed by value.
+    """
+
+    def __init__(self, module: Module, name: str, parameters: list[Parameter]) -> None:
+        self.name = name
+        self.parameters = parameters
+        self._module = module
+
+    def __repr__(self) -> str:
+        types = ", ".join(each.type for each in self.parameters)
+        return f"<Kernel {self.name}({types}) on {self._module.device}>"
+
+    def __call__(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *args: Any,
+        shared: int = 0,
+    ) -> None:
+        """Run the kernel to its end.
+
+        Parameters
+        ----------
+        grid, block : int or tuple of up to 3 ints
+            Blocks of the grid, threads of a block.
+        *args
+            One for each parameter. For 64-bit parameters a NumPy array (its items are copied to
+            the device in C order and native byte order, and back after the launch unless the array
+            is read-only; an array passed twice is one piece of memory there), a `Buffer`, or an
+            address. For others a number that fits; bytes or a NumPy scalar for a structure.
+        shared : int
+            Bytes of dynamic shared memory a block.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The number, type or value of an argument; a grid, block or `shared` that the device
+            cannot run. Nothing was launched.
+        SimError, DeviceError
+            The kernel failed; no array was changed.
+        """
+        sizes = (
+            _dimensions(grid, "grid", (2**31 - 1, 65535, 65535)),
+            _dimensions(block, "block", (1024, 1024, 64)),
+        )
+        try:
+            shared = index(shared)
+        except TypeError:
+            raise TypeError(f"shared: must be an int, not {shared!r:.60}") from None
+        if not 0 <= shared < 1 << 31:
+            raise ValueError(f"shared: {shared} is not a number of bytes that a block can have")
+        if len(args) != len(self.parameters):
+            types = ", ".join(each.type for each in self.parameters)
+            raise TypeError(
+                f"kernel {self.name} takes {len(self.parameters)} arguments ({types}), "
+                f"{len(args)} were given"
+            )
+        with self._module._lock:
+            self._run(*sizes, shared, args)
+
+    def _run(
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared: int,
+        args: tuple[Any, ...],
+    ) -> None:
+        core = self._module._core
+        values: list[bytes | None] = [self._value(*each) for each in enumerate(args)]
+        arrays: list[_Argument] = []
+        try:
+            for i, argument in enumerate(args):
+                if values[i] is None:
+                    arrays.append(self._array(i, argument, arrays))
+                    values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
+            core.launch(self.name, grid, block, shared, tuple(values))
+            results = {}
+            for each in arrays:  # all are fetched before the first is changed
+                if each.writable and each.data.nbytes and each.buffer.address not in results:
+                    host = each.buffer.get().view(each.data.dtype).reshape(each.data.shape)
+                    results[each.buffer.address] = each.array, host
+        finally:
+            for each in arrays:  # a traceback may keep this frame
+                each.buffer._free()
+        for array, host in results.values():
+            array[...] = host
+
+    def _value(self, i: int, argument: Any) -> bytes | None:
+        """Return an argument's bytes; None for an array, which has none before it is copied."""
+        parameter = self.parameters[i]
+        address = parameter.type in _ADDRESS
+        if isinstance(argument, Buffer) and address:
+            if argument._core is not self._module._core:
+                raise ValueError(
+                    f"kernel {self.name}: argument {i + 1} is a Buffer of another module; make it "
+                    f"with this one's copy()"
+                )
+            return argument.address.to_bytes(8, "little")
+        if isinstance(argument, np.ndarray) and address:
+            if isinstance(argument, np.ma.MaskedArray):
+                raise TypeError(
+                    f"kernel {self.name}: argument {i + 1} is a masked array, which kernels do not "
+                    f"know; pass .filled() or .data"
+                )
+            if argument.dtype.hasobject:
+                raise TypeError(
+                    f"kernel {self.name}: argument {i + 1} is an array of Python objects; convert "
+                    f"it to a number's dtype"
+                )
+            return None
+        try:
+            value = _scalar(argument, parameter)
+        except ValueError as error:
+            raise ValueError(f"kernel {self.name}: argument {i + 1}: {error}") from None
+        if value is None:
+            raise TypeError(
+                f"kernel {self.name}: argument {i + 1} is {_an(argument)}; parameter "
+                f"{parameter.type} takes {_wanted(parameter)}"
+            )
+        return value
+
+    def _array(self, i: int, array: np.ndarray, others: list[_Argument]) -> _Argument:
+        """Copy an array to the device, or find it there."""
+        for other in others:
+            same = (
+                array.dtype == other.array.dtype
+                and array.__array_interface__["data"][0]
+                == other.array.__array_interface__["data"][0]
+                and array.shape == other.array.shape
+                and array.strides == other.array.strides
+            )
+            if same:
+                array = array if array.flags.writeable else other.array
+                return other._replace(number=i + 1, array=array, writable=array.flags.writeable)
+            if (array.flags.writeable or other.writable) and _overlap(array, other.array):
+                raise ValueError(
+                    f"kernel {self.name}: arguments {other.number} and {i + 1} are different views "
+                    f"of the same memory; pass a copy of one"
+                )
+        native = array.dtype.newbyteorder("=")
+        data = np.asarray(array).astype(native, order="C", copy=False)
+        return _Argument(i + 1, array, data, self._module.copy(data), array.flags.writeable)
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=100_000)
+    except RuntimeError:  # too hard to say
+        return True
+
+
+class Module:
+    """PTX on a device: a mapping from names to kernels, ``module["add"]``; see `load_ptx`.
+
+    Attributes
+    ----------
+    device : str
+        Where it is loaded, "sim:h200" or "cuda:0".
+    kernels : list of str
+        The names of its kernels.
+    """
+
+    def __init__(self, ptx: bytes, device: str | None) -> None:
+        self._core = _core.Module(ptx, device)
+        self.device = self._core.device
+        self._parameters = _entries(ptx)
+        self._checked: set[str] = set()
+        self._lock = threading.RLock()  # calls on one module take turns
+
+    @property
+    def kernels(self) -> list[str]:
+        """The names of its kernels."""
+        return list(self._parameters)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __repr__(self) -> str:
+        return f"<Module of {len(self)} kernels on {self.device}>"
+
+    def __getitem__(self, name: str) -> Kernel:
+        """Return a kernel.
+
+        Raises
+        ------
+        KeyError
+            There is none of that name.
+        PTXError
+            The simulated GPU lacks one of its instructions.
+        """
+        if name not in self._parameters:
+            known = ", ".join(map(repr, self.kernels[:20])) or "none"
+            more = f" and {len(self) - 20} more" if len(self) > 20 else ""
+            raise KeyError(f"{name!r:.120} is not a kernel of this module; it has {known}{more}")
+        parameters = self._parameters[name]
+        if name not in self._checked:
+            with self._lock:
+                sizes = self._core.kernel(name)
+            if sizes != [each.size for each in parameters]:
+                raise _ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
+            self._checked.add(name)
+        return Kernel(self, name, list(parameters))
+
+    def empty(self, nbytes: int) -> Buffer:
+        """Return device memory whose bytes are undefined.
+
+        Parameters
+        ----------
+        nbytes : int
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device is out of memory.
+        """
+        try:
+            number = index(nbytes)
+        except TypeError:
+            raise TypeError(f"nbytes: must be an int, not {nbytes!r:.60}") from None
+        if not 0 <= number < 1 << 63:
+            raise ValueError(f"nbytes: {number} is not a number of bytes")
+        with self._lock:
+            return Buffer(self._core, number)
+
+    def copy(self, array: ArrayLike) -> Buffer:
+        """Return device memory with an array's items, in C order and native byte order.
+
+        Parameters
+        ----------
+        array : array_like
+            Of any dtype but Python objects.
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device is out of memory.
+        """
+        given = np.asarray(array)
+        if given.dtype.hasobject:
+            raise TypeError("array: holds Python objects; convert it to a number's dtype")
+        data = given.astype(given.dtype.newbyteorder("="), order="C", copy=False)
+        with self._lock:
+            buffer = Buffer(self._core, data.nbytes)
+            if data.nbytes:
+                self._core.copy_in(buffer.address, data.reshape(-1).view(np.uint8))
+        return buffer
+
+
+def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = None) -> Module:
+    """Load CUDA kernels from PTX, for a GPU or for the simulated one.
+
+    ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX that both take; on the simulated GPU
+    kernels can be checked and counted (`gpuopt.check`, `gpuopt.profile`) where there is no GPU.
+
+    Parameters
+    ----------
+    text_or_path : str, bytes or path
+        The PTX, or the path of a file that holds it. A str with a line break or a brace is PTX.
+    device : str, optional
+        "sim", "sim:g80", ..., "cuda", "cuda:1". None: that of an enclosing `gpuopt.profile` or
+        `gpuopt.check`, else GPUOPT_DEVICE, else a GPU if there is one, else "sim".
+
+    Returns
+    -------
+    Module
+        ``module["kernel"](grid, block, *args, shared=0)`` launches; see `Kernel`.
+
+    Raises
+    ------
+    PTXError
+        The PTX is malformed, or the device lacks something that it uses; `line` and `column` say
+        where (0: not known). The simulated GPU reads a kernel when it is first asked for.
+    ValueError
+        An unknown device, or one that runs no kernels ("cpu").
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    Arrays travel to the device and back with each launch; `Module.copy` makes a `Buffer` that stays
+    there. Results of a kernel that races are as undefined as on hardware: the simulated GPU raises
+    `SimError` instead.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> module = gpuopt.load_ptx('''
+    ... .version 8.0
+    ... .target sm_75
+    ... .address_size 64
+    ... .visible .entry scale(.param .u64 x, .param .f32 factor)
+    ... {
+    ...     .reg .b32 %i; .reg .f32 %f<2>; .reg .b64 %x<2>;
+    ...     ld.param.u64 %x0, [x];
+    ...     ld.param.f32 %f0, [factor];
+    ...     mov.u32 %i, %tid.x;
+    ...     mad.wide.u32 %x1, %i, 4, %x0;
+    ...     ld.global.f32 %f1, [%x1];
+    ...     mul.f32 %f1, %f1, %f0;
+    ...     st.global.f32 [%x1], %f1;
+    ...     ret;
+    ... }''', device="sim")
+    >>> module.kernels
+    ['scale']
+    >>> x = np.arange(4, dtype=np.float32)
+    >>> module["scale"](1, 4, x, 2.5)
+    >>> x
+    array([0. , 2.5, 5. , 7.5], dtype=float32)
+    >>> gpuopt.check(module["scale"], 1, 5, x, 2.5)[0].kind  # a thread too many
+    'out of bounds'
+    """
+    if isinstance(text_or_path, str) and re.search(r"[\n{]|^\s*(\.version|//)", text_or_path):
+        ptx = text_or_path.encode("ascii", "replace")
+    elif isinstance(text_or_path, bytes):
+        ptx = text_or_path.translate(_ONLY_ASCII)
+    elif isinstance(text_or_path, str | os.PathLike):
+        with open(text_or_path, "rb") as file:
+            ptx = file.read().translate(_ONLY_ASCII)
+    else:
+        raise TypeError(
+            f"text_or_path: must be PTX as str or bytes, or a path, not {text_or_path!r:.60}"
+        )
+    ptx = ptx.rstrip(b"\0")
+    if b"\0" in ptx:
+        line = ptx.count(b"\n", 0, ptx.index(b"\0")) + 1
+        raise _ptx_error(line, "holds a NUL character; is it PTX, or a compiled kernel?")
+    return Module(ptx, device)

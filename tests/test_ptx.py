@@ -1,0 +1,702 @@
+"""gpuopt.load_ptx: anybody's kernels on the simulated GPU and on a real one."""
+
+import gc
+import os
+import signal
+import struct
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import psutil
+import ptx_directives
+import pytest
+from conftest import KINDS, on, run_python
+
+import gpuopt
+
+FILES = Path(__file__).with_name("ptx")
+HEADER = ".version 7.0\n.target sm_75\n.address_size 64\n"
+ADD = (
+    HEADER
+    + """.visible .entry add(
+    .param .u64 .ptr .global .align 4 a, .param .u64 b, // two inputs
+    .param .u64 sum, .param .u32 n)
+.maxntid 256, 1, 1
+{
+    .reg .pred %p; .reg .b32 %i<4>; .reg .b64 %x<6>; .reg .f32 %f<2>;
+    mov.u32 %i0, %ctaid.x;
+    mov.u32 %i1, %ntid.x;
+    mov.u32 %i2, %tid.x;
+    mad.lo.s32 %i0, %i0, %i1, %i2;
+    ld.param.u32 %i3, [n];
+    setp.ge.u32 %p, %i0, %i3;
+    @%p ret;
+    ld.param.u64 %x0, [a];
+    ld.param.u64 %x1, [b];
+    ld.param.u64 %x2, [sum];
+    mul.wide.u32 %x3, %i0, 4;
+    add.s64 %x4, %x0, %x3;
+    ld.global.f32 %f0, [%x4];
+    add.s64 %x4, %x1, %x3;
+    ld.global.f32 %f1, [%x4];
+    add.f32 %f0, %f0, %f1;
+    add.s64 %x4, %x2, %x3;
+    st.global.f32 [%x4], %f0;
+    ret;
+}
+"""
+)
+MUL = ADD[: ADD.index("mul.wide")].count("\n") + 1  # a line in it
+EMPTY = HEADER + ".visible .entry nothing()\n{\n\tret;\n}\n"
+
+
+def device(*kinds):
+    return pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in kinds])
+
+
+everywhere = device("sim", "cuda")
+
+
+@pytest.fixture(scope="module")
+def user():
+    return (FILES / "user.ptx").read_text()
+
+
+# --- kernels
+
+
+@everywhere
+@pytest.mark.parametrize("n", [1, 100, 5001])
+@pytest.mark.parametrize("source", ["by hand", "nvcc"])
+def test_vector_add(device, source, n, rng):
+    module = gpuopt.load_ptx(ADD if source == "by hand" else FILES / "user.ptx", device)
+    assert "add" in module and "add" in list(module) and len(module) == len(module.kernels)
+    kernel = module["add"]
+    assert kernel.name == "add"
+    assert kernel.parameters == [(".u64", 8), (".u64", 8), (".u64", 8), (".u32", 4)]
+    a, b = rng.random((2, n), np.float32)
+    total, before = np.zeros(n, np.float32), (a.copy(), b.copy())
+    kernel(-(-n // 128), 128, a, b, total, n)
+    assert np.array_equal(total, a + b)
+    assert np.array_equal(a, before[0]) and np.array_equal(b, before[1])
+
+
+@everywhere
+def test_three_dimensions(device, user):
+    out = np.zeros((2, 3, 5, 24), np.uint32)
+    gpuopt.load_ptx(user, device)["place"]((5, 3, 2), (4, 3, 2), out)
+    block, thread = np.divmod(np.arange(out.size), 24)
+    assert np.array_equal(out.ravel(), block << 16 | thread)
+
+
+@everywhere
+def test_dynamic_shared_memory(device, user):
+    items = np.arange(2000, dtype=np.int32)
+    reverse = gpuopt.load_ptx(user, device)["reverse"]
+    reverse(2, 1000, items, 1, shared=4000)
+    assert np.array_equal(items.reshape(2, 1000)[:, ::-1].ravel(), np.arange(2000))
+    reverse(2, 1000, items, True, shared=60_000)  # more than a launch may have unasked
+    assert np.array_equal(items, np.arange(2000))
+    with pytest.raises(ValueError, match="shared memory, static and dynamic, are more than"):
+        reverse(2, 1000, items, 1, shared=1 << 20)
+    reverse(2, 1000, items, 1, shared=4000)
+
+
+@everywhere
+def test_the_kinds_of_arguments_that_nvcc_makes(device, user):
+    kernel = gpuopt.load_ptx(user, device)["kinds"]
+    assert kernel.parameters[-1] == (".b8", 8)
+    out = np.zeros(9)
+    pair = struct.pack("<fi", 0.5, -9)
+    kernel(1, 1, out, True, 100, np.uint16(65535), 2**31 - 1, 2**60, 1 / 3, np.pi, pair)
+    assert list(out) == [1, 100, 65535, 2**31 - 1, 2**60, np.float32(1 / 3), np.pi, 0.5, -9]
+    kernel(1, 1, out, False, 0, 1, 2, 3, np.float16(4), 5, np.array((7, 8), "f4,i4")[()])
+    assert list(out) == [0, 0, 1, 2, 3, 4, 5, 7, 8]
+    kernel(1, 1, out, 0, 0, 0, 0, 0, np.inf, np.nan, np.complex64(2))
+    assert out[5] == np.inf and np.isnan(out[6]) and out[7] == 2
+
+
+def echo(type_, register=None, store=None):
+    """Return PTX of a kernel that stores its parameter."""
+    size = int(type_[2:])
+    register = register or f".b{max(size, 16)}"
+    store = store or f".b{size}"
+    return (
+        f"{HEADER}.visible .entry echo(.param .u64 out, .param {type_} value)\n{{\n"
+        f"\t.reg .b64 %x; .reg {register} %v;\n\tld.param.u64 %x, [out];\n"
+        f"\tld.param{store} %v, [value];\n\tst.global{store} [%x], %v;\n\tret;\n}}\n"
+    )
+
+
+INTEGERS = [f".{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64)]
+
+
+@everywhere
+@pytest.mark.parametrize("type_", INTEGERS)
+def test_integers(device, type_):
+    kernel = gpuopt.load_ptx(echo(type_), device)["echo"]
+    bits = int(type_[2:])
+    assert kernel.parameters == [(".u64", 8), (type_, bits // 8)]
+    least = 0 if type_[1] == "u" else -(2 ** (bits - 1))
+    most = 2 ** (bits - (type_[1] == "s")) - 1
+    out = np.zeros(1, f"{'i' if type_[1] == 's' else 'u'}{bits // 8}")
+    same = getattr(np, f"{'int' if type_[1] == 's' else 'uint'}{bits}")
+    for value in (0, 1, least, most, most // 3, True, np.bool_(True), same(most), np.int8(1)):
+        kernel(1, 1, out, value)
+        assert int(out[0]) == int(value) % 2**bits - (2**bits if out[0] < 0 else 0)
+    for value in (least - 1, most + 1, 10**30, -(10**30)):
+        with pytest.raises(
+            ValueError, match=rf"kernel echo: argument 2.* does not fit into \{type_}"
+        ):
+            kernel(1, 1, out, value)
+    refused = [1.0, None, "1", 1j, [1], np.float32(1) if bits != 32 else np.float16(1)]
+    for value in refused if bits == 64 else [*refused, out]:
+        with pytest.raises(TypeError, match=r"kernel echo: argument 2 is .*takes an? "):
+            kernel(1, 1, out, value)
+    if type_[1] == "b" and bits > 8:
+        value = np.dtype(f"f{bits // 8}").type(-1.5)
+        kernel(1, 1, out, value)
+        assert out.tobytes() == value.tobytes()
+
+
+@everywhere
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_floats(device, dtype):
+    dtype = np.dtype(dtype)
+    type_ = f".f{8 * dtype.itemsize}"
+    kernel = gpuopt.load_ptx(echo(type_), device)["echo"]
+    assert kernel.parameters[1] == (type_, dtype.itemsize)
+    out = np.zeros(1, dtype)
+    largest = float(np.finfo(dtype).max)
+    for value in (0.0, -0.0, 0.1, largest, -largest, np.inf, -np.inf, np.float64(1 / 3), 7, True):
+        kernel(1, 1, out, value)
+        assert out.tobytes() == np.array(value).astype(dtype).tobytes()
+    kernel(1, 1, out, np.nan)
+    assert np.isnan(out[0])
+    for value in (10**400, *([] if dtype.itemsize == 8 else [largest * 2, -largest * 2])):
+        with pytest.raises(ValueError, match=r"argument 2: .* is too large for \.f"):
+            kernel(1, 1, out, value)
+    for value in ("1", None, 1j, out, b"1234"):
+        with pytest.raises(TypeError, match=r"argument 2 is .*takes a number"):
+            kernel(1, 1, out, value)
+
+
+@everywhere
+def test_structures(device):
+    text = (
+        f"{HEADER}.visible .entry echo(.param .u64 out, .param .align 4 .b8 value[12])\n{{\n"
+        "\t.reg .b64 %x; .reg .b32 %v;\n\tld.param.u64 %x, [out];\n"
+        "\tld.param.u32 %v, [value+8];\n\tst.global.u32 [%x], %v;\n\tret;\n}\n"
+    )
+    kernel = gpuopt.load_ptx(text, device)["echo"]
+    assert kernel.parameters[1] == (".b8", 12)
+    out = np.zeros(1, np.uint32)
+    for value in (
+        struct.pack("<3I", 1, 2, 3),
+        bytearray(b"12345678\3\0\0\0"),
+        np.void(b"\3" + b"\0" * 11),
+    ):
+        kernel(1, 1, out, value)
+        assert out[0] == int.from_bytes(bytes(value)[8:], "little")
+    for size in (0, 11, 13):
+        with pytest.raises(ValueError, match=f"argument 2: has {size} bytes, the parameter has 12"):
+            kernel(1, 1, out, b"x" * size)
+    for value in (1, 1.0, None, out):
+        with pytest.raises(TypeError, match="bytes or a NumPy scalar of 12 bytes"):
+            kernel(1, 1, out, value)
+
+
+# --- arrays and buffers
+
+LAYOUTS = {
+    "strided": lambda a: np.repeat(a, 2)[::2],
+    "reversed": lambda a: a[::-1].copy()[::-1],
+    "fortran": lambda a: np.asfortranarray(a.reshape(10, -1)),
+    "columns": lambda a: np.stack([a, a], 1)[:, 0],
+    "byte order": lambda a: a.astype(a.dtype.newbyteorder()),
+    "unaligned": lambda a: np.frombuffer(bytearray(b"x" + a.tobytes()), np.uint8)[1:].view(a.dtype),
+    "record": lambda a: np.rec.fromarrays([a, a], names="x,y").x,
+}
+
+
+@everywhere
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_any_layout(device, layout, rng):
+    a, b = rng.random((2, 100), np.float32)
+    change = LAYOUTS[layout]
+    total = change(np.zeros(100, np.float32))
+    gpuopt.load_ptx(ADD, device)["add"](1, 128, change(a), change(b), total, 100)
+    assert np.array_equal(total.reshape(-1), a + b)
+
+
+@everywhere
+def test_read_only_empty_and_other_arrays(device, rng):
+    kernel = gpuopt.load_ptx(ADD, device)["add"]
+    a, b = rng.random((2, 100), np.float32)
+    total = np.full(100, 7, np.float32)
+    total.flags.writeable = False
+    kernel(1, 128, np.broadcast_to(a[:1], 100), b, total, 100)
+    assert (total == 7).all()
+    kernel(1, 128, np.empty(0), np.empty((3, 0)), np.empty(0, "S0"), 0)
+    kernel(
+        1, 128, np.array(1, np.float32), np.array(2, np.float32), out := np.array(0, np.float32), 1
+    )
+    assert out == 3
+    for bad, text in (
+        (np.array([None]), "array of Python objects"),
+        (np.ma.masked_array(a, a > 0.5), "masked array"),
+        ([1.0] * 100, "argument 1 is list .*a NumPy array, a Buffer"),
+        (None, "argument 1 is NoneType"),
+        (1.5, "argument 1 is float 1.5"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            kernel(1, 128, bad, b, np.empty(100, np.float32), 100)
+
+
+@everywhere
+def test_the_same_memory_twice(device, rng):
+    kernel = gpuopt.load_ptx(ADD, device)["add"]
+    a = rng.random(100, np.float32)
+    want = a + a
+    kernel(1, 128, a, a, a, 100)
+    assert np.array_equal(a, want)
+    frozen = a.view()
+    frozen.flags.writeable = False
+    kernel(1, 128, frozen, a, frozen, 100)
+    assert np.array_equal(a, want + want)
+    b = rng.random(100, np.float32)
+    with pytest.raises(ValueError, match="arguments 1 and 3 are different views of the same mem"):
+        kernel(1, 50, frozen[1:51], b, a[10:60], 50)
+    assert np.array_equal(a, want + want)
+    both = np.repeat(a, 2)
+    kernel(1, 128, both[::2], b, both[1::2], 100)  # apart, though interleaved
+    assert np.array_equal(both[::2], a) and np.array_equal(both[1::2], a + b)
+
+
+@everywhere
+def test_buffers_stay_on_the_device(device, rng):
+    module = gpuopt.load_ptx(ADD, device)
+    kernel = module["add"]
+    a = rng.random((10, 10), np.float32)
+    on_device, total = module.copy(a.T), module.empty(a.nbytes)
+    assert on_device.nbytes == a.nbytes and on_device.address % 256 == 0
+    kernel(1, 128, on_device, on_device, total, 100)
+    kernel(1, 128, total, on_device.address, total, 100)
+    got = total.get(np.float32)
+    assert got.dtype == np.float32 and np.array_equal(got, (a + a + a).T.ravel())
+    assert total.get().nbytes == a.nbytes
+    assert np.array_equal(on_device.get("f4").reshape(10, 10), a.T)
+    assert module.copy([]).get(np.float64).size == 0 and module.empty(0).get().size == 0
+    assert module.copy([1, 2]).get(int).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="cannot be read as"):
+        module.empty(7).get(np.float32)
+    with pytest.raises(ValueError, match="cannot be read"):
+        total.get(object)
+    with pytest.raises(TypeError, match="Python objects"):
+        module.copy([None])
+    with pytest.raises(ValueError, match="nbytes"):
+        module.empty(-1)
+    with pytest.raises(TypeError, match="nbytes"):
+        module.empty(1.5)
+    other = gpuopt.load_ptx(ADD, device)
+    with pytest.raises(ValueError, match="argument 1 is a Buffer of another module"):
+        other["add"](1, 128, on_device, on_device, total, 100)
+    with pytest.raises(gpuopt.DeviceMemoryError) as caught:
+        module.empty(1 << 50)
+    assert caught.value.bytes_asked == 1 << 50
+    assert np.array_equal(total.get(np.float32), got)
+
+
+# --- errors
+
+
+@everywhere
+def test_wrong_launches(device):
+    module = gpuopt.load_ptx(ADD, device)
+    kernel = module["add"]
+    x = np.ones(100, np.float32)
+    with pytest.raises(KeyError, match="'sub' is not a kernel of this module; it has 'add'"):
+        module["sub"]
+    for count in (0, 3, 5):
+        with pytest.raises(
+            TypeError, match=rf"add takes 4 arguments \(.u64, .u64, .u64, .u32\), {count}"
+        ):
+            kernel(1, 128, *[x] * count)
+    for name, bad, error in (
+        ("grid", 0, ValueError),
+        ("grid", -1, ValueError),
+        ("grid", 2**31, ValueError),
+        ("grid", (1, 65536), ValueError),
+        ("grid", (1, 1, 65536), ValueError),
+        ("grid", (), ValueError),
+        ("grid", (1, 1, 1, 1), ValueError),
+        ("grid", 1.0, TypeError),
+        ("grid", "1", TypeError),
+        ("grid", None, TypeError),
+        ("block", 0, ValueError),
+        ("block", 1025, ValueError),
+        ("block", (1, 1, 65), ValueError),
+        ("block", (1, None), TypeError),
+        ("shared", -1, ValueError),
+        ("shared", 2**31, ValueError),
+        ("shared", 1.0, TypeError),
+    ):
+        given = {"grid": 1, "block": 128, "shared": 0} | {name: bad}
+        with pytest.raises(error, match=f"^{name}: "):
+            kernel(given["grid"], given["block"], x, x, x, 100, shared=given["shared"])
+    for block in (257, (32, 32), (16, 16, 2)):  # the kernel itself says 256 at most
+        with pytest.raises(ValueError, match="threads a block are more than the 256"):
+            kernel(1, block, x, x, x, 100)
+    with pytest.raises(ValueError, match=r"argument 4: -1 does not fit into \.u32"):
+        kernel(1, 128, x, x, x, -1)
+    assert (x == 1).all()
+    kernel(np.int64(1), (np.int8(100), 1), x, x.copy(), x, 100)
+    assert (x == 2).all()
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        (ADD.replace("mul.wide.u32", "mul.widest.u32"), MUL),
+        (ADD.replace("%i0, 4;", "%nobody, 4;"), MUL),
+        (ADD + "\nnonsense", 0),
+        (".version 8.0\n.target sm_75\n.address_size 64\n,", 4),
+        ("not PTX\nat all", 0),
+    ],
+)
+def test_bad_ptx(device, text, line):
+    def load():
+        return gpuopt.load_ptx(text, device)["add"]  # sim reads a kernel when it is asked for
+
+    with pytest.raises(gpuopt.PTXError) as caught:
+        load()
+    error = caught.value
+    assert isinstance(error, ValueError) and isinstance(error.line, int)
+    assert isinstance(error.column, int)
+    if line:
+        assert error.line == line and (device == "cuda" or error.column > 0), str(error)
+    x = np.ones(4, np.float32)
+    gpuopt.load_ptx(ADD, device)["add"](1, 4, x, x, x, 4)
+    assert (x == 2).all()
+
+
+def test_texts_and_paths(tmp_path):
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ADD)
+    for source in (ADD, ADD.encode(), path, str(path), ADD.replace("\n", "\r\n"), ADD + "\0"):
+        assert gpuopt.load_ptx(source, "sim").kernels == ["add"]
+    with pytest.raises(FileNotFoundError):
+        gpuopt.load_ptx(tmp_path / "none.ptx", "sim")
+    with pytest.raises(FileNotFoundError):
+        gpuopt.load_ptx("none.ptx", "sim")
+    for bad in (None, 3, ["x"]):
+        with pytest.raises(TypeError, match="text_or_path"):
+            gpuopt.load_ptx(bad, "sim")
+    with pytest.raises(gpuopt.PTXError, match="line 2: holds a NUL") as caught:
+        gpuopt.load_ptx(b".version 8.0\n\0.target", "sim")
+    assert caught.value.line == 2
+    path.write_bytes(b"\x7fELF\2\1\1\0\0\0\0\1")
+    with pytest.raises(gpuopt.PTXError, match="NUL"):
+        gpuopt.load_ptx(path, "sim")
+    text = ADD.replace("two inputs", "deux entrées").replace("[n]", "[n]ß")
+    with pytest.raises(gpuopt.PTXError, match=r"line 14, column 26"):
+        gpuopt.load_ptx(text, "sim")["add"]
+    assert gpuopt.load_ptx(text.replace("ß", "").encode("latin-1"), "sim")["add"]
+
+
+def test_devices(monkeypatch):
+    assert gpuopt.load_ptx(EMPTY, "sim").device == "sim:h200"
+    assert gpuopt.load_ptx(EMPTY, "sim:g80").device == "sim:g80"
+    assert gpuopt.load_ptx(EMPTY).device == ("sim:h200" if KINDS["cuda"] else "cuda:0")
+    with gpuopt.profile(device="sim:k40"):
+        assert gpuopt.load_ptx(EMPTY).device == "sim:k40"
+        assert gpuopt.load_ptx(EMPTY, "sim:a100").device == "sim:a100"
+    monkeypatch.setenv("GPUOPT_DEVICE", "sim:gt200")
+    assert gpuopt.load_ptx(EMPTY).device == "sim:gt200"
+    monkeypatch.setenv("GPUOPT_DEVICE", "gpu")
+    with pytest.raises(ValueError, match="GPUOPT_DEVICE: 'gpu' is not a device"):
+        gpuopt.load_ptx(EMPTY)
+    with pytest.raises(ValueError, match="'cpu' runs no PTX; use 'cuda' or 'sim'"):
+        gpuopt.load_ptx(EMPTY, "cpu")
+    with pytest.raises(TypeError, match="device"):
+        gpuopt.load_ptx(EMPTY, 3)
+    if KINDS["cuda"]:
+        with pytest.raises(gpuopt.DeviceError):
+            gpuopt.load_ptx(EMPTY, "cuda")
+
+
+def test_too_many_threads_for_an_old_gpu():
+    module = gpuopt.load_ptx(EMPTY, "sim:g80")
+    module["nothing"](1, 512)
+    with pytest.raises(ValueError, match="1024 threads a block are more than the 512"):
+        module["nothing"](1, 1024)
+
+
+HEADERS = {
+    "(.param .align 16 .b8 a[2][3], .param .f64 b)": [(".b8", 6), (".f64", 8)],
+    "(.param .u64 .ptr.const.align 16 a)": [(".u64", 8)],
+    '(.param .b8 /* ) { */ a[0x10]) // {\n.reqntid 32 .pragma "no{"; .minnctapersm 2': [
+        (".b8", 16)
+    ],
+    "()": [],
+    "": [],
+    "(.param .u32 %a,\n.param .s16 $b_1)": [(".u32", 4), (".s16", 2)],
+    "(.param.u32 a, .param.align 8.b8 b[8U])": [(".u32", 4), (".b8", 8)],
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_parameters_as_the_text_has_them(header):
+    text = (
+        f'{HEADER}// .entry comment()\n.file 1 "a .entry string() {{"\n.entry declared();\n'
+        f".func helper() {{ .reg .b32 %r; {{ ret; }} }}\n.entry k{header} {{ {{ret;}} }}"
+        f"\n.global .b32 entry[2] = {{1, 2}};\n.entry last() {{ ret; }}"
+    )
+    found = gpuopt._ptx._entries(text.encode())
+    assert found == {"k": HEADERS[header], "last": []}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'"' * 3_000_000,
+        b"/*" * 1_500_000,
+        b"/" + b"*" * 3_000_000,
+        b".entry " * 400_000,
+        b'"' + b"\\a" * 1_500_000,
+        b"{" * 1_500_000,
+        b".entry k(" + b"/*" * 1_000_000,
+        b".entry k(" + b".param .u32 x, " * 100_000,
+        b".entry k(.param .u32 x" + b"[2]" * 3000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_texts_end_soon(text):
+    start = time.perf_counter()
+    try:
+        gpuopt._ptx._entries(text)
+    except gpuopt.PTXError as error:
+        assert "cannot be read" in str(error)
+    assert time.perf_counter() - start < 20
+    with pytest.raises((gpuopt.PTXError, KeyError)):
+        gpuopt.load_ptx(HEADER + text.decode(), "sim")["k"]
+
+
+# --- profile, check, findings
+
+
+def test_profile_sees_user_kernels(user):
+    x = np.arange(1024, dtype=np.float32)
+    with gpuopt.profile() as profiled:
+        module = gpuopt.load_ptx(user)
+        module["add"](8, 128, x, x, x, 1024)
+        module["place"]((4, 2), (16, 2), np.zeros(256, np.uint32))
+    assert [launch.kernel for launch in profiled.launches] == ["add", "place"]
+    assert profiled.launches[1].grid == (4, 2, 1) and profiled.launches[1].block == (16, 2, 1)
+    assert profiled.launches[0].counters.global_load_requests == 64
+    assert profiled.launches[0].counters.global_store_sectors == 128
+    assert any(file and Path(file).name == "user.cu" for file, _ in profiled.by_line())
+    called = gpuopt.profile(module["add"], 8, 128, x, x, x, 1024)
+    assert called.counters.global_load_requests == 64 and called.result is None
+
+
+def test_check_collects_races(user):
+    module = gpuopt.load_ptx(user, "sim")
+    items = np.arange(128, dtype=np.int32)
+    assert gpuopt.check(module["reverse"], 1, 128, items, 1, shared=512) == []
+    findings = gpuopt.check(module["reverse"], 1, 128, items, 0, shared=512)
+    assert "race in shared memory" in {finding.kind for finding in findings}
+    assert findings[0].kernel == "reverse" and findings[0].file.endswith("user.cu")
+    before = items.copy()
+    with pytest.raises(gpuopt.SimError, match="in kernel reverse at") as caught:
+        module["reverse"](1, 128, items, 0, shared=512)
+    error = caught.value
+    assert error.kind in {finding.kind for finding in findings} and error.kernel == "reverse"
+    assert error.file.endswith("user.cu") and error.source_line in {
+        finding.line for finding in findings
+    }
+    assert error.block == (0, 0, 0) and len(error.thread) == 3 and error.address is not None
+    assert np.array_equal(items, before)
+
+
+def test_findings_and_other_failures_of_a_launch():
+    x = np.ones(100, np.float32)
+    module = gpuopt.load_ptx(ADD, "sim")
+    with pytest.raises(gpuopt.SimError) as caught:
+        module["add"](1, 128, x, x[:50].copy(), x, 100)
+    error = caught.value
+    assert error.kind == "out of bounds" and error.file is None
+    assert error.source_line == ADD[: ADD.index("ld.global.f32 %f1")].count("\n") + 1
+    assert error.thread == (50, 0, 0) or error.thread[0] >= 50
+    with pytest.raises(gpuopt.SimError) as caught:
+        module["add"](1, 128, x, module.empty(400), x, 100)
+    assert caught.value.kind == "uninitialised read"
+    assert (x == 1).all()
+    module["add"](1, 128, x, x, x, 100)
+    with pytest.raises(gpuopt.SimError) as caught:
+        module["add"](1, 1, 8, x, x, 1)
+    assert caught.value.kind == "out of bounds" and caught.value.address == 8
+
+
+# --- lifetimes, threads, signals
+
+
+@everywhere
+def test_modules_come_and_go(device):
+    text = ADD + "//" + "x" * 4_000_000
+    x = np.ones(100, np.float32)
+    resident = []
+    for turn in range(150):
+        module = gpuopt.load_ptx(text, device)
+        kernel, kept = module["add"], module.copy(np.zeros(500_000))
+        del module
+        kernel(1, 128, x, x, x, 0)
+        with pytest.raises(ValueError):
+            kernel(1, 512, x, x, x, 100)
+        with pytest.raises(gpuopt.PTXError):
+            gpuopt.load_ptx(HEADER + ",", device)
+        del kernel
+        assert kept.get(float).sum() == 0  # a Buffer keeps what it needs
+        if turn in (10, 149):
+            resident.append(psutil.Process().memory_info().rss)
+    assert resident[1] - resident[0] < 400e6  # a leak of any kind is 4 MB a turn
+    assert (x == 1).all()
+
+
+def test_a_module_goes_with_its_last_reference():
+    gc.disable()
+    try:
+        weak = weakref.ref(gpuopt.load_ptx(ADD, "sim"))
+        assert weak() is None
+    finally:
+        gc.enable()
+
+
+@everywhere
+def test_threads_take_turns(device):
+    module = gpuopt.load_ptx(ADD, device)
+    failed = []
+
+    def work(seed):
+        try:
+            for i in range(20):
+                a = np.full(500, seed + i, np.float32)
+                out = np.zeros(500, np.float32)
+                buffer = module.copy(a)
+                module["add"](4, 128, a, buffer, out, 500)
+                assert (out == 2 * (seed + i)).all()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(100 * i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not failed
+
+
+LOOP = (
+    HEADER + ".visible .entry spin()\n{\n\t.reg .b32 %r;\nL:\n\tadd.u32 %r, %r, 1;\n\tbra L;\n}\n"
+)
+LOOP = LOOP.replace("L:\n", "\tmov.u32 %r, 0;\nL:\n")
+
+
+def test_ctrl_c_ends_a_kernel():
+    module = gpuopt.load_ptx(LOOP, "sim")
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    start = time.perf_counter()
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        module["spin"](4, 32)
+    assert time.perf_counter() - start < 5
+    timer.join()
+    x = np.ones(4, np.float32)
+    gpuopt.load_ptx(ADD, "sim")["add"](1, 4, x, x, x, 4)
+    assert (x == 2).all()
+    with pytest.raises(KeyError):
+        module["other"]
+
+
+def test_a_signal_handler_may_drop_a_buffer_but_not_launch():
+    module = gpuopt.load_ptx(LOOP, "sim")
+    buffer = module.copy([1.0])
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_):
+        nonlocal buffer
+        buffer = None  # freed while the kernel runs: noted, and done after it
+        with pytest.raises(RuntimeError, match="in use"):
+            module["spin"](1, 32)
+        raise Stop
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Stop):
+            module["spin"](1, 32)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert module.copy([2.0]).get(float)[0] == 2
+
+
+def test_the_gil_is_free_while_a_kernel_runs():
+    module = gpuopt.load_ptx(LOOP, "sim")
+    turns = []
+    done = threading.Event()
+
+    def count():
+        while not done.wait(0.01):
+            turns.append(None)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    timer = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        module["spin"](1, 32)
+    done.set()
+    thread.join()
+    timer.join()
+    assert len(turns) > 10
+
+
+def test_a_clean_exit_with_everything_open():
+    run_python(
+        f"""
+        import numpy as np, gpuopt
+        module = gpuopt.load_ptx({ADD!r}, "sim")
+        kernel, buffer = module["add"], module.copy(np.ones(3, np.float32))
+        kernel(1, 3, buffer, buffer, buffer, 3)
+        cycle = [module]
+        cycle.append(cycle)
+        """
+    )
+
+
+# --- the simulator's own tests, here and on hardware
+
+
+@everywhere
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.ptx")), ids=lambda path: path.stem)
+def test_the_simulators_tests(device, path):
+    text = path.read_text()
+    names = {name for name, _ in ptx_directives.DIRECTIVE.findall(text)}
+    if names & ptx_directives.ELSEWHERE:
+        pytest.skip("only the runner in C can do " + ", ".join(names & ptx_directives.ELSEWHERE))
+    done = ptx_directives.run(text, device)
+    assert not done.failures, "\n".join(done.failures[:20])
+    if not done.launched:
+        pytest.skip("all of its launches have findings")
+    assert done.compared or "expect" not in names
+
+
+def test_the_directives_can_fail(user):
+    assert "expect: sum[0] 1 2 3" in user
+    assert ptx_directives.run(user.replace("sum[0] 1 2 3", "sum[0] 1 2 4"), "sim").failures
