@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import struct
 import threading
@@ -683,10 +684,18 @@ def test_a_clean_exit_with_everything_open():
 # --- the simulator's own tests, here and on hardware
 
 
+# The simulator takes forms that the driver's compiler refuses: every cvt with .sat, whatever its types.
+ONLY_SIMULATED = {"convert"}
+# Names of inlined functions, whose section tests/ptx/make.sh leaves out.
+INLINED = re.compile(r", function_name [^,\n]*, inlined_at [^\n]*")
+
+
 @everywhere
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.ptx")), ids=lambda path: path.stem)
 def test_the_simulators_tests(device, path):
-    text = path.read_text()
+    if device == "cuda" and path.stem in ONLY_SIMULATED:
+        pytest.skip("ptxas does not take all of its forms")
+    text = INLINED.sub("", path.read_text())
     names = {name for name, _ in ptx_directives.DIRECTIVE.findall(text)}
     if names & ptx_directives.ELSEWHERE:
         pytest.skip("only the runner in C can do " + ", ".join(names & ptx_directives.ELSEWHERE))

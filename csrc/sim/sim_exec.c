@@ -94,6 +94,30 @@ static void relu(uint8_t *lanes, unsigned type) {
     }
 }
 
+/* Whether a result is too small for ftz is decided before it is rounded (an H200 does so): what
+ * only rounding lifts to the least normal number is flushed as well. Rounded toward zero it stays
+ * below. */
+static void flush_before_rounding(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
+                                  const uint8_t *const inputs[4]) {
+    enum { LEAST_NORMAL = 0x00800000, MAGNITUDE = 0x7fffffff };
+    uint32_t result[SIM_LANES], toward_zero[SIM_LANES], least = 0;
+    memcpy(result, d, sizeof result);
+    for (int i = 0; i < SIM_LANES; i++)
+        least |= (result[i] & MAGNITUDE) == LEAST_NORMAL;
+    if (!least)
+        return;
+    fesetround(FE_TOWARDZERO);
+    __asm__ volatile("" ::: "memory");
+    in->fn(w->scratch[0], inputs[0], inputs[1], inputs[2], inputs[3]);
+    __asm__ volatile("" ::: "memory");
+    fesetround(FE_TONEAREST);
+    memcpy(toward_zero, w->scratch[0], sizeof toward_zero);
+    for (int i = 0; i < SIM_LANES; i++)
+        if ((result[i] & MAGNITUDE) == LEAST_NORMAL && (toward_zero[i] & MAGNITUDE) < LEAST_NORMAL)
+            result[i] &= ~(uint32_t)MAGNITUDE;
+    memcpy(d, result, sizeof result);
+}
+
 static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
                                        const uint8_t *regs) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
@@ -119,6 +143,8 @@ static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_in
         fesetround(FE_TONEAREST);
     if (in->op == SIM_OP_MASK)
         return;
+    if ((in->mods & SIM_M_FTZ) && in->type == SIM_T_F32 && row->types[1] == SIM_T_F32)
+        flush_before_rounding(w, in, d, inputs);
     if ((in->mods & SIM_M_FTZ) && (in->type == SIM_T_F32 || in->type == SIM_T_F16))
         flush(d, sim_types[in->type].bytes);
     if (in->mods & SIM_M_SAT)
