@@ -177,11 +177,11 @@ class Profile:
     launches: list[Launch] = field(default_factory=list)
     result: Any = None
     collecting: bool = False
-    _before: tuple[Any, bool, str] | None = None
+    _before: tuple[Any, bool, str, Any] | None = None
 
     def __enter__(self) -> Profile:
         """Record every launch from here on."""
-        outer = _core.record(self._sink, self.collecting, self.device)
+        outer = _core.record(self._sink, self.collecting, self.device, None)
         self._before = outer
         return self
 
