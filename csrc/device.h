@@ -37,6 +37,8 @@ struct device_info {
 struct device_image {
     const char *machine_code, *machine_code_end; /* a fat binary */
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
+    /* What they were compiled from, for people: each file is a form feed, its name, its lines. */
+    const char *sources, *sources_end;
 };
 extern const struct device_image gpuopt_image;
 

@@ -146,7 +146,7 @@ class Launch:
     findings: list[Finding]
 
 
-def _launch(told: dict[str, Any]) -> Launch:
+def launch_of(told: dict[str, Any]) -> Launch:
     return Launch(
         kernel=told["kernel"],
         grid=told["grid"],
@@ -197,7 +197,7 @@ class Profile:
         self._before = None
 
     def _sink(self, told: dict[str, Any]) -> None:
-        self.launches.append(_launch(told))
+        self.launches.append(launch_of(told))
         if self._before is not None and self._before[0] is not None:
             self._before[0](told)  # an enclosing profile counts it too
 

@@ -73,6 +73,9 @@ static PyMethodDef module_methods[] = {
      "or (launches before, (x, y, z) of the block, warp or -1, most events)."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
+    {"sources", py_sources, METH_NOARGS,
+     "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
+     "lines."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -169,5 +169,6 @@ int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_config(PyObject *module, PyObject *nothing);
 PyObject *py_ptx(PyObject *module, PyObject *nothing);
+PyObject *py_sources(PyObject *module, PyObject *nothing);
 
 #endif
