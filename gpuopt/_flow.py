@@ -51,6 +51,8 @@ class Combination(NamedTuple):
         In its block.
     operands : tuple of Place
         Where the thread had them from: memory, itself, or another lane by a shuffle. Sorted.
+    loaded : tuple of bool
+        Of each operand: it was loaded as it is, and is no other combination's result.
     result : Place
         Shared memory if the thread stored it there, else its own register.
     event : int
@@ -59,6 +61,7 @@ class Combination(NamedTuple):
     step: int
     thread: int
     operands: tuple[Place, ...]
+    loaded: tuple[bool, ...]
     result: Place
     event: int
 
@@ -104,7 +107,7 @@ class _Flow:
         self.memory: dict[tuple[int, int, int], int] = {}
         self.steps = [0]  # of each node
         self.home: dict[int, Place] = {}  # where a node was stored first
-        self.made: list[tuple[int, int, int, tuple[int, ...]]] = []  # node, thread, event, operands
+        self.made: list[tuple[int, int, int, list[tuple[int, int]]]] = []
         self.copying: dict[int, np.ndarray] = {}  # what cp.async read, by warp
         self.spaces = {name: number for number, name in enumerate(trace.spaces)}
         self.nothing = np.zeros(32, np.int64), np.zeros(32, np.int64)
@@ -119,7 +122,7 @@ class _Flow:
 
     def _combine(self, event: int, thread: int, parts: list[tuple[int, int]]) -> int:
         node = self._node(1 + max(self.steps[each] for each, _ in parts))
-        self.made.append((node, thread, event, tuple(place for _, place in parts)))
+        self.made.append((node, thread, event, parts))
         return node
 
     def _get(self, warp: int, function: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -273,8 +276,9 @@ class _Flow:
                 self._compute(at, event, mask, parsed, f)
         for node, thread, at, operands in self.made:
             result = self.home.get(node, Place("thread", thread))
-            places = tuple(sorted(self._place(code) for code in operands))
-            yield Combination(self.steps[node], thread, places, result, at)
+            found = sorted((self._place(code), not self.steps[each]) for each, code in operands)
+            places, loaded = zip(*found, strict=True)
+            yield Combination(self.steps[node], thread, places, loaded, result, at)
 
 
 def combinations(trace: Trace) -> list[Combination]:

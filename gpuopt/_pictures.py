@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -41,15 +42,25 @@ def _plural(count: int, noun: str) -> str:
 
 
 class _Columns:
-    """Where places of memory stand in a row: evenly, from the lowest to the highest."""
+    """Where places of memory stand in a row: evenly, from the lowest to the highest.
 
-    def __init__(self, addresses: list[int], least: int = 0) -> None:
+    Items are counted from where their array begins (shared memory: from its start), by the size
+    that the kernel accesses.
+    """
+
+    def __init__(self, trace: Trace, space: str, addresses: list[int], least: int = 0) -> None:
+        events = trace.events[trace.events["space"] == trace.spaces.index(space)]
+        self.size = int(events["bytes"].min(initial=4, where=events["bytes"] > 0))
+        self.bases = sorted({0, *map(int, events["base"])})
         self.base = min(addresses, default=0)
         self.unit = math.gcd(*(each - self.base for each in addresses)) or 1
         self.count = max(least, (max(addresses, default=0) - self.base) // self.unit + 1)
 
     def of(self, address: int) -> int:
         return (address - self.base) // self.unit
+
+    def item(self, address: int) -> int:
+        return (address - self.bases[bisect.bisect(self.bases, address) - 1]) // self.size
 
 
 class _Tree:
@@ -65,10 +76,13 @@ class _Tree:
         self.cut = len(self.steps) > STEPS_MOST
         shown = [each for each in found if each.step <= STEPS_MOST]
         places = [place for each in shown for place in (*each.operands, each.result)]
-        self.shared = _Columns([each.at for each in places if each.space == "shared"], self.threads)
+        used = [each.at for each in places if each.space == "shared"]
+        self.shared = _Columns(trace, "shared", used, self.threads)
         first = [place for each in self.steps[1] for place in each.operands]
-        self.items = _Columns([each.at for each in first if each.space == "global"])
+        used = [each.at for each in first if each.space == "global"]
+        self.items = _Columns(trace, "global", used)
         self.global_first = any(each.space == "global" for each in first)
+        self.stubs = False  # some step loads values that are no results
         most = max(self.shared.count, self.items.count if self.global_first else 0)
         if most > 2 * COLUMNS_MOST or self.shared.count > COLUMNS_MOST:
             raise ValueError(
@@ -97,29 +111,31 @@ class _Tree:
         every = next(each for each in (1, 2, 4, 8, 16, 32) if each * width >= 15 or each == 32)
         for column in range(0, columns.count, every):
             x = self.LEFT + (column + 0.5) * width
-            canvas.text(x, y - 4, str(column), size=8.5, kind="soft", anchor="middle")
+            item = columns.item(columns.base + column * columns.unit)
+            canvas.text(x, y - 4, str(item), size=8.5, kind="soft", anchor="middle")
 
     def step(self, canvas: Canvas, number: int, y: float) -> dict[str, Any]:
         """Draw a step's lines, results and lanes; return it as data."""
         found = self.steps[number]
+        digits = max(len(str(each.thread)) for each in found)
         width = (WIDTH - self.LEFT - self.RIGHT) / self.shared.count
         masks: dict[int, int] = {}
         for each in found:
             to = self.x(each.result, number)
-            for place in each.operands:
-                if place.space == "global" and number > 1:
-                    canvas.line(to + width / 4, y - 9, to, y, "edge2")
+            for place, loaded in zip(each.operands, each.loaded, strict=True):
+                if loaded and number > 1:
+                    canvas.line(to + 7, y - 12, to + 1, y, "edge2", 1.6)
+                    self.stubs = True
                 else:
                     below = 18 if number == 1 else 26  # the box, and from then on the lanes
                     canvas.line(self.x(place, number - 1), y - self.ROW + below, to, y)
             masks[each.thread // 32] = masks.get(each.thread // 32, 0) | 1 << each.thread % 32
+        every = next(n for n in (1, 2, 4, 8, 16, 32) if n * width >= 5 * digits + 3 or n == 32)
         for each in found:
             to = self.x(each.result, number)
             canvas.rect(to - width / 2 + 0.5, y, width - 1, 18, "active", self.sentence(each))
-            label = str(each.thread)
-            size = min(9, (width - 1) / len(label) / 0.58)
-            if size >= 7:
-                canvas.text(to, y + 12.5, label, size=size, kind="on", anchor="middle")
+            if int((to - self.LEFT) / width) % every == 0:
+                canvas.text(to, y + 12.5, str(each.thread), size=8, kind="on", anchor="middle")
         self.lanes(canvas, masks, y + 20)
         warps = len(masks)
         canvas.text(14, y + 13, f"step {number}", size=12, bold=True)
@@ -156,9 +172,7 @@ class _Tree:
     def name(self, place: Place, numbers: bool = False) -> Any:
         if place.space == "thread":
             return ("thread", place.at) if numbers else f"thread {place.at}'s register"
-        columns = self.shared if place.space == "shared" else self.items
-        known = place.space == "shared" or columns.count > 1
-        at = columns.of(place.at) if known else place.at
+        at = (self.shared if place.space == "shared" else self.items).item(place.at)
         return (place.space, at) if numbers else f"{place.space}[{at}]"
 
     def sentence(self, each: Combination) -> str:
@@ -195,6 +209,10 @@ def tree(trace: Trace) -> Picture:
     for step in steps:
         y += drawing.ROW
         data.append(drawing.step(canvas, step, y))
+    if drawing.stubs:
+        y += 22
+        canvas.line(20, y + 10, 14, y + 22, "edge2", 1.6)
+        canvas.text(28, y + 20, "a value that is loaded only now", size=11, kind="soft")
     return canvas.picture(y + 38, title, sentence, {"steps": data})
 
 
@@ -504,10 +522,10 @@ def timeline(trace: Trace, warp: int, first: int, rows: int) -> Picture:
         raise ValueError(f"rows: {rows} is not from 1 to {ROWS_MOST}")
     chosen = of_warp[first : first + rows]
     lanes = trace.lanes(warp)
-    share = sum(int(mask).bit_count() for mask in events["mask"][of_warp]) / (32 * of_warp.size)
+    share = sum(int(mask).bit_count() for mask in events["active"][of_warp]) / (32 * of_warp.size)
     canvas = Canvas()
     title = f"{trace.title}: what warp {warp} executes"
-    sentence = f"{_plural(of_warp.size, 'instruction')}; {share:.0%} of the lanes do something"
+    sentence = f"{_plural(of_warp.size, 'instruction')}; {share:.0%} of the lanes are active"
     if chosen.size < of_warp.size:
         sentence += f"; shown: {first:,} to {first + chosen.size - 1:,}"
     y = canvas.heading(title, sentence)

@@ -43,6 +43,7 @@ def _style() -> str:
 
     return (
         f".gpuopt text{{{_SANS}}}.gpuopt .mono{{{_MONO}}}"
+        "@media screen{svg.gpuopt{max-width:100%;height:auto}}"  # converters take no "auto"
         f"{rules(0)}@media (prefers-color-scheme:dark){{{rules(1)}}}"
     )
 
@@ -165,7 +166,7 @@ class Canvas:
         w, h = _number(self.width), _number(height)
         svg = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="gpuopt" role="img" width="{w}" '
-            f'height="{h}" viewBox="0 0 {w} {h}" style="max-width:100%;height:auto">'
+            f'height="{h}" viewBox="0 0 {w} {h}">'
             f"<title>{escape(title)}</title><desc>{escape(sentence)}</desc>"
             f"<style>{_style()}</style>"
             '<defs><pattern id="gpuopt-hatch" width="5" height="5" patternUnits="userSpaceOnUse" '

@@ -249,7 +249,7 @@ class Trace:
         if not found:
             raise ValueError(f"access: {self.where} makes no access to {space} memory")
         if number is None:
-            return max(found[:RANKED_MOST], key=cost)
+            return max(found[:RANKED_MOST], key=lambda each: (cost(each), -each.warp))
         try:
             return found[index(number)]
         except IndexError:
@@ -360,7 +360,7 @@ class Trace:
         -------
         Picture
             `data`: "instructions", dicts with "event", "text", "active", "mask" and "place", and
-            "efficiency": the share of the warp's lanes that work.
+            "efficiency": the share of active lanes.
 
         Raises
         ------
