@@ -34,7 +34,8 @@ def _runs(mask: int, lanes: int = 32) -> list[tuple[int, int, bool]]:
     return found
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """Return "1 sector", "5 sectors"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -141,7 +142,7 @@ class _Tree:
         canvas.text(14, y + 13, f"step {number}", size=12, bold=True)
         active = len({each.thread for each in found})
         x = WIDTH - self.RIGHT + 10
-        canvas.text(x, y + 11, f"{_plural(active, 'thread')} of {_plural(warps, 'warp')}", size=11)
+        canvas.text(x, y + 11, f"{plural(active, 'thread')} of {plural(warps, 'warp')}", size=11)
         share = active / (32 * warps)
         canvas.text(x, y + 25, f"{share:.0%} of their lanes add", size=10, kind="soft")
         return {
@@ -195,7 +196,7 @@ def tree(trace: Trace) -> Picture:
     steps = sorted(drawing.steps)[:STEPS_MOST]
     title = f"{trace.title}: who adds what"
     sentence = (
-        f"{_plural(len(found), 'addition')} in {_plural(len(drawing.steps), 'step')}; a box is the "
+        f"{plural(len(found), 'addition')} in {plural(len(drawing.steps), 'step')}; a box is the "
         f"result, its number the thread that adds; lines come from what it adds"
     )
     if drawing.cut:
@@ -262,7 +263,7 @@ def coalescing(trace: Trace, access: Access) -> Picture:
     title = f"{trace.title}: {access.text}"
     sentence = (
         f"{access.place}, warp {access.warp}: {len(access.addresses)} lanes want {asked:,} bytes; "
-        f"{_plural(len(touched), 'sector')} of 32 bytes move {moved:,}: {asked / moved:.0%} used"
+        f"{plural(len(touched), 'sector')} of 32 bytes move {moved:,}: {asked / moved:.0%} used"
     )
     y = canvas.heading(title, sentence)
     canvas.legend(14, y + 6, [("active", "wanted"), ("hatched", "moved, but not wanted"),
@@ -342,7 +343,7 @@ def banks(trace: Trace, access: Access) -> Picture:
     title = f"{trace.title}: {access.text}"
     ways = f"{passes.ways}-way conflict" if passes.ways > 1 else "no conflict"
     sentence = (
-        f"{access.place}, warp {access.warp}: {ways}; {_plural(passes.passes, 'wavefront')} "
+        f"{access.place}, warp {access.warp}: {ways}; {plural(passes.passes, 'wavefront')} "
         f"through {gpu.banks} banks, {passes.conflicts} more than needed"
     )
     y = canvas.heading(title, sentence)
@@ -492,10 +493,10 @@ def tile(trace: Trace, warp: int, columns: int | None) -> Picture:
                     canvas.text(x + width / 2, top + 8.8 + 9 * number, str(threads[0]), size=size,
                                 kind=ink, anchor="middle")  # fmt: skip
     y += shown * height
-    note = f"{_plural(len(words), 'word')} used"
+    note = f"{plural(len(words), 'word')} used"
     note += f"; the first {shown} of {rows} rows" if shown < rows else ""
     shared = max((len(each) for each in readers.values()), default=0)
-    note += f"; a word is read by up to {_plural(shared, 'thread')}" if shared else ""
+    note += f"; a word is read by up to {plural(shared, 'thread')}" if shared else ""
     canvas.text(left, y + 16, note, size=11, kind="soft")
     data = {"columns": columns, "rows": rows, "writers": writers, "readers": readers}
     return canvas.picture(y + 28, title, sentence, data)
@@ -525,7 +526,7 @@ def timeline(trace: Trace, warp: int, first: int, rows: int) -> Picture:
     share = sum(int(mask).bit_count() for mask in events["active"][of_warp]) / (32 * of_warp.size)
     canvas = Canvas()
     title = f"{trace.title}: what warp {warp} executes"
-    sentence = f"{_plural(of_warp.size, 'instruction')}; {share:.0%} of the lanes are active"
+    sentence = f"{plural(of_warp.size, 'instruction')}; {share:.0%} of the lanes are active"
     if chosen.size < of_warp.size:
         sentence += f"; shown: {first:,} to {first + chosen.size - 1:,}"
     y = canvas.heading(title, sentence)

@@ -249,7 +249,7 @@ class Diff:
     Examples
     --------
     >>> import gpuopt
-    >>> print(gpuopt.diff("transpose", "shared", "padded").unified.splitlines()[-1])
+    >>> print(gpuopt.diff("transpose", "shared", "padded").unified.splitlines()[-2])
     +    transpose_tile<1>(in, out, rows, columns);
     """
 

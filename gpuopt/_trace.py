@@ -380,15 +380,16 @@ class Trace:
         warps = len(set(self.events["warp"].tolist()))
         kinds = Counter(self.instructions[each].kind for each in self.events["instruction"])
         counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-        more = " (there were more: the trace is cut)" if self.truncated else ""
+        cut = " (there were more: the trace is cut)" if self.truncated else ""
         lines = [
-            f"{self.title}: {self.where} of {self.launch.grid}, {self.threads} threads in {warps} "
-            f"warps, on a {self.gpu.description}",
-            f"{len(self.events):,} events{more}: {counted}",
+            f"{self.title}: {self.where} of {self.launch.grid}, "
+            f"{_pictures.plural(self.threads, 'thread')} in {_pictures.plural(warps, 'warp')}, on a "
+            f"{self.gpu.description}",
+            f"{len(self.events):,} events{cut}: {counted}",
             "",
             f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
         ]
-        for space, noun in (("global", "sectors"), ("shared", "wavefronts")):
+        for space, noun in (("global", "sector"), ("shared", "wavefront")):
             groups: dict[tuple[str, str], list[Access]] = {}
             for access in self._accesses[space]:
                 groups.setdefault((access.place, access.text), []).append(access)
@@ -401,10 +402,11 @@ class Trace:
                     for each in some
                 ]
                 lanes = sum(len(each.addresses) for each in some) / len(some)
-                span = f"{min(costs)}" if min(costs) == max(costs) else f"{min(costs)}-{max(costs)}"
+                least, most = min(costs), max(costs)
+                more = _pictures.plural(most, noun)
+                span = more if least == most else f"{least} to {more}"
                 lines.append(
-                    f"{len(found):>6}{lanes:>7.1f}{found[0].size:>5}B  {f'{span} {noun}':<22}"
-                    f"{place:<18}{text}"
+                    f"{len(found):>6}{lanes:>7.1f}{found[0].size:>5}B  {span:<22}{place:<18}{text}"
                 )
         if self.launch.findings:
             lines += ["", *(finding.text for finding in self.launch.findings)]
