@@ -383,8 +383,8 @@ class Trace:
         cut = " (there were more: the trace is cut)" if self.truncated else ""
         lines = [
             f"{self.title}: {self.where} of {self.launch.grid}, "
-            f"{_pictures.plural(self.threads, 'thread')} in {_pictures.plural(warps, 'warp')}, on a "
-            f"{self.gpu.description}",
+            f"{_pictures.plural(self.threads, 'thread')} in {_pictures.plural(warps, 'warp')}, "
+            f"on a {self.gpu.description}",
             f"{len(self.events):,} events{cut}: {counted}",
             "",
             f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
