@@ -431,14 +431,13 @@ def _tile_words(trace: Trace) -> tuple[dict[int, list[int]], dict[int, list[int]
 
 
 def _tile_columns(trace: Trace) -> int:
-    """Return how long the tile's rows seem to be: the distance between the first rows written."""
-    starts = [
+    """Return how long the tile's rows seem to be: the least distance between two that are written."""
+    starts = {
         min(access.addresses.values()) // 4
         for access in trace.accesses("shared")
         if access.kind == "store" and len(access.addresses) > 1
-    ]
-    gaps = {abs(b - a) for a, b in itertools.pairwise(starts)} - {0}
-    gap = min(gaps, default=32)
+    }
+    gap = min((b - a for a, b in itertools.pairwise(sorted(starts))), default=32)
     return gap if 8 <= gap <= 64 else 32
 
 

@@ -332,7 +332,7 @@ class Trace:
         warp : int
             The warp whose words stand out.
         columns : int, optional
-            Words a row, up to 64. Default: what lies between the first two rows that are written.
+            Words a row, up to 64. Default: the least distance between two rows that are written.
 
         Returns
         -------
