@@ -431,7 +431,7 @@ def _tile_words(trace: Trace) -> tuple[dict[int, list[int]], dict[int, list[int]
 
 
 def _tile_columns(trace: Trace) -> int:
-    """Return how long the tile's rows seem to be: the least distance between two that are written."""
+    """Return how long the rows seem to be: the least distance between two that are written."""
     starts = {
         min(access.addresses.values()) // 4
         for access in trace.accesses("shared")

@@ -105,7 +105,7 @@ def test_trace_writes_a_picture(picture, tmp_path):
     path = tmp_path / "picture.svg"
     done = run("trace", "reduce", "3", "--picture", picture, "-o", str(path))
     assert done.returncode == 0, done.stderr
-    assert "reduce rung 3 sequential" in done.stdout and "wavefronts" in done.stdout
+    assert "reduce rung 3 sequential" in done.stdout and "1 wavefront " in done.stdout
     assert path.read_text().startswith("<svg")
 
 
@@ -118,7 +118,7 @@ def test_source_and_diff():
     assert done.returncode == 0, done.stderr
     assert "+    transpose_tile<1>(in, out, rows, columns);" in done.stdout
     for arguments, text in (
-        (["trace", "reduce", "9"], "variant: 9"),
+        (["trace", "reduce", "99"], "variant: 99"),
         (["trace", "fold"], "'transpose'"),
         (["trace", "reduce", "3", "--picture", "tree"], "-o FILE.svg"),
         (["trace", "reduce", "3", "--picture", "tree", "-o", "tree.png"], "must end in .svg"),

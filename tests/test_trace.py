@@ -132,7 +132,10 @@ def test_a_tree_of_n_items_has_n_minus_one_additions(rung, op):
     trace = gpuopt.trace("reduce", rung.variant, n=items, block=128, op=op)
     assert trace.launch.grid == (1, 1, 1)
     found = [pair for step in trace.tree().data["steps"] for pair in step["pairs"]]
-    assert len(found) == items - 1
+    if rung.number < 8:
+        assert len(found) == items - 1
+    else:  # in a shuffle lanes add whose sums nobody reads
+        assert items - 1 < len(found) < 6 * items
     assert trace.result == gpuopt.trace("reduce", 1, n=items, block=64, op=op).result
 
 
@@ -193,12 +196,13 @@ def test_sectors_are_those_that_are_counted(variant):
 
 
 def test_the_way_through_a_tile():
-    data = gpuopt.trace("transpose", "padded").tile().data
+    trace = gpuopt.trace("transpose", "padded")
+    data, height = trace.tile().data, trace.launch.block[1]
     assert data["columns"] == 33 and data["rows"] == 32
     for y in (0, 5, 31):
         for x in (0, 7, 31):
-            assert data["writers"][33 * y + x] == [32 * y + x]
-            assert data["readers"][33 * y + x] == [32 * x + y]
+            assert data["writers"][33 * y + x] == [32 * (y % height) + x]
+            assert data["readers"][33 * y + x] == [32 * (x % height) + y]
     halo = gpuopt.trace("stencil1d", 2, n=96, block=32, block_index=1).tile().data
     assert len(halo["writers"]) == 32 + 6
     assert [len(halo["readers"][word]) for word in (0, 1, 6, 31, 37)] == [1, 2, 7, 7, 1]
@@ -354,7 +358,7 @@ def test_the_text_says_what_accesses_cost(tiny):
     [
         (ValueError, "'reduce', 'roofline', 'transpose'", ("fold",), {}),
         (ValueError, "reduce, transpose", ("roofline",), {}),
-        (ValueError, "variant: 9 .*'5-historical'", ("reduce", 9), {}),
+        (ValueError, "variant: 99 .*'5-historical'", ("reduce", 99), {}),
         (ValueError, "variant: 'serial' runs on the cpu", ("reduce", "serial"), {}),
         (ValueError, "device: 'cpu' cannot be traced", ("reduce", 3), {"device": "cpu"}),
         (ValueError, "sim:none", ("reduce", 3), {"device": "sim:none"}),
