@@ -56,6 +56,9 @@ class Combination(NamedTuple):
     result : Place
         Shared memory if the thread stored it there, else its own register.
     event : int
+    needed : bool
+        What the block stores in global memory depends on it. In a shuffle, say, lanes also combine
+        what nobody reads.
     """
 
     step: int
@@ -64,6 +67,7 @@ class Combination(NamedTuple):
     loaded: tuple[bool, ...]
     result: Place
     event: int
+    needed: bool
 
 
 class _Parsed(NamedTuple):
@@ -107,6 +111,7 @@ class _Flow:
         self.memory: dict[tuple[int, int, int], int] = {}
         self.steps = [0]  # of each node
         self.home: dict[int, Place] = {}  # where a node was stored first
+        self.kept: set[int] = set()  # nodes that went to global memory
         self.made: list[tuple[int, int, int, list[tuple[int, int]]]] = []
         self.copying: dict[int, np.ndarray] = {}  # what cp.async read, by warp
         self.spaces = {name: number for number, name in enumerate(trace.spaces)}
@@ -164,6 +169,8 @@ class _Flow:
             self.memory[key] = node
             if space == self.spaces["shared"]:
                 self.home.setdefault(node, Place("shared", address))
+            elif space == self.spaces["global"]:
+                self.kept.add(node)
         else:
             self.memory[key] = self._node(0)
 
@@ -253,6 +260,14 @@ class _Flow:
         for name in parsed.targets:
             self._put((warp, f, name), mask, nodes, places)
 
+    def _needed(self) -> set[int]:
+        """Return what led to the nodes in global memory; nothing where none is there."""
+        needed = set(self.kept)
+        for node, _, _, operands in reversed(self.made):  # a node is made after its operands
+            if node in needed:
+                needed.update(each for each, _ in operands)
+        return needed
+
     def run(self) -> Iterator[Combination]:
         """Go through the trace; give every combination, in the order of events."""
         trace = self.trace
@@ -274,11 +289,14 @@ class _Flow:
                 self._across(at, event, mask, parsed, f)
             else:
                 self._compute(at, event, mask, parsed, f)
+        needed = self._needed()
         for node, thread, at, operands in self.made:
             result = self.home.get(node, Place("thread", thread))
             found = sorted((self._place(code), not self.steps[each]) for each, code in operands)
             places, loaded = zip(*found, strict=True)
-            yield Combination(self.steps[node], thread, places, loaded, result, at)
+            yield Combination(
+                self.steps[node], thread, places, loaded, result, at, not needed or node in needed
+            )
 
 
 def combinations(trace: Trace) -> list[Combination]:

@@ -134,9 +134,17 @@ class _Tree:
         every = next(n for n in (1, 2, 4, 8, 16, 32) if n * width >= 5 * digits + 3 or n == 32)
         for each in found:
             to = self.x(each.result, number)
-            canvas.rect(to - width / 2 + 0.5, y, width - 1, 18, "active", self.sentence(each))
+            kind = "active" if each.needed else "half"
+            canvas.rect(to - width / 2 + 0.5, y, width - 1, 18, kind, self.sentence(each))
             if int((to - self.LEFT) / width) % every == 0:
-                canvas.text(to, y + 12.5, str(each.thread), size=8, kind="on", anchor="middle")
+                canvas.text(
+                    to,
+                    y + 12.5,
+                    str(each.thread),
+                    size=8,
+                    kind="on" if each.needed else "ink",
+                    anchor="middle",
+                )
         self.lanes(canvas, masks, y + 20)
         warps = len(masks)
         canvas.text(14, y + 13, f"step {number}", size=12, bold=True)
@@ -152,6 +160,7 @@ class _Tree:
             "pairs": [
                 {
                     "thread": each.thread,
+                    "needed": each.needed,
                     "operands": [self.name(place, True) for place in each.operands],
                     "result": self.name(each.result, True),
                 }
@@ -202,8 +211,11 @@ def tree(trace: Trace) -> Picture:
     if drawing.cut:
         sentence += f" (the first {STEPS_MOST} steps)"
     y = canvas.heading(title, sentence)
-    canvas.legend(14, y + 6, [("active", "adds"), ("hatched", "waits, in a warp that works"),
-                              ("idle", "its whole warp has nothing to add")])  # fmt: skip
+    entries = [("active", "adds"), ("hatched", "waits, in a warp that works"),
+               ("idle", "its whole warp has nothing to add")]  # fmt: skip
+    if not all(each.needed for each in found):
+        entries.insert(1, ("half", "adds, but nobody reads the sum"))
+    canvas.legend(14, y + 6, entries)
     y += 34
     drawing.sources(canvas, y)
     data = []

@@ -268,8 +268,9 @@ class Trace:
         -------
         Picture
             `data`: "steps", a list of dicts with "step", "active" (threads that combine), "warps"
-            and "pairs": dicts with "thread", "operands" and "result", each a place: ("shared",
-            item), ("global", item) or ("thread", number).
+            and "pairs": dicts with "thread", "needed" (the block's output depends on it),
+            "operands" and "result", each a place: ("shared", item), ("global", item) or ("thread",
+            number).
 
         Raises
         ------
