@@ -37,6 +37,8 @@ struct device_info {
 struct device_image {
     const char *machine_code, *machine_code_end; /* a fat binary */
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
+    /* What they were compiled from, for people: each file is a form feed, its name, its lines. */
+    const char *sources, *sources_end;
 };
 extern const struct device_image gpuopt_image;
 
@@ -81,6 +83,42 @@ struct device_finding {
     uint64_t address, times;
 };
 
+/* What to record instruction by instruction: one block (or one warp of it) of one launch. */
+struct device_tracing {
+    uint64_t launches_before; /* this many go by first; counted down */
+    unsigned block[3];
+    int warp;             /* -1: every warp of the block */
+    uint64_t most_events; /* the rest is left out */
+    bool done;            /* set by the device: the launch was there */
+};
+
+/* One instruction of one warp; its layout is what gpuopt/_trace.py reads. */
+struct device_event {
+    uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
+                             lane that each lane reads */
+    uint64_t base;        /* global memory: where the first address's allocation begins */
+    uint32_t instruction; /* into the trace's instructions */
+    uint32_t warp;
+    uint32_t active, mask; /* lanes that are here; those of them that the instruction works for */
+    uint32_t bytes;        /* a lane accesses */
+    uint8_t space, access; /* into the trace's names */
+    uint8_t part,
+        unused; /* an instruction that accesses memory in several ways has several events */
+};
+struct device_instruction {
+    const char *text, *kind, *file; /* file is NULL where the kernel has no line table */
+    unsigned line, ptx_line, function;
+};
+struct device_trace {
+    unsigned block[3];
+    const struct device_event *events;
+    size_t event_count;
+    const struct device_instruction *instructions;
+    size_t instruction_count;
+    const char *const *spaces, *const *accesses; /* NULL ends each */
+    bool truncated;
+};
+
 /* One launch as a device counted it. What it points to lives until the function that got it
  * returns. */
 struct device_report {
@@ -93,6 +131,7 @@ struct device_report {
     size_t line_count;
     const struct device_finding *findings;
     size_t finding_count;
+    const struct device_trace *trace; /* NULL: none was asked for */
 };
 typedef void (*device_report_function)(void *state, const struct device_report *report);
 
@@ -134,8 +173,9 @@ struct device_ops {
 struct device {
     const struct device_ops *ops;
     unsigned capabilities;
-    bool recording;  /* keep what counters() shall give */
-    bool collecting; /* findings do not fail a launch: counters() gives them */
+    bool recording;                 /* keep what counters() shall give */
+    bool collecting;                /* findings do not fail a launch: counters() gives them */
+    struct device_tracing *tracing; /* NULL: nothing is traced; where launches are recorded */
     /* Asked at least every 100 ms while the host waits or works; true ends the call with
      * STATUS_INTERRUPTED. NULL: nobody asks. */
     bool (*interrupted)(void *state);

@@ -5,6 +5,7 @@
 
 #include "sim/sim.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,20 @@ static const struct device_counter counters[] = {
 };
 enum { COUNTERS = sizeof counters / sizeof *counters };
 _Static_assert(sizeof(struct sim_counters) == COUNTERS * sizeof(uint64_t), "counters are uint64_t");
+
+static const char *const trace_spaces[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_SPACES(SIM_X) NULL
+#undef SIM_X
+};
+static const char *const trace_accesses[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_ACCESSES(SIM_X) NULL
+#undef SIM_X
+};
+_Static_assert(sizeof(struct sim_event) == sizeof(struct device_event) &&
+                   offsetof(struct sim_event, access) == offsetof(struct device_event, access),
+               "events are handed over as they are");
 
 /* A launch that counters() has not handed over yet. */
 struct record {
@@ -282,6 +297,20 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
     queue->last = &record->next;
 }
 
+/* Whether this launch is the one to be traced. */
+static bool traces(const struct device *device, struct sim_trace_request *request) {
+    struct device_tracing *tracing = device->recording ? device->tracing : NULL;
+    if (!tracing || tracing->done || tracing->launches_before-- > 0)
+        return false;
+    tracing->done = true;
+    *request = (struct sim_trace_request){
+        .block = {tracing->block[0], tracing->block[1], tracing->block[2]},
+        .warp = tracing->warp,
+        .most_events = tracing->most_events,
+    };
+    return true;
+}
+
 static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
@@ -292,6 +321,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     if (info.param_count != launch->argument_count)
         return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
+    struct sim_trace_request trace;
     const struct sim_launch request = {
         .kernel = (struct sim_kernel *)(uintptr_t)launch->kernel,
         .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -302,6 +332,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .host_threads = cores > 0 ? (unsigned)cores : 1,
         .poll = poll,
         .poll_arg = device,
+        .trace = traces(device, &trace) ? &trace : NULL,
     };
     sim_launch(queue->gpu, &request, &report, &error);
     const enum status status = fail_launch(queue, &error, report);
@@ -319,6 +350,25 @@ static enum status sim_device_sync(struct device *device) {
 
 /* --- counters */
 
+static void describe_trace(const struct sim_trace *from, struct device_instruction *instructions,
+                           struct device_trace *to) {
+    for (size_t i = 0; i < from->instruction_count; i++) {
+        const struct sim_instruction *in = &from->instructions[i];
+        instructions[i] = (struct device_instruction){in->text, in->kind,     in->file,
+                                                      in->line, in->ptx_line, in->function};
+    }
+    *to = (struct device_trace){
+        .block = {from->block[0], from->block[1], from->block[2]},
+        .events = (const struct device_event *)(const void *)from->events,
+        .event_count = from->event_count,
+        .instructions = instructions,
+        .instruction_count = from->instruction_count,
+        .spaces = trace_spaces,
+        .accesses = trace_accesses,
+        .truncated = from->truncated,
+    };
+}
+
 static enum status hand_over(const struct record *record, device_report_function each,
                              void *state) {
     const struct sim_line *sim_lines;
@@ -327,9 +377,14 @@ static enum status hand_over(const struct record *record, device_report_function
     const size_t finding_count = sim_report_findings(record->report, &sim_findings);
     struct device_line *lines = calloc(line_count + 1, sizeof *lines);
     struct device_finding *findings = calloc(finding_count + 1, sizeof *findings);
-    if (!lines || !findings) {
+    const struct sim_trace *traced = sim_report_trace(record->report);
+    struct device_trace trace;
+    struct device_instruction *instructions =
+        calloc((traced ? traced->instruction_count : 0) + 1, sizeof *instructions);
+    if (!lines || !findings || !instructions) {
         free(lines);
         free(findings);
+        free(instructions);
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
     }
     for (size_t i = 0; i < line_count; i++)
@@ -350,6 +405,8 @@ static enum status hand_over(const struct record *record, device_report_function
             .times = from->times,
         };
     }
+    if (traced)
+        describe_trace(traced, instructions, &trace);
     const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
     const struct device_report report = {
         .kernel = record->kernel,
@@ -364,10 +421,12 @@ static enum status hand_over(const struct record *record, device_report_function
         .line_count = line_count,
         .findings = findings,
         .finding_count = finding_count,
+        .trace = traced ? &trace : NULL,
     };
     each(state, &report);
     free(lines);
     free(findings);
+    free(instructions);
     return STATUS_OK;
 }
 

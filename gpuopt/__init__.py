@@ -33,6 +33,9 @@ from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
 from gpuopt._rungs import Rung, rungs
+from gpuopt._source import Diff, Source, diff, source
+from gpuopt._svg import Picture
+from gpuopt._trace import Trace, trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +49,7 @@ __all__ = [
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
+    "Diff",
     "Finding",
     "Kernel",
     "Ladder",
@@ -53,15 +57,19 @@ __all__ = [
     "Module",
     "PTXError",
     "Parameter",
+    "Picture",
     "Profile",
     "Rung",
     "SimError",
+    "Source",
+    "Trace",
     "VerificationError",
     "__version__",
     "add",
     "available",
     "check",
     "devices",
+    "diff",
     "experiments",
     "ladder",
     "load_ptx",
@@ -72,7 +80,9 @@ __all__ = [
     "rungs",
     "saxpy",
     "show_config",
+    "source",
     "stencil1d",
+    "trace",
     "transpose",
 ]
 

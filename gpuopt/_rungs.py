@@ -66,6 +66,19 @@ class Rung:
         return self.name if self.number is None or self.historical else self.number
 
 
+def find(family: str, variant: int | str | None) -> Rung:
+    """Return a rung by number or name; None is the best kernel. ValueError lists the valid ones."""
+    listed = rungs(family)
+    for rung in listed:
+        if variant is None and rung.best and not rung.host:
+            return rung
+        # a bool is an int, and no number of a rung
+        if not isinstance(variant, bool) and variant in (rung.variant, rung.name):
+            return rung
+    valid = ", ".join(repr(rung.variant) for rung in listed)
+    raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")
+
+
 def rungs(family: str = "reduce") -> list[Rung]:
     """List a family's rungs, in the ladder's order.
 

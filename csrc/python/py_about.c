@@ -128,3 +128,11 @@ PyObject *py_ptx(PyObject *module, PyObject *nothing) {
     const struct device_image *image = &gpuopt_image;
     return PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)(image->ptx_end - image->ptx));
 }
+
+PyObject *py_sources(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    const struct device_image *image = &gpuopt_image;
+    return PyUnicode_FromStringAndSize(image->sources,
+                                       (Py_ssize_t)(image->sources_end - image->sources));
+}
