@@ -100,7 +100,7 @@ def reduce(
         NaN, integers wrap: as in NumPy.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 to 7 and "5-historical" are CUDA kernels,
-        "serial" and "openmp" run on the cpu. Default: the best for the device. `gpuopt.rungs`
+        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device. `gpuopt.rungs`
         lists them.
     dtype : dtype, optional
         The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
