@@ -100,8 +100,8 @@ def reduce(
         NaN, integers wrap: as in NumPy.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 to 7 and "5-historical" are CUDA kernels,
-        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device. `gpuopt.rungs`
-        lists them.
+        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device.
+        `gpuopt.rungs` lists them.
     dtype : dtype, optional
         The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit

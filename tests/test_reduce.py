@@ -9,7 +9,6 @@ Bounds, with u the unit roundoff of the result's dtype:
 """
 
 import math
-import os
 import time
 
 import numpy as np
