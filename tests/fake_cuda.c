@@ -5,10 +5,13 @@
  * Every object is counted, contexts pushed and popped are counted, and any call can be made to
  * fail:
  *
- *   fake_cuda_fail(name, result, nth)   the nth call of `name` from now on ("*": of any) gives
- * result fake_cuda_set(what, value)          "version", "devices", "memory" (bytes), "busy"
- * (queries never end) fake_cuda_get(what)                 "live" objects, "depth" of contexts,
- * "used" bytes, "calls" fake_cuda_lacks(name)               cuGetProcAddress does not know it
+ * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
+ *   `result`;
+ * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end);
+ * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
+ * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
+ * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
+ * - fake_cuda_texture(): the last texture object's description.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -59,6 +62,16 @@ static int fails(const char *name) {
     const int failed = fails(__func__); \
     if (failed)                         \
     return failed
+
+/* What was done on which stream, oldest first: "launch 1f00;copy 1f00;". */
+static char story[4096];
+const char *fake_cuda_story(void) { return story; }
+void fake_cuda_forget(void) { *story = 0; }
+static void note(const char *what, void *stream) {
+    const size_t length = strlen(story);
+    snprintf(story + length, sizeof story - length, "%s %llx;", what,
+             (unsigned long long)(uintptr_t)stream);
+}
 
 static void *object(void) {
     live++;
@@ -200,6 +213,12 @@ static result cuMemFreeHost(void *each) {
     gone(each);
     return fails(__func__);
 }
+static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    MAY_FAIL;
+    note("copy", stream);
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return OK;
+}
 static result cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, void *stream) {
     MAY_FAIL;
     (void)stream;
@@ -236,6 +255,12 @@ static result cuStreamQuery(void *stream) {
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
     (void)stream;
+    return OK;
+}
+static result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    MAY_FAIL;
+    (void)flags, (void)event;
+    note("wait", stream);
     return OK;
 }
 static result cuEventCreate(void **event, unsigned flags) {
@@ -292,7 +317,7 @@ static result cuModuleUnload(void *module) {
 static result cuModuleGetFunction(void **function, void *module, const char *name) {
     MAY_FAIL;
     (void)module;
-    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9))
+    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) && strncmp(name, "micro_", 6))
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;
@@ -303,13 +328,15 @@ static result cuFuncGetAttribute(int *value, int attribute, void *function) {
     *value = attribute == 0 ? 1024 : 0; /* threads; no static shared memory */
     return OK;
 }
-/* Three parameters of 8 bytes. */
+/* Three parameters of 8 bytes; of a kernel of the experiments none, or one more of 4. */
 static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
     MAY_FAIL;
-    (void)function;
+    const size_t count = !strcmp(function, "micro_empty") ? 0
+                         : strncmp(function, "micro", 5)  ? 3
+                                                          : 4;
     *offset = 8 * index;
-    *bytes = 8;
-    return index < 3 ? OK : 1;
+    *bytes = index < 3 ? 8 : 4;
+    return index < count ? OK : 1;
 }
 static result cuFuncSetAttribute(void *function, int attribute, int value) {
     MAY_FAIL;
@@ -320,10 +347,13 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                              void *stream, void **arguments, void **extra) {
     MAY_FAIL;
-    (void)grid_y, (void)grid_z, (void)stream, (void)extra;
+    (void)grid_y, (void)grid_z, (void)extra;
     const char *name = function;
+    note("launch", stream);
     if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > 48 << 10)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
+    if (!strncmp(name, "micro_", 6))
+        return OK;
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
     const uint64_t n = *(uint64_t *)arguments[2];
@@ -336,6 +366,117 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         partials[i] = 0;
     partials[0] = sum;
     return OK;
+}
+
+/* A graph keeps what its nodes would launch; an instance of it is another object. */
+struct node {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **arguments;
+};
+static result cuGraphCreate(void **graph, unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    *graph = object();
+    return OK;
+}
+static result cuGraphAddKernelNode(void **added, void *graph, void *const *after, size_t count,
+                                   const struct node *node) {
+    MAY_FAIL;
+    static char nodes[4096];
+    static size_t used_nodes;
+    (void)graph;
+    if (node->block[0] * node->block[1] * node->block[2] > 1024)
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    if (count != !!after)
+        return 1;
+    note(count ? "node after" : "node", count ? after[0] : NULL);
+    *added = &nodes[used_nodes++ % sizeof nodes];
+    return OK;
+}
+static result cuGraphInstantiateWithFlags(void **ready, void *graph, uint64_t flags) {
+    MAY_FAIL;
+    (void)graph, (void)flags;
+    *ready = object();
+    return OK;
+}
+static result cuGraphLaunch(void *ready, void *stream) {
+    MAY_FAIL;
+    (void)ready;
+    note("graph", stream);
+    return OK;
+}
+static result cuGraphExecDestroy(void *each) {
+    gone(each);
+    return fails(__func__);
+}
+static result cuGraphDestroy(void *each) {
+    gone(each);
+    return fails(__func__);
+}
+
+/* Arrays and texture objects; the last texture's description is kept for whoever asks. */
+static char texture[128];
+const char *fake_cuda_texture(void) { return texture; }
+struct shape {
+    size_t width, height;
+    int format;
+    unsigned channels;
+};
+static result cuArrayCreate(void **array, const struct shape *shape) {
+    MAY_FAIL;
+    snprintf(texture, sizeof texture, "array %zu x %zu of %u format %x; ", shape->width,
+             shape->height, shape->channels, (unsigned)shape->format);
+    *array = object();
+    return OK;
+}
+static result cuArrayDestroy(void *array) {
+    gone(array);
+    return fails(__func__);
+}
+static result cuMemcpy2DAsync(const void *copy, void *stream) {
+    MAY_FAIL;
+    (void)copy;
+    note("rows", stream);
+    return OK;
+}
+struct resource {
+    int type;
+    union {
+        struct {
+            void *array;
+        } array;
+        struct {
+            uint64_t data;
+            int format;
+            unsigned channels;
+            size_t bytes;
+        } linear;
+        int reserved[32];
+    } of;
+    unsigned flags;
+};
+struct sampling {
+    int outside[3], filter;
+    unsigned flags;
+};
+static result cuTexObjectCreate(uint64_t *handle, const struct resource *resource,
+                                const struct sampling *sampling, const void *view) {
+    MAY_FAIL;
+    (void)view;
+    if (resource->type == 2)
+        snprintf(texture, sizeof texture, "linear %zu bytes of %u format %x; ",
+                 resource->of.linear.bytes, resource->of.linear.channels,
+                 (unsigned)resource->of.linear.format);
+    const size_t length = strlen(texture);
+    snprintf(texture + length, sizeof texture - length, "outside %d filter %d flags %u",
+             sampling->outside[0], sampling->filter, sampling->flags);
+    *handle = (uint64_t)(uintptr_t)object();
+    return OK;
+}
+static result cuTexObjectDestroy(uint64_t handle) {
+    gone((void *)(uintptr_t)handle);
+    return fails(__func__);
 }
 
 static result anything_else(void) { return NOT_SUPPORTED; }
@@ -386,6 +527,19 @@ static const struct {
     ROW(cuFuncGetParamInfo),
     ROW(cuFuncSetAttribute),
     ROW(cuLaunchKernel),
+    ROW(cuGraphCreate),
+    ROW(cuGraphAddKernelNode),
+    ROW(cuGraphInstantiateWithFlags),
+    ROW(cuGraphLaunch),
+    ROW(cuGraphExecDestroy),
+    ROW(cuGraphDestroy),
+    ROW(cuArrayCreate),
+    ROW(cuArrayDestroy),
+    ROW(cuTexObjectCreate),
+    ROW(cuTexObjectDestroy),
+    ROW(cuMemcpyAsync),
+    ROW(cuMemcpy2DAsync),
+    ROW(cuStreamWaitEvent),
 };
 
 #ifndef WITHOUT_GET_PROC_ADDRESS

@@ -360,6 +360,169 @@ assert failed > 15 and (x == np.arange(1000.0)).all(), failed
     )
 
 
+LINK = """
+from gpuopt._ptx import Module
+fake.fake_cuda_story.restype = fake.fake_cuda_texture.restype = ctypes.c_char_p
+def story():
+    told = fake.fake_cuda_story().decode().strip(";").split(";")
+    fake.fake_cuda_forget()
+    return told
+def use():
+    module = Module(None, "cuda")
+    near = module.pinned((10, 100), np.float32)
+    near[...] = np.arange(1000, dtype=np.float32).reshape(10, 100)
+    back = module.pinned(4000)
+    there = module.empty(4000)
+    line = module.texture(near.reshape(-1))
+    plane = module.texture(near, linear_filter=True, wrap=True, normalised=True)
+    fetch = module["micro_fetch_texture"]
+    launches = [fetch.bind(1, 32, each, there, 900, 3) for each in (line, plane)]
+    module.time([module.transfer(there, near), module.transfer(back, there).on(1)], 2)
+    assert (back.view(np.float32) == near.reshape(-1)).all()
+    for how in ("queue", "sync", "graph", "host"):
+        module.time(launches, 3, how)
+    module.use_stream(0x77000)
+    module.time(launches[0])
+use()
+live = get("live")
+"""
+
+
+@needs_compiler
+def test_streams_and_textures_end_with_their_module(library):
+    with_fake(
+        library,
+        LINK
+        + """
+for _ in range(3):
+    use()
+assert get("live") == live and get("used") == 0 and get("depth") == 0
+module = Module(None, "cuda")
+array = module.pinned((3, 5), np.int16)
+assert array.shape == (3, 5) and array.dtype == np.int16 and array.flags.writeable
+part = array[1:, ::2]
+del module, array
+before = get("live")
+part[...] = 7  # the memory lives as long as the last view
+del part
+assert get("live") == before - 1 and get("depth") == 0
+module = Module(None, "cuda")
+fake.fake_cuda_fail(b"cuMemHostAlloc", 2, 1)
+caught(MemoryError, lambda: module.pinned(1 << 20), "cuda:0", "1048576 bytes", "pinned")
+plane = np.zeros((4, 6, 2), np.uint8)
+fake.fake_cuda_fail(b"cuArrayCreate", 2, 1)
+error = caught(gpuopt.DeviceMemoryError, lambda: module.texture(plane, channels=2))
+assert error.bytes_asked == 48
+del error  # its traceback holds the texels
+assert get("live") == before - 1
+caught(ValueError, lambda: module.texture(np.zeros(1001, np.float32)), "1001 x 1", "1000 x 1")
+launch = module["micro_empty"].bind(1, (32, 33))
+caught(ValueError, lambda: module.time([launch], 1, "graph"), "1056 threads a block", "1024")
+assert get("used") == 0 and get("live") == before - 1
+""",
+    )
+
+
+@needs_compiler
+def test_what_streams_are_given(library):
+    """Copies and launches go to their streams; those begin after the first and end before it."""
+    with_fake(
+        library,
+        LINK
+        + """
+module = Module(None, "cuda")
+host, there = module.pinned(64), module.empty(64)
+steps = [module.transfer(there, host), module.transfer(host, there).on(1)]
+steps.append(module["micro_empty"].bind(1, 32).on(2))
+story()
+module.time(steps, 2)
+one, two, three = dict.fromkeys(each.split()[1] for each in story() if each[:4] != "wait")
+module.time(steps, 2)
+round_ = [f"copy {one}", f"copy {two}", f"launch {three}"]
+begin, end = [f"wait {two}", f"wait {three}"], [f"wait {one}"] * 2
+assert story() == begin + round_ + end + begin + 2 * round_ + end
+module.time([steps[2].on(0)] * 3, 2, "graph")
+told = story()
+assert [each.split()[0] for each in told] == ["launch"] * 3 + ["node"] * 3 + ["graph"] * 3, told
+assert told[3] == "node 0" and told[4] != told[5], "each node comes after the one before"
+module.use_stream(0x77000)
+module["micro_empty"](1, 32)
+assert story() == ["launch 77000"]  # nothing was under way: no wait
+fake.fake_cuda_set(b"busy", 1)
+module.use_stream(2)
+fake.fake_cuda_set(b"busy", 0)
+module["micro_empty"](1, 32)
+assert story() == ["wait 2", "launch 2"]
+module.use_stream(0)
+module["micro_empty"](1, 32)
+assert story() == [f"launch {one}"]
+module.use_stream(1)
+del module, steps, there, host
+module = Module(None, "cuda")  # the queue of before, on its own stream again
+module["micro_empty"](1, 32)
+assert story() == [f"launch {one}"]
+caught(ValueError, lambda: module.use_stream(-1), "stream")
+empty = module["micro_empty"].bind(1, 32)
+caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not from 0 to 7")
+caught(ValueError, lambda: module.time(empty.on(1), 1, "graph"), "graph", "stream 0")
+""",
+    )
+
+
+@needs_compiler
+def test_what_textures_are_asked_for(library):
+    with_fake(
+        library,
+        LINK
+        + """
+module = Module(None, "cuda")
+def asked(*arguments, **options):
+    made = module.texture(*arguments, **options)
+    return fake.fake_cuda_texture().decode()
+f32, u8 = np.zeros((4, 6), np.float32), np.zeros((4, 6, 2), np.uint8)
+assert asked(f32[0]) == "linear 24 bytes of 1 format 20; outside 1 filter 0 flags 0"
+assert asked(f32[0].astype("i4")) == "linear 24 bytes of 1 format a; outside 1 filter 0 flags 1"
+assert asked(f32) == "array 6 x 4 of 1 format 20; outside 1 filter 0 flags 0"
+assert asked(f32, linear_filter=True, wrap=True, normalised=True) == (
+    "array 6 x 4 of 1 format 20; outside 0 filter 1 flags 2"
+)
+assert asked(u8, channels=2, linear_filter=True) == (
+    "array 6 x 4 of 2 format 1; outside 1 filter 1 flags 0"
+)
+assert asked(f32.astype(np.uint32)) == "array 6 x 4 of 1 format 3; outside 1 filter 0 flags 1"
+""",
+    )
+
+
+@needs_compiler
+def test_any_call_of_the_driver_may_fail_once_for_streams_and_textures(library):
+    with_fake(
+        library,
+        LINK
+        + """
+import itertools
+failed = 0
+for nth in itertools.count(1):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        use()
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error), str(error)
+        del error
+    else:
+        if get("calls") - calls < nth:
+            break
+    fake.fake_cuda_fail(b"", 0, 0)
+    assert get("used") == 0 and get("depth") == 0, (nth, get("used"), get("depth"))
+    assert get("live") == live, (nth, get("live"), live)
+    use()
+assert failed > 60, failed
+""",
+    )
+
+
 @needs_compiler
 def test_a_failure_while_starting_is_not_for_ever(library):
     """The first call meets a failure anywhere after cuInit; the second one works."""
