@@ -75,12 +75,7 @@ RUNG(7, "cascading", "reduce_7",
 #include "common.cuh"
 
 // --- operations: load() turns an item into the accumulator's type, apply() combines two, and
-// apply(identity(), x) is x. Integers wrap, as NumPy's do: the arithmetic is done unsigned, where
-// C++ defines it.
-
-template <class T> struct wrapping { using type = T; };
-template <> struct wrapping<int32> { using type = uint32_t; };
-template <> struct wrapping<int64> { using type = uint64; };
+// apply(identity(), x) is x.
 
 template <class T> struct limits;
 template <> struct limits<int32> {
