@@ -7,7 +7,8 @@
  *
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
- * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end);
+ * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
+ *   "elapsed" (milliseconds between any two events), "lose" (an experiment's copies and launches);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
@@ -21,7 +22,7 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, busy;
+static long version = 13000, devices = 1, busy, elapsed = 1, lose;
 static long long memory = 1LL << 32, used;
 static long live, calls, countdown;
 static char failing[64], lacking[64];
@@ -43,6 +44,10 @@ void fake_cuda_set(const char *what, long long value) {
         memory = value;
     if (!strcmp(what, "busy"))
         busy = value;
+    if (!strcmp(what, "lose"))
+        lose = value;
+    if (!strcmp(what, "elapsed"))
+        elapsed = value;
 }
 long long fake_cuda_get(const char *what) {
     return !strcmp(what, "live")    ? live
@@ -216,7 +221,8 @@ static result cuMemFreeHost(void *each) {
 static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     MAY_FAIL;
     note("copy", stream);
-    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    if (!lose)
+        memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return OK;
 }
 static result cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, void *stream) {
@@ -286,7 +292,7 @@ static result cuEventQuery(void *event) {
 static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
     MAY_FAIL;
     (void)begin, (void)end;
-    *milliseconds = 1;
+    *milliseconds = (float)elapsed;
     return OK;
 }
 static result cuModuleLoadData(void **module, const void *image) {
@@ -328,20 +334,31 @@ static result cuFuncGetAttribute(int *value, int attribute, void *function) {
     *value = attribute == 0 ? 1024 : 0; /* threads; no static shared memory */
     return OK;
 }
-/* Three parameters of 8 bytes; of a kernel of the experiments none, or one more of 4. */
+/* Three parameters of 8 bytes, but for the kernels of the experiments. */
 static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
     MAY_FAIL;
-    const size_t count = !strcmp(function, "micro_empty") ? 0
-                         : strncmp(function, "micro", 5)  ? 3
-                                                          : 4;
+    const int fetch = !strcmp(function, "micro_fetch_texture");
+    const int advance = !strcmp(function, "micro_advance_uint32");
+    const size_t count = !strcmp(function, "micro_empty") ? 0 : fetch ? 4 : 3;
     *offset = 8 * index;
-    *bytes = index < 3 ? 8 : 4;
+    *bytes = index == 3 || (index == 2 && advance) ? 4 : 8;
     return index < count ? OK : 1;
 }
 static result cuFuncSetAttribute(void *function, int attribute, int value) {
     MAY_FAIL;
     (void)function, (void)attribute, (void)value;
     return OK;
+}
+/* What the kernels of the experiments do, as far as it is computed here. */
+static void micro(const char *name, void **arguments) {
+    if (strcmp(name, "micro_advance_uint32") || lose)
+        return;
+    uint32_t *items = *(uint32_t **)arguments[0];
+    const uint64_t n = *(uint64_t *)arguments[1];
+    const unsigned steps = *(unsigned *)arguments[2];
+    for (uint64_t i = 0; i < n; i++)
+        for (unsigned step = 0; step < steps; step++)
+            items[i] = items[i] * 1664525u + 1013904223u;
 }
 static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
@@ -352,8 +369,10 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     note("launch", stream);
     if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > 48 << 10)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
-    if (!strncmp(name, "micro_", 6))
+    if (!strncmp(name, "micro_", 6)) {
+        micro(name, arguments);
         return OK;
+    }
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
     const uint64_t n = *(uint64_t *)arguments[2];
@@ -368,42 +387,59 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     return OK;
 }
 
-/* A graph keeps what its nodes would launch; an instance of it is another object. */
+/* A graph is a chain of kernels, each with a copy of its three arguments; so is an instance. */
 struct node {
     void *function;
     unsigned grid[3], block[3], shared;
     void **arguments;
 };
-static result cuGraphCreate(void **graph, unsigned flags) {
+struct graph {
+    size_t count;
+    struct {
+        const char *name;
+        uint64_t values[3];
+    } nodes[1000];
+};
+static result cuGraphCreate(struct graph **graph, unsigned flags) {
     MAY_FAIL;
     (void)flags;
-    *graph = object();
+    *graph = calloc(1, sizeof **graph);
+    live++;
     return OK;
 }
-static result cuGraphAddKernelNode(void **added, void *graph, void *const *after, size_t count,
-                                   const struct node *node) {
+static result cuGraphAddKernelNode(void **added, struct graph *graph, void *const *after,
+                                   size_t count, const struct node *node) {
     MAY_FAIL;
-    static char nodes[4096];
-    static size_t used_nodes;
-    (void)graph;
-    if (node->block[0] * node->block[1] * node->block[2] > 1024)
+    if (node->block[0] * node->block[1] * node->block[2] > 1024 || graph->count == 1000)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
-    if (count != !!after)
-        return 1;
-    note(count ? "node after" : "node", count ? after[0] : NULL);
-    *added = &nodes[used_nodes++ % sizeof nodes];
+    if (count != !!graph->count || (count && *after != &graph->nodes[graph->count - 1]))
+        return 1; /* not a chain */
+    *added = &graph->nodes[graph->count];
+    graph->nodes[graph->count].name = node->function;
+    if (!strcmp(node->function, "micro_advance_uint32"))
+        for (int i = 0; i < 3; i++)
+            memcpy(&graph->nodes[graph->count].values[i], node->arguments[i], i < 2 ? 8 : 4);
+    graph->count++;
     return OK;
 }
-static result cuGraphInstantiateWithFlags(void **ready, void *graph, uint64_t flags) {
+static result cuGraphInstantiateWithFlags(struct graph **ready, const struct graph *graph,
+                                          uint64_t flags) {
     MAY_FAIL;
-    (void)graph, (void)flags;
-    *ready = object();
+    (void)flags;
+    *ready = malloc(sizeof *graph);
+    memcpy(*ready, graph, sizeof *graph);
+    live++;
     return OK;
 }
-static result cuGraphLaunch(void *ready, void *stream) {
+static result cuGraphLaunch(struct graph *ready, void *stream) {
     MAY_FAIL;
-    (void)ready;
     note("graph", stream);
+    for (size_t i = 0; i < ready->count; i++) {
+        void *arguments[3];
+        for (int k = 0; k < 3; k++)
+            arguments[k] = &ready->nodes[i].values[k];
+        micro(ready->nodes[i].name, arguments);
+    }
     return OK;
 }
 static result cuGraphExecDestroy(void *each) {

@@ -443,8 +443,7 @@ begin, end = [f"wait {two}", f"wait {three}"], [f"wait {one}"] * 2
 assert story() == begin + round_ + end + begin + 2 * round_ + end
 module.time([steps[2].on(0)] * 3, 2, "graph")
 told = story()
-assert [each.split()[0] for each in told] == ["launch"] * 3 + ["node"] * 3 + ["graph"] * 3, told
-assert told[3] == "node 0" and told[4] != told[5], "each node comes after the one before"
+assert told == [f"launch {one}"] * 3 + [f"graph {one}"] * 3, told
 module.use_stream(0x77000)
 module["micro_empty"](1, 32)
 assert story() == ["launch 77000"]  # nothing was under way: no wait
@@ -465,6 +464,42 @@ caught(ValueError, lambda: module.use_stream(-1), "stream")
 empty = module["micro_empty"].bind(1, 32)
 caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not from 0 to 7")
 caught(ValueError, lambda: module.time(empty.on(1), 1, "graph"), "graph", "stream 0")
+""",
+    )
+
+
+@needs_compiler
+def test_experiments_on_the_host_and_its_link(library):
+    """Their steps, with real copies and a kernel that counts: each is verified twice."""
+    with_fake(
+        library,
+        """
+fake.fake_cuda_set(b"elapsed", 50)
+run = gpuopt.experiments
+link = run.host_link(4096)
+assert {row.name for row in link.rows} == {
+    f"{way}, {memory}" for way in ("in", "out") for memory in ("pageable", "staged", "pinned")
+} | {"both, pinned"}
+assert link["both, pinned"].values["bandwidth"] == 2 * 4096 / 0.05 and "GB/s" in link.ceiling
+found = run.overlap(5000)
+assert found["serial"].parameters == {"streams": 1, "chunks": 1}
+assert found["3 streams, 8 chunks"].values["speedup"] == found["serial"].share == 1
+cost = run.launch_overhead(10)
+assert cost["back to back, 1 block"].values["seconds"] == 0.05 / 10
+assert cost["waited for, 32 blocks"].values["seconds"] < 0.005
+for result in (link, found, cost):
+    assert "Fake GPU 0" in str(result) and len(str(result).splitlines()) > 8
+caught(ValueError, lambda: run.host_link(4097), "nbytes", "multiple of 4")
+caught(ValueError, lambda: run.overlap(100), "n: ", "4096")
+caught(ValueError, lambda: run.launch_overhead(501), "launches", "500")
+# One copy that is lost, one launch that is lost: verification tells.
+lost = gpuopt.VerificationError
+fake.fake_cuda_set(b"lose", 1)
+for function in (lambda: run.host_link(4096), lambda: run.overlap(5000)):
+    caught(lost, function, "gave")
+caught(lost, lambda: run.launch_overhead(10), "not 30 launches")
+fake.fake_cuda_set(b"lose", 0)
+assert get("used") == 0 and get("depth") == 0
 """,
     )
 

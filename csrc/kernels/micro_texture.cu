@@ -1,15 +1,22 @@
-// micro_texture.cu: kernels of the experiments on textures, on the link to the host and on
-// launches. They are no rungs: gpuopt/experiments launches them by name.
+// micro_texture.cu: kernels of the experiments on textures, on copies and on launches: no ladder,
+// as in micro.cu.
 
-#ifndef GPUOPT_RUNGS
+#ifdef GPUOPT_RUNGS
+// clang-format off
+PROBE("micro_empty", "launch_overhead", "nothing: what is left of its time is the launch")
+PROBE("micro_advance_uint32", "overlap", "steps of a linear congruential generator: work of any length, known exactly")
+PROBE("micro_fetch_load", "texture", "item i + shift of linear memory, by a plain load")
+PROBE("micro_fetch_texture", "texture", "the same through a texture object, which gives 0 outside")
+PROBE("micro_plane_load", "texture", "points of a plane by plain loads, along rows or down columns")
+PROBE("micro_plane_texture", "texture", "the same through a 2-D array's texture object")
+PROBE("micro_plane_bilinear", "texture", "between four points by plain loads and arithmetic: what the filter does")
+// clang-format on
+#else
 
 #include "common.cuh"
 
-// Nothing: what is left of its time is the launch.
 extern "C" __global__ void micro_empty() {}
 
-// Every item `steps` steps further in a linear congruential generator: work of any length, whose
-// result is known exactly.
 extern "C" __global__ void micro_advance_uint32(uint32_t *items, uint64 n, unsigned steps) {
     for (uint64 i = global_thread(); i < n; i += global_threads()) {
         uint32_t item = items[i];
@@ -36,44 +43,42 @@ extern "C" __global__ void micro_fetch_texture(cudaTextureObject_t from, float *
 }
 
 // --- one output a thread, from a plane: point (column, row) of the output reads the coordinates
-// (x + column * step_x, y + row * step_y). Threads take the points along rows, or down columns;
-// they store to neighbouring places in both cases.
+// (x + column * step_x, y + row * step_y). Neighbouring threads take neighbours of a row, or of a
+// column, and store side by side in both cases. blockIdx.y is the row, or the column.
 
 struct point {
     unsigned column, row;
+    bool inside;
+    uint64 to;
 };
-__device__ inline point point_of(uint64 thread, unsigned width, unsigned height, int down) {
-    return down ? point{static_cast<unsigned>(thread / height),
-                        static_cast<unsigned>(thread % height)}
-                : point{static_cast<unsigned>(thread % width),
-                        static_cast<unsigned>(thread / width)};
+__device__ inline point point_of(unsigned width, unsigned height, int down) {
+    const unsigned along = blockIdx.x * blockDim.x + threadIdx.x, across = blockIdx.y;
+    const unsigned length = down ? height : width;
+    return {down ? across : along, down ? along : across, along < length,
+            static_cast<uint64>(across) * length + along};
 }
 
 extern "C" __global__ void micro_plane_load(const float *from, float *to, unsigned width,
                                             unsigned height, int down) {
-    const uint64 thread = global_thread();
-    const point at = point_of(thread, width, height, down);
-    if (thread < static_cast<uint64>(width) * height)
-        to[thread] = from[static_cast<uint64>(at.row) * width + at.column];
+    const point at = point_of(width, height, down);
+    if (at.inside)
+        to[at.to] = from[static_cast<uint64>(at.row) * width + at.column];
 }
 
 extern "C" __global__ void micro_plane_texture(cudaTextureObject_t from, float *to, unsigned width,
                                                unsigned height, int down, float x, float y,
                                                float step_x, float step_y) {
-    const uint64 thread = global_thread();
-    const point at = point_of(thread, width, height, down);
-    if (thread < static_cast<uint64>(width) * height)
-        to[thread] = tex2D<float>(from, fmaf(at.column, step_x, x), fmaf(at.row, step_y, y));
+    const point at = point_of(width, height, down);
+    if (at.inside)
+        to[at.to] = tex2D<float>(from, fmaf(at.column, step_x, x), fmaf(at.row, step_y, y));
 }
 
-// What the texture's linear filter does, by loads and arithmetic, clamped: with all the bits of a
-// float in its weights.
+// Clamped, as the texture's filter, but with all the bits of a float in the weights.
 extern "C" __global__ void micro_plane_bilinear(const float *from, float *to, unsigned width,
                                                 unsigned height, int down, float x, float y,
                                                 float step_x, float step_y) {
-    const uint64 thread = global_thread();
-    const point at = point_of(thread, width, height, down);
-    if (thread >= static_cast<uint64>(width) * height)
+    const point at = point_of(width, height, down);
+    if (!at.inside)
         return;
     const float u = fmaf(at.column, step_x, x) - 0.5f, v = fmaf(at.row, step_y, y) - 0.5f;
     const float a = u - floorf(u), b = v - floorf(v);
@@ -84,7 +89,7 @@ extern "C" __global__ void micro_plane_bilinear(const float *from, float *to, un
     const float *row1 = from + static_cast<uint64>(min(max(j + 1, 0), bottom)) * width;
     const float above = fmaf(a, row0[i1], (1 - a) * row0[i0]);
     const float below = fmaf(a, row1[i1], (1 - a) * row1[i0]);
-    to[thread] = fmaf(b, below, (1 - b) * above);
+    to[at.to] = fmaf(b, below, (1 - b) * above);
 }
 
 #endif
