@@ -558,6 +558,98 @@ assert failed > 60, failed
     )
 
 
+LARGE = """
+large = np.random.default_rng(5).integers(-(2**31), 2**31, 18_000_001, np.int32)  # 18 parts, in 16 buffers
+want = int(large.sum(dtype=np.int64))
+def use():
+    return int(gpuopt.reduce(large, device="cuda"))
+assert use() == want  # the order of parts does not show: the sum of a copy does
+live, threads = get("live"), len(os.listdir("/proc/self/task"))
+def threads_ended():
+    import time
+    end = time.monotonic() + 5  # a thread that was joined may be listed for a moment
+    while len(os.listdir("/proc/self/task")) > threads and time.monotonic() < end:
+        time.sleep(0.001)
+    return len(os.listdir("/proc/self/task")) == threads
+"""
+
+
+@needs_compiler
+def test_a_large_array_travels_through_the_ring(library):
+    with_fake(
+        library,
+        LARGE
+        + """
+from gpuopt._ptx import Module
+module = Module(None, "cuda")
+for size in (16 << 20, (16 << 20) + 1, (64 << 20) + 4095, large.nbytes):
+    sent = large.view(np.uint8)[:size]
+    assert (module.copy(sent).get() == sent).all(), size
+import threading
+results = []
+several = [threading.Thread(target=lambda: results.append(use())) for _ in range(3)]
+for each in several:
+    each.start()
+for each in several:
+    each.join()
+assert results == [want] * 3
+assert get("used") == 0 and get("depth") == 0
+assert threads_ended()
+""",
+    )
+
+
+@needs_compiler
+def test_any_call_of_the_driver_may_fail_once_in_the_ring(library):
+    with_fake(
+        library,
+        LARGE
+        + """
+import itertools
+failed = 0
+for nth in itertools.chain(range(1, 30), range(30, 230, 20)):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        assert use() == want
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error), str(error)
+    else:
+        if get("calls") - calls < nth:
+            break
+    fake.fake_cuda_fail(b"", 0, 0)
+    assert get("used") == 0 and get("depth") == 0 and get("live") == live, nth
+    assert threads_ended()
+assert failed > 25, failed
+""",
+    )
+
+
+@needs_compiler
+def test_ctrl_c_while_the_ring_is_full(library):
+    with_fake(
+        library,
+        LARGE
+        + """
+import signal, threading, time
+for _ in range(2):
+    fake.fake_cuda_set(b"busy", 1)
+    sent = []
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Timer(1.0, send).start()
+    caught(KeyboardInterrupt, use)
+    took = time.monotonic() - sent[0]
+    fake.fake_cuda_set(b"busy", 0)
+    assert took < 0.3, took
+    assert use() == want and get("used") == 0 and get("depth") == 0 and get("live") == live
+assert threads_ended()
+""",
+    )
+
+
 @needs_compiler
 def test_a_failure_while_starting_is_not_for_ever(library):
     """The first call meets a failure anywhere after cuInit; the second one works."""

@@ -89,6 +89,7 @@ static enum status gpu_get(const char *which, struct gpu **found) {
         status = gpu_prepare(gpu);
         if (!status) {
             pthread_mutex_init(&gpu->lock, NULL);
+            pthread_mutex_init(&gpu->ring.lock, NULL);
             gpu->ready = true;
         }
     }

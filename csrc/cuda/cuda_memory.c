@@ -68,13 +68,16 @@ static enum status staging_mark(struct queue *queue, struct staging *staging) {
     return status;
 }
 
-/* While one buffer travels the other is filled. */
+/* While one buffer travels the next is filled. */
 enum status cuda_copy_in(struct device *device, device_address to, const struct device_source *from,
                          size_t bytes) {
     struct queue *queue = queue_of(device);
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
+    if (from->data && bytes >= RING_LEAST &&
+        cuda_ring_copy_in(queue, to, from->data, bytes, &status))
+        return cuda_leave(queue->gpu, status);
     int turn = 0;
     for (size_t done = 0; done < bytes && !status; turn++) {
         const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;

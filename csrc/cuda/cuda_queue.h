@@ -19,6 +19,22 @@ enum {
     STAGING_BUFFERS = 2,
     STAGING_BYTES =
         4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
+    RING_PARTS = 16,
+    RING_PART_BYTES = 4 << 20,
+    RING_LEAST = 16 << 20, /* below, threads cost more than they gain */
+};
+
+struct staging {
+    void *host; /* pinned; NULL until first used */
+    CUevent done;
+    bool busy; /* a copy from it may be under way: wait for `done` */
+};
+
+/* Through it goes every array that is large enough, one at a time. 64 MiB of pinned memory, made as
+ * it is first used and kept: to pin it takes as long as to copy it several times. */
+struct ring {
+    pthread_mutex_t lock;
+    struct staging parts[RING_PARTS];
 };
 
 struct gpu {
@@ -29,14 +45,9 @@ struct gpu {
     CUmemoryPool pool;
     CUmodule module;      /* of the embedded image, once it is loaded */
     pthread_mutex_t lock; /* of ready and module */
+    struct ring ring;
     atomic_bool lost;
     char fault[512]; /* what lost it; written once, before `lost` */
-};
-
-struct staging {
-    void *host; /* pinned; NULL until first used */
-    CUevent done;
-    bool busy; /* a copy from it may be under way: wait for `done` */
 };
 
 /* What an open texture reads: the object, and its array if it is two-dimensional. */
@@ -71,6 +82,10 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call);
 CUresult cuda_allow_shared(const struct device_launch *launch);
+/* Copies through the ring; false, with nothing done, where another copy has it or there are no
+ * threads for it. */
+bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
+                       enum status *status);
 /* Gives a queue's pinned buffers back. */
 void cuda_staging_close(struct queue *queue);
 /* Ends one of the queue's textures, which nothing may be reading. */
