@@ -1,5 +1,6 @@
 """Textures against NumPy's model of them, pinned memory, streams; the experiments made of those."""
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,15 @@ def test_no_times_without_a_timer(name, device):
     with pytest.raises(ValueError, match="use 'cuda'") as caught:
         EXPERIMENTS[name](device=device)
     assert str(caught.value).startswith(f"device: '{device}" if device != "sim" else "device: 'sim")
+
+
+@pytest.mark.parametrize("each", [*(EXPERIMENTS[name] for name in ["texture", *TIMES]), sample])
+def test_examples(each):
+    (test,) = doctest.DocTestFinder(recurse=False).find(each, module=False)
+    test.globs = {"gpuopt": gpuopt, "np": np}
+    failed = []
+    results = doctest.DocTestRunner(verbose=False).run(test, out=failed.append)
+    assert results.attempted and not results.failed, "".join(failed)
 
 
 @pytest.mark.parametrize("device", only_cuda)

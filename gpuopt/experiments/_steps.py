@@ -23,8 +23,7 @@ def choose(device: str | None, experiment: str) -> Device:
     described = _lab.choose(device, "h200")
     if described.kind != "cuda":
         raise ValueError(
-            f"device: {described.name!r} counts and has no timer, and {experiment} is nothing but "
-            f"time; use 'cuda'"
+            f"device: {described.name!r} has no timer, which {experiment} needs; use 'cuda'"
         )
     return described
 

@@ -52,7 +52,7 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
     >>> gpuopt.experiments.host_link(device="sim")
     Traceback (most recent call last):
     ...
-    ValueError: device: 'sim:h200' counts and has no timer, and host_link is nothing but time; ...
+    ValueError: device: 'sim:h200' has no timer, which host_link needs; use 'cuda'
     """
     described = _steps.choose(device, "host_link")
     size = _lab.size(nbytes, 0, "nbytes") if nbytes is not None else 0

@@ -55,7 +55,7 @@ def launch_overhead(launches: int | None = None, *, device: str | None = None) -
     >>> gpuopt.experiments.launch_overhead(device="sim")
     Traceback (most recent call last):
     ...
-    ValueError: device: 'sim:h200' counts and has no timer, and launch_overhead is nothing but ...
+    ValueError: device: 'sim:h200' has no timer, which launch_overhead needs; use 'cuda'
     """
     described = _steps.choose(device, "launch_overhead")
     count = _lab.size(launches, 100, "launches")

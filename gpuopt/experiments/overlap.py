@@ -54,7 +54,7 @@ def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     >>> gpuopt.experiments.overlap(device="sim")
     Traceback (most recent call last):
     ...
-    ValueError: device: 'sim:h200' counts and has no timer, and overlap is nothing but time; ...
+    ValueError: device: 'sim:h200' has no timer, which overlap needs; use 'cuda'
     """
     described = _steps.choose(device, "overlap")
     n = _lab.size(n, 1 << 25)
