@@ -23,8 +23,10 @@ typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
 static long version = 13000, devices = 1, busy, elapsed = 1, lose;
-static long long memory = 1LL << 32, used;
-static long live, calls, countdown;
+static long long memory = 1LL << 32;
+static _Atomic long long used; /* several threads call */
+static _Atomic long live, calls;
+static long countdown;
 static char failing[64], lacking[64];
 static int failure;
 static __thread long depth;
