@@ -31,7 +31,7 @@ from gpuopt._devices import Availability, Device, available, devices, show_confi
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Texture, load_ptx
 from gpuopt._rungs import Rung, rungs
 from gpuopt._source import Diff, Source, diff, source
 from gpuopt._svg import Picture
@@ -62,6 +62,7 @@ __all__ = [
     "Rung",
     "SimError",
     "Source",
+    "Texture",
     "Trace",
     "VerificationError",
     "__version__",

@@ -104,4 +104,20 @@ class Module:
         values: tuple[bytes | None, ...],
         /,
     ) -> None: ...
-    def time(self, launches: tuple[tuple[Any, ...], ...], runs: int, /) -> float: ...
+    def time(
+        self, steps: tuple[tuple[int, tuple[Any, ...]], ...], runs: int, how: int, /
+    ) -> float: ...
+    def pin(self, nbytes: int, /) -> int: ...
+    def texture(
+        self,
+        address: int,
+        width: int,
+        height: int,
+        channels: int,
+        texel: int,
+        linear_filter: bool,
+        wrap: bool,
+        normalised: bool,
+        /,
+    ) -> int: ...
+    def adopt(self, stream: int, /) -> None: ...
