@@ -34,7 +34,8 @@ RUNG(-1, "host-fma-float64", "host_roofline_fma_float64",
 
 enum {
     WORD = 4,
-    PIECE = 1 << 22,       /* words that a thread takes at a time, and then the device is polled */
+    PIECE = 1 << 24,       /* words that a thread takes at a time, and then the device is polled */
+    BATCH = 1 << 26,       /* the same, of words that stay in a cache */
     STEPS_A_POLL = 1 << 20 /* of multiply-add chains */
 };
 
@@ -71,13 +72,15 @@ struct span {
             sum += sums[k];                                           \
         span->sum += sum;                                             \
     }
+/* A span has less than 2^32 words: with a counter of 32 bits compilers make vectors of it. */
 #define WRITE_BODY                                                    \
     {                                                                 \
         uint32_t *to = span->to + span->first;                        \
         const uint32_t base = span->from[0] + (uint32_t)span->first;  \
+        const uint32_t count = (uint32_t)span->count;                 \
         for (uint64_t repeat = 0; repeat < span->repeats; repeat++) { \
-            for (uint64_t i = 0; i < span->count; i++)                \
-                to[i] = base + (uint32_t)i;                           \
+            for (uint32_t i = 0; i < count; i++)                      \
+                to[i] = base + i;                                     \
             BARRIER();                                                \
         }                                                             \
     }
@@ -211,7 +214,7 @@ static enum status host_memory(struct device *device, const struct host_kernel *
     const uint64_t parts = threads_with_room(*(const uint64_t *)arguments[4]);
     const uint64_t part_words = (n + parts - 1) / parts;
     const uint64_t piece = part_words < PIECE ? part_words : PIECE;
-    const uint64_t batch = part_words <= PIECE ? PIECE / piece : 1;
+    const uint64_t batch = part_words <= PIECE ? BATCH / piece : 1;
     if (worker->sums)
         memset(to, 0, *(const uint64_t *)arguments[4] * WORD);
     for (uint64_t done = 0; done < repeats; done += batch)

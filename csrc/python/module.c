@@ -69,6 +69,8 @@ static PyMethodDef module_methods[] = {
     {"record", (PyCFunction)(void (*)(void))py_record, METH_FASTCALL,
      "record($module, sink, collecting, default_device, /)\n--\n\n"
      "Tell sink of every launch from now on; returns the three values in force before."},
+    {"presets", py_presets, METH_NOARGS,
+     "presets($module, /)\n--\n\nThe simulated GPUs: their names, sizes and datasheet peaks."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
     {NULL, NULL, 0, NULL},
