@@ -60,7 +60,9 @@ class Ceiling:
 class _Problem:
     """Words, an output and a number of repetitions for kernels of family "roofline"."""
 
-    def __init__(self, device: Device, words: np.ndarray, output: int, n: int, repeats: int) -> None:
+    def __init__(
+        self, device: Device, words: np.ndarray, output: int, n: int, repeats: int
+    ) -> None:
         self.words, self.n, self.repeats = words, n, repeats
         room = np.empty(output, np.uint32)  # only its length is used
         problem = ("roofline", "words", "uint32", "uint32", (words,), room, (n, repeats))

@@ -14,9 +14,9 @@ MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 def rate(value: float, unit: str) -> str:
     """Return a rate with a prefix: "4,595 GB/s", "1.33 TFLOP/s"."""
-    if unit == "B/s" or value < 1e11:
+    if unit == "B/s" or value < 1e12:
         return f"{value / 1e9:,.{0 if value >= 1e11 else 1}f} G{unit}"
-    return f"{value / 1e12:,.{2 if value < 1e13 else 1}f} T{unit}"
+    return f"{value / 1e12:,.{2 if value < 1e13 else 1 if value < 1e14 else 0}f} T{unit}"
 
 
 def window(roof: Roofline) -> tuple[float, float, float, float]:

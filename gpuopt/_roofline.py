@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -465,7 +465,7 @@ def roofline(
             described,
             _ceilings.measure(described, quick, progress),
             source="datasheet" if described.kind == "sim" else "measured",
-            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            date=datetime.now(UTC).isoformat(timespec="seconds"),
             version=_core.__version__,
             driver=_driver() if described.kind == "cuda" else "",
             quick=quick,
