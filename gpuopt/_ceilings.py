@@ -27,6 +27,8 @@ TILE_WORDS = 1 << 24  # random; what is longer repeats them
 SHARED_WORDS = 4096  # the tile of kernel `shared`
 READ_BLOCK = 256  # threads a block of the kernels that loop
 CPU_CHAIN_BYTES = 12 * 64  # what a thread of the cpu's chains works on
+CPU_CACHED_BYTES = 1 << 28  # that a thread moves in a run, from a cache
+CPU_STEPS = 1 << 18  # of the cpu's chains, in a run
 LEAST_PART = 2048  # bytes of a cache's share that are worth measuring
 
 Progress = Callable[[str, float], None]
@@ -319,7 +321,7 @@ def _cpu(device: Device, quick: bool, progress: Progress) -> list[Ceiling]:
         progress(level, 0.1 * at)
         # A copy has two arrays: together they take half of the cache.
         n = threads * (share // 4 // WORD // 64 * 64)
-        repeats = max(2, (1 << 28) * threads // (n * WORD))
+        repeats = max(2, CPU_CACHED_BYTES * threads // (n * WORD))
         for kind, *rate in _memory(device, quick, names, n, repeats, threads):
             found.append(Ceiling(f"{level} {kind}", "B/s", *rate))
     progress("DRAM", 0.1 * len(levels))
@@ -339,7 +341,7 @@ def _cpu_arithmetic(device: Device, dtype: str, quick: bool) -> Ceiling:
     values = _chains(dtype)
     words = values.view(np.uint32)
     output = device.multiprocessors * CPU_CHAIN_BYTES // WORD
-    items, steps = output * WORD // values.itemsize, 1 << 18
+    items, steps = output * WORD // values.itemsize, CPU_STEPS
     problem = _Problem(device, words, output, words.size, steps)
 
     def check(got: np.ndarray) -> bool:
