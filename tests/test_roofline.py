@@ -13,7 +13,7 @@ import pytest
 from conftest import KINDS, on, run_python
 
 import gpuopt
-from gpuopt import _ceilings, _core, _draw, _roofline
+from gpuopt import _ceilings, _core, _draw, _ladder, _roofline
 from gpuopt._ceilings import Ceiling
 from gpuopt._devices import device as describe
 
@@ -199,6 +199,7 @@ def test_the_cpu_measured(small, cache):
 
 
 def measured_once(monkeypatch):
+    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 20)
     calls = []
 
     def measure(device, quick, progress):
@@ -315,9 +316,9 @@ def test_mistakes_name_what_there_is():
     counted = gpuopt.ladder("add", 1024, device="sim")
     with pytest.raises(ValueError, match="counters and no times"):
         roof.add(counted)
-    timed = gpuopt.ladder("add", 1024, device="cpu", rounds=1)
+    counted.copy_bandwidth = 1.0  # as if it were timed
     with pytest.raises(ValueError, match="NVIDIA H200"):
-        roof.add(timed)
+        roof.add(counted)
 
 
 def test_a_ladder_on_the_roofline(monkeypatch):
@@ -387,7 +388,7 @@ def test_the_case_study_measured(monkeypatch):
     assert again.n == 32 and again.device.name == "cpu"
     assert set(again.records()[0]) >= {"rung", "predicted", "measured"}
     with pytest.raises(ValueError, match="measured: "):
-        gpuopt.matmul_case_study(measured=gpuopt.ladder("add", 10, device="cpu", rounds=1))
+        gpuopt.matmul_case_study(measured=gpuopt.ladder("matmul", 10, device="sim"))
     with pytest.raises(ValueError, match="n: "):
         gpuopt.matmul_case_study("cpu", 0)
 
