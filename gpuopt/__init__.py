@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import models
+from gpuopt import experiments, models
 from gpuopt._case_study import CaseStudy, matmul_case_study
 from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
@@ -70,6 +70,7 @@ __all__ = [
     "available",
     "check",
     "devices",
+    "experiments",
     "ladder",
     "load_ptx",
     "matmul",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuopt
+from gpuopt import experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import describe, devices, show_config
 from gpuopt._progress import bar
@@ -135,6 +136,19 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _experiment(arguments: argparse.Namespace) -> int:
+    if arguments.name is None:
+        listed = "\n".join(f"{name:<20}{line}" for name, line in experiments.summary().items())
+        print(listed)
+        if arguments.write_readme:
+            command = "python -m gpuopt " + " ".join(sys.argv[1:])
+            _write_between_marks(arguments.write_readme, "experiments", listed, command)
+        return 0
+    found = experiments.run(arguments.name, arguments.device)
+    print(json.dumps(found.to_dict(), indent=1) if arguments.json else found)
+    return 0
+
+
 def _devices(arguments: argparse.Namespace) -> int:
     del arguments
     for each in devices():
@@ -231,6 +245,22 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", type=Path, metavar="FILE", help="default: its place in the package"
     )
     command.set_defaults(run=_reference_file)
+
+    command = commands.add_parser(
+        "experiment",
+        help="run one of the decks' experiments; without a name, list them",
+        description="Coalescing, bank conflicts, divergence, ...: each verified, then timed on a "
+        "GPU or counted on a simulated one. Without a name: the list.",
+    )
+    add = command.add_argument
+    add("name", nargs="?", metavar="NAME", help=", ".join(experiments.EXPERIMENTS))
+    add(
+        "--device",
+        help="cuda, cuda:1, sim (as the deck's GPU), sim:h200 (default: a GPU, else sim)",
+    )
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--write-readme", type=Path, metavar="FILE", help="also write the list between its marks")
+    command.set_defaults(run=_experiment)
 
     command = commands.add_parser("devices", help="list the devices that can serve, and why not")
     command.set_defaults(run=_devices)

@@ -38,8 +38,8 @@ def timed():
     found.copy_bandwidth, found.counted_title = 4e12, "sum of 16,384 int32, on a simulated H200"
     for at, row in enumerate(found.rows):
         row.algorithm_bytes = 4 << 14
-        row.warm = _ladder.Timing([(9 - at) * 1e-6] * 3)
-        row.cold = _ladder.Timing([(10 - at) * 1e-6] * 3)
+        row.warm = _ladder.Timing([(29 - at) * 1e-6] * 3)
+        row.cold = _ladder.Timing([(30 - at) * 1e-6] * 3)
     found.peers = [
         _ladder.PeerRow("CuPy", "13", _ladder.Timing([4e-6] * 3), _ladder.Timing([5e-6] * 3))
     ]
@@ -132,12 +132,12 @@ def test_records_are_flat_and_alike(timed):
     records = timed.records()
     assert len(records) == len(timed.rows) + 1
     assert all(set(each) == set(records[0]) for each in records)
-    assert records[1]["changed"] and records[1]["warm_us"] == pytest.approx(8)
-    assert records[1]["step"] == pytest.approx(9 / 8)
+    assert records[1]["changed"] and records[1]["warm_us"] == pytest.approx(28)
+    assert records[1]["step"] == pytest.approx(29 / 28)
     assert records[-1]["kind"] == "peer" and records[-1]["lesson"] is None
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(records)
-    assert frame.set_index("name")["cold_us"]["cascading"] == pytest.approx(4)
+    assert frame.set_index("name")["cold_us"]["cascading"] == pytest.approx(24)
 
 
 def test_the_table_has_times_counters_deck_and_peers(timed):

@@ -76,8 +76,16 @@ def test_every_preset_has_a_roofline(row, cache):
 # --- measuring
 
 
-def problem(device, words, output, n, repeats):
-    return _ceilings._Problem(describe(device), words, output, n, repeats).bench
+class problem:
+    """A roofline problem that is run and not timed: without the copies that cold runs take."""
+
+    def __init__(self, device, words, output, n, repeats):
+        self.device, self.result = device, np.full(output, 0xFFFFFFFF, np.uint32)
+        self.tuple = ("roofline", "words", "uint32", "uint32", (words,), self.result, (n, repeats))
+
+    def run(self, rung):
+        _core.call(self.tuple, rung, None, self.device)
+        return self.result
 
 
 @pytest.mark.parametrize(
@@ -172,9 +180,7 @@ def test_a_wrong_ceiling_is_not_timed(monkeypatch, small):
     assert Liar.timed == 0
 
 
-@pytest.mark.parametrize(
-    "bad", [(0, 16, 16), (16, 0, 16), (17, 16, 16)], ids=["n", "output", "more than there is"]
-)
+@pytest.mark.parametrize("bad", [(0, 16, 16), (17, 16, 16)], ids=["none", "more than there is"])
 def test_problems_that_do_not_fit_are_refused(bad):
     n, output, length = bad
     for device, rung in (("sim", "copy"), ("cpu", "memcpy"), ("cpu", "host-fma-float32")):
