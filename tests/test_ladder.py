@@ -305,7 +305,7 @@ def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
     slower = gpuopt.Ladder.from_dict(timed.to_dict())
     slower.rows[0].cold = _ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
     slower.rows[1].warm = _ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
-    noisy = [0.5e-6, 7e-6, 7.1e-6, 12e-6]
+    noisy = [2e-6, 20e-6, 30e-6, 55e-6]
     slower.rows[2].warm = _ladder.Timing(noisy)
     old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
     lines = {line.split()[1]: line for line in _reference.compare(old, new).splitlines()[3:]}
