@@ -375,8 +375,8 @@ def _counts(measured: Ladder) -> str:
             f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
             f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
         )
-        if deck:
-            us = row.rung.deck_us
+        us = row.rung.deck_us
+        if deck and us:
             lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
         before = None if row.rung.ceiling else row
     lines += ["", *_lessons(measured)]
@@ -386,6 +386,7 @@ def _counts(measured: Ladder) -> str:
 def _times(measured: Ladder) -> str:
     copy, first, last = measured.copy_bandwidth, _steps(measured)[0], measured.rows[-1]
     deck = bool(measured.deck and first.rung.deck_us)
+    deck_last = [row.rung.deck_us for row in measured.rows if row.rung.deck_us][-1:]
     unit = "GFLOP/s" if measured.flops else "GB/s"
     lines = [
         f"{measured.title}{_blocks(measured)}, on "
@@ -412,8 +413,8 @@ def _times(measured: Ladder) -> str:
             f"{cold.median * 1e6:>11.1f}{cold.spread:>8.1%}"
             f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
         )
-        if deck:
-            us = row.rung.deck_us
+        us = row.rung.deck_us
+        if deck and us:
             lines[-1] += (
                 f"{us:>10,.0f}{1e-3 * measured.deck[1] / us:>8.1f}"
                 f"{_ratio(before.rung.deck_us / us if before else None):>8}"
@@ -424,7 +425,7 @@ def _times(measured: Ladder) -> str:
         "",
         f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
         f"{first.cold.median / last.cold.median:.2f}x cold"
-        + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if deck else ""),
+        + (f", {first.rung.deck_us / deck_last[0]:.2f}x in the deck" if deck else ""),
         "",
         *_lessons(measured),
     ]

@@ -66,6 +66,20 @@ def test_matmul(rng):
     assert all(after < before for before, after in itertools.pairwise(instructions))
 
 
+def test_matmul_beyond_the_deck(rng):
+    """One tile of 128 x 128: fewer, wider accesses, and then fewer passes for them."""
+    side = 128
+    a, b = rng.random((side, side), np.float32), rng.random((side, side), np.float32)
+    eight, targets, words, ring, tiles = (
+        counted(gpuopt.matmul, a, b, variant=variant) for variant in range(5, 10)
+    )
+    assert targets.flops_f32 == words.flops_f32 == tiles.flops_f32 == 2 * side**3
+    assert targets.shared_load_requests * 4 < eight.shared_load_requests * 3
+    assert words.shared_load_requests * 4 == targets.shared_load_requests
+    assert words.global_load_requests * 4 == targets.global_load_requests
+    assert tiles.shared_load_wavefronts < ring.shared_load_wavefronts
+
+
 def test_vectors():
     x = np.ones(1024, np.float32)
     found = {name: counted(gpuopt.add, x, x, variant=name) for name in ("one-thread", "blocks",
