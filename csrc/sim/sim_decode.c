@@ -294,10 +294,51 @@ static enum sim_status resize(struct sim_decoder *d, uint32_t from, uint32_t fro
     return sim_lane(d, mnemonic, 0, to, sources, 1);
 }
 
-enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
-                           uint32_t *slot) {
-    uint32_t bytes = sim_storage(type);
+/* Whether a register may stand where an instruction has a type: of the same size (or a larger one,
+ * where that is allowed); bits go with everything, integers with integers, floats with their own.
+ */
+int sim_fits(enum sim_type have, enum sim_type want, enum sim_fit fit) {
+    const uint32_t h = sim_storage(have), w = sim_storage(want);
+    if (have == SIM_T_PRED || (fit == SIM_EXACT && h != w) || (fit == SIM_WIDER && h < w))
+        return 0;
+    const unsigned a = sim_types[have].class, b = sim_types[want].class;
+    const int integers =
+        (a == SIM_C_UINT || a == SIM_C_SINT) && (b == SIM_C_UINT || b == SIM_C_SINT);
+    return a == SIM_C_BITS || b == SIM_C_BITS || integers || have == want;
+}
+
+static enum sim_status mismatch(struct sim_decoder *d, enum sim_type want) {
+    return sim_malformed(d, "an operand of '%.*s' does not fit its type .%s",
+                         (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
+                         d->s->mnemonic.text, sim_types[want].name);
+}
+
+static enum sim_status constant(struct sim_decoder *d, const struct sim_operand *o,
+                                enum sim_type type, uint32_t bytes, uint32_t *slot) {
     uint64_t bits = o->bits;
+    const unsigned class = sim_types[type].class;
+    if (class == SIM_C_HALF ||
+        (class != SIM_C_BITS && (class == SIM_C_FLOAT) != (o->kind == SIM_O_FLOAT)))
+        return mismatch(d, type);
+    if (o->kind == SIM_O_FLOAT && o->type == SIM_T_F64 && bytes == 4) {
+        double value;
+        memcpy(&value, &bits, 8);
+        float narrow = (float)value;
+        bits = 0;
+        memcpy(&bits, &narrow, 4);
+    } else if (o->kind == SIM_O_FLOAT && o->type == SIM_T_F32 && type == SIM_T_F64) {
+        float value;
+        memcpy(&value, &bits, 4);
+        double wide = value;
+        memcpy(&bits, &wide, 8);
+    }
+    return sim_constant_slot(d, bits, bytes, slot);
+}
+
+enum sim_status sim_source_fit(struct sim_decoder *d, const struct sim_operand *o,
+                               enum sim_type type, enum sim_fit fit, uint32_t *slot) {
+    uint32_t bytes = sim_storage(type);
+    uint64_t bits = 0;
     enum sim_status status;
     struct sim_insn in = {0};
     if (bytes != 2 && bytes != 4 && bytes != 8)
@@ -306,36 +347,18 @@ enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, e
     case SIM_O_REG: {
         if (o->type == SIM_T_PRED)
             return sim_malformed(d, "a predicate where a value is needed");
+        if (!sim_fits(o->type, type, fit))
+            return mismatch(d, type);
         uint32_t have = sim_storage(o->type);
-        if (have == bytes) {
-            *slot = d->slots[o->reg];
+        *slot = d->slots[o->reg];
+        if (have == bytes)
             return SIM_OK;
-        }
         *slot = sim_temp(d);
         return resize(d, d->slots[o->reg], have, *slot, bytes, sim_types[type].class == SIM_C_SINT);
     }
     case SIM_O_INT:
-        if (type == SIM_T_F32 || type == SIM_T_F64) {
-            double value = (double)(int64_t)bits;
-            float narrow = (float)value;
-            bits = 0;
-            memcpy(&bits, type == SIM_T_F32 ? (void *)&narrow : (void *)&value, bytes);
-        }
-        return sim_constant_slot(d, bits, bytes, slot);
     case SIM_O_FLOAT:
-        if (o->type == SIM_T_F64 && bytes == 4) {
-            double value;
-            memcpy(&value, &bits, 8);
-            float narrow = (float)value;
-            bits = 0;
-            memcpy(&bits, &narrow, 4);
-        } else if (o->type == SIM_T_F32 && bytes == 8 && type == SIM_T_F64) {
-            float value;
-            memcpy(&value, &bits, 4);
-            double wide = value;
-            memcpy(&bits, &wide, 8);
-        }
-        return sim_constant_slot(d, bits, bytes, slot);
+        return constant(d, o, type, bytes, slot);
     case SIM_O_SYMBOL:
         if ((status = sim_symbol_address(d, o->symbol, &bits)))
             return status;
@@ -345,7 +368,9 @@ enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, e
         in.op = SIM_OP_LOCALADDR;
         in.imm = (int64_t)bits;
         break;
-    case SIM_O_SPECIAL:
+    case SIM_O_SPECIAL: /* all but WARP_SZ, which is a constant, are for mov alone */
+        if (o->bits != SIM_SPECIAL_WARP_SZ)
+            return sim_malformed(d, "a special register can only be moved to another register");
         in.op = SIM_OP_SREG;
         in.sub = (uint8_t)o->bits;
         break;
@@ -358,6 +383,11 @@ enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, e
     in.dsize = (uint8_t)bytes;
     in.flags = SIM_F_HELPER;
     return sim_emit(d, &in);
+}
+
+enum sim_status sim_source(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot) {
+    return sim_source_fit(d, o, type, SIM_EXACT, slot);
 }
 
 enum sim_status sim_predicate(struct sim_decoder *d, const struct sim_operand *o, uint32_t *slot) {
@@ -380,16 +410,23 @@ enum sim_status sim_predicate(struct sim_decoder *d, const struct sim_operand *o
     return sim_emit(d, &in);
 }
 
-enum sim_status sim_target(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
-                           uint32_t *slot) {
+enum sim_status sim_target_fit(struct sim_decoder *d, const struct sim_operand *o,
+                               enum sim_type type, enum sim_fit fit, uint32_t *slot) {
     if (o->kind == SIM_O_SINK) {
         *slot = sim_temp(d);
         return SIM_OK;
     }
     if (o->kind != SIM_O_REG || o->type == SIM_T_PRED)
         return sim_malformed(d, "the destination has to be a register");
+    if (!sim_fits(o->type, type, fit))
+        return mismatch(d, type);
     *slot = sim_storage(o->type) == sim_storage(type) ? d->slots[o->reg] : sim_temp(d);
     return SIM_OK;
+}
+
+enum sim_status sim_target(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           uint32_t *slot) {
+    return sim_target_fit(d, o, type, SIM_EXACT, slot);
 }
 
 enum sim_status sim_finish(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
@@ -519,6 +556,14 @@ static enum sim_status decode_statement(struct sim_decoder *d) {
     enum sim_status status = split_mnemonic(d);
     if (status)
         return status;
+    const unsigned target = sim_form_target(&d->m);
+    const int shown = (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length);
+    if (!target)
+        return sim_refuse(d, "unsupported instruction '%.*s': there is no such form", shown,
+                          d->s->mnemonic.text);
+    if (d->module->target && d->module->target < target)
+        return sim_refuse(d, "'%.*s' needs .target sm_%u or later, not sm_%u", shown,
+                          d->s->mnemonic.text, target, d->module->target);
     sim_decode_fn special = sim_decode_special(d);
     return special ? special(d) : sim_decode_lane(d);
 }

@@ -173,8 +173,9 @@ static enum sim_status decode_ld(struct sim_decoder *d) {
         if (items[i].kind != SIM_O_REG || items[i].type == SIM_T_PRED)
             return sim_malformed(d, "a load needs registers to go to");
         uint32_t bytes = sim_storage(items[i].type);
-        if (bytes < sim_types[type].bytes || (in.dsize && in.dsize != bytes))
-            return sim_refuse(d, "destinations of different or too small a size");
+        if (!sim_fits(items[i].type, type, SIM_WIDER) || (in.dsize && in.dsize != bytes))
+            return sim_malformed(d, "destinations of different sizes, or not fit for .%s",
+                                 sim_types[type].name);
         in.dsize = (uint8_t)bytes;
         slots[i] = d->slots[items[i].reg];
     }
@@ -210,9 +211,13 @@ static enum sim_status decode_st(struct sim_decoder *d) {
     uint32_t count = o[1].kind == SIM_O_VECTOR ? o[1].count : 1, slots[8] = {0};
     if (count != in.vec)
         return sim_malformed(d, "%u sources for a vector of %u", count, in.vec);
-    for (uint32_t i = 0; i < count; i++)
-        if ((status = sim_source(d, &items[i], type, &slots[i])) != SIM_OK)
+    for (uint32_t i = 0; i < count; i++) {
+        if (i && items[i].kind == SIM_O_REG && items[0].kind == SIM_O_REG &&
+            sim_storage(items[i].type) != sim_storage(items[0].type))
+            return sim_malformed(d, "sources of different sizes");
+        if ((status = sim_source_fit(d, &items[i], type, SIM_WIDER, &slots[i])) != SIM_OK)
             return status;
+    }
     in.dsize = (uint8_t)sim_storage(type);
     for (uint32_t i = 0; i < count; i++)
         if ((status = sim_extra(d, slots[i], i ? NULL : &in.ext)) != SIM_OK)
@@ -331,7 +336,7 @@ static enum sim_status decode_isspacep(struct sim_decoder *d) {
     in.op = SIM_OP_ISSPACEP;
     in.class = SIM_CLASS_INTEGER;
     in.space = (uint8_t)space_part(d);
-    if ((status = sim_source(d, &d->s->operands[1], SIM_T_B64, &in.a)) != SIM_OK)
+    if ((status = sim_source_fit(d, &d->s->operands[1], SIM_T_B64, SIM_ANY_SIZE, &in.a)) != SIM_OK)
         return status;
     if ((status = sim_predicate_target(d, &d->s->operands[0], &in.dst)) != SIM_OK)
         return status;
@@ -611,6 +616,8 @@ static enum sim_status decode_match(struct sim_decoder *d) {
     enum sim_status status = operands(d, 3, 3);
     if (status)
         return status;
+    if (o[0].kind == SIM_O_PAIR && sim_part(d, "any"))
+        return sim_malformed(d, "match.any has no predicate to write");
     in.op = SIM_OP_MATCH;
     in.sub = (uint8_t)sim_part(d, "all");
     in.dsize = 4;
@@ -724,7 +731,7 @@ static enum sim_status decode_bar(struct sim_decoder *d) {
              : sim_part(d, "or")   ? SIM_BAR_OR
                                    : SIM_BAR_SYNC;
     uint32_t n = 0, least = in.sub >= SIM_BAR_POPC ? 3 : in.sub == SIM_BAR_ARRIVE ? 2 : 1;
-    if ((status = operands(d, least, least + 1)) != SIM_OK)
+    if ((status = operands(d, least, in.sub == SIM_BAR_ARRIVE ? 2 : least + 1)) != SIM_OK)
         return status;
     if (in.sub >= SIM_BAR_POPC)
         n = 1;

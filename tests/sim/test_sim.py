@@ -145,6 +145,12 @@ HOSTILE = {
         ),
         "// launch: k 1 64 0\n// finding: DEADLOCK barrier",
     ),
+    "barrier_and_warp_sync": (
+        kernel(
+            "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 8;\n\t@%p bra A;\n\tbar.sync 1;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
+        ),
+        "// launch: k 2 40 0\n// finding: DIVERGENT_BARRIER\n// finding: DEADLOCK barrier 1 has",
+    ),
     "shift_counts": (
         kernel(
             "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 4294967295;\n\tshl.b32 %r1, %r0, %r0;\n\tshr.s32 %r2, %r0, 33;\n\tret;"
