@@ -552,19 +552,17 @@ static enum sim_status location(struct sim_parser *parser) {
         inlined = 1;
         if ((status = sim_parse_next(parser)))
             break;
-        status = sim_parse_next(parser); /* function_name or inlined_at, then its values */
-        while (!status &&
-               (parser->lexer.token.kind == SIM_TOK_INT ||
-                (parser->lexer.token.kind == SIM_TOK_WORD && parser->lexer.token.text[0] == '$'))) {
-            int word = parser->lexer.token.kind == SIM_TOK_WORD;
+        /* function_name and a label, + a number; or inlined_at and three numbers, after which a
+         * label is the program's */
+        const int named = sim_parse_word_is(parser, "function_name");
+        status = sim_parse_next(parser);
+        if (!status && named)
             status = sim_parse_next(parser);
-            if (!status && word && sim_parse_is(parser, '+')) {
-                if ((status = sim_parse_next(parser)) == SIM_OK)
-                    status = sim_parse_next(parser);
-            }
-            if (word)
-                break;
-        }
+        if (!status && named && sim_parse_is(parser, '+') &&
+            (status = sim_parse_next(parser)) == SIM_OK)
+            status = sim_parse_next(parser);
+        while (!status && !named && parser->lexer.token.kind == SIM_TOK_INT)
+            status = sim_parse_next(parser);
     }
     if (status)
         return status;

@@ -414,7 +414,7 @@ static int same_value(const struct sim_access *a, const struct sim_warp *warp, u
     if (a->kind != SIM_ACCESS_STORE || !a->value)
         return 0;
     const uint8_t *mine = a->value + (size_t)lane * a->bytes;
-    if (c->warp == warp->index && a->mask >> c->lane & 1 &&
+    if (c->warp == warp->index && c->lane != lane && a->mask >> c->lane & 1 &&
         a->address[c->lane] == a->address[lane] &&
         memcmp(a->value + (size_t)c->lane * a->bytes, mine, a->bytes) == 0)
         return 1;

@@ -204,9 +204,20 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+# texts that are right, and were not taken for it
+RIGHT = {
+    "label_after_an_inlined_place": (
+        HEADER + ".visible .entry k()\n{\n\tbra $L;\n\t.loc 1 2 3, function_name $L_info+8, "
+        'inlined_at 1 2 3\n$L:\n\tret;\n}\n.file 1 "a.cu"\n',
+        LAUNCH,
+    ),
+    "labels_one_after_another": (kernel("\tbra L2;\nL1:\nL2: L3:\n\tret;\nL4:"), LAUNCH),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE | RIGHT)
 def test_hostile(runner, tmp_path, name):
-    text, directives = HOSTILE[name]
+    text, directives = (HOSTILE | RIGHT)[name]
     path = tmp_path / "hostile.ptx"
     # what an unterminated text would swallow comes before it
     parts = [directives, text] if name.startswith("unterminated") else [text, directives]
