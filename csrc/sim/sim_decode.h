@@ -1,7 +1,8 @@
 /*
- * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames, operands),
- * sim_forms.c (which forms PTX has), sim_decode_lane.c (arithmetic), sim_decode_memory.c (memory)
- * and sim_decode_special.c (control flow, barriers, warp-wide and other instructions).
+ * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames),
+ * sim_decode_operand.c, sim_forms.c (which forms PTX has), sim_decode_lane.c (arithmetic),
+ * sim_decode_memory.c (memory) and sim_decode_special.c (control flow, barriers, warp-wide and
+ * other instructions).
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H
@@ -79,6 +80,7 @@ enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned m
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
 enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
                                    uint64_t *address);
+int sim_is_frame_local(const struct sim_symbol *symbol);
 int sim_part(const struct sim_decoder *d, const char *text); /* the mnemonic has this part */
 int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text);
 enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
@@ -88,6 +90,18 @@ unsigned sim_modifiers(const struct sim_decoder *d);
  */
 unsigned sim_form_target(const struct sim_mnemonic *m);
 enum sim_status sim_decode_lane(struct sim_decoder *d);
+/* One function per instruction that is no lane operation. */
+#define SIM_DECODERS(X)                                                                         \
+    X(ld)                                                                                       \
+    X(st)                                                                                       \
+    X(atom) X(cvta) X(isspacep) X(mapa) X(createpolicy) X(cp) X(mbarrier) X(tex) X(cvt) X(setp) \
+        X(set) X(selp) X(predicate) X(mov) X(carry)
+#define SIM_X(name) enum sim_status sim_decode_##name(struct sim_decoder *d);
+SIM_DECODERS(SIM_X)
+#undef SIM_X
+int sim_shown(struct sim_name name); /* how much of a name an error text shows */
+enum sim_status sim_unsupported(struct sim_decoder *d);
+enum sim_status sim_operands(struct sim_decoder *d, uint32_t least, uint32_t most);
 sim_decode_fn
 sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or unknown */
 enum sim_status sim_decode_no_memory(struct sim_decoder *d);
