@@ -27,7 +27,9 @@ def arguments(problem):
 def case(function, *given, **keywords):
     """Return a call of a rung, and the arguments of its first launch."""
     if function is gpuopt.reduce:
-        values = [*given, np.zeros(given[0].size, FLOAT), given[0].size]
+        # what every rung takes, and what the single pass takes besides: the result, and tickets
+        more = [np.zeros(1), np.zeros(64, np.uint32)]
+        values = [*given, np.zeros(given[0].size), given[0].size, *more]
     else:
         describe = getattr(_families, f"{function.__name__}_problem")
         values = arguments(describe(*given, **keywords))
@@ -36,7 +38,7 @@ def case(function, *given, **keywords):
 
 # By family; sizes with parts of tiles. Several where a rung has several paths.
 CASES = {
-    "reduce": [case(gpuopt.reduce, np.ones(3000, FLOAT))],
+    "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
     "transpose": [case(gpuopt.transpose, np.ones((70, 40), FLOAT))],
     "stencil1d": [
         case(gpuopt.stencil1d, np.ones(300, FLOAT), weights=np.ones(2 * radius + 1, FLOAT))
@@ -77,11 +79,12 @@ def test_each_barrier_matters(rung):
 
     def found(body):
         kernel = gpuopt.load_ptx(shared + body, "sim")[name]
+        takes = len(kernel.parameters)
         return [
             finding.kind
             for launch, values in launches
             for finding in gpuopt.check(
-                kernel, launch.grid, launch.block, *values, shared=launch.shared_bytes
+                kernel, launch.grid, launch.block, *values[:takes], shared=launch.shared_bytes
             )
         ]
 
