@@ -39,7 +39,9 @@ def case(function, *given, **keywords):
 # By family; sizes with parts of tiles. Several where a rung has several paths.
 CASES = {
     "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
-    "transpose": [case(gpuopt.transpose, np.ones((70, 40), FLOAT))],
+    "transpose": [
+        case(gpuopt.transpose, np.ones(sides, FLOAT)) for sides in ((70, 40), (128, 192))
+    ],
     "stencil1d": [
         case(gpuopt.stencil1d, np.ones(300, FLOAT), weights=np.ones(2 * radius + 1, FLOAT))
         for radius in (3, 520)  # unrolled; in several pieces

@@ -91,11 +91,11 @@ unsigned sim_modifiers(const struct sim_decoder *d);
 unsigned sim_form_target(const struct sim_mnemonic *m);
 enum sim_status sim_decode_lane(struct sim_decoder *d);
 /* One function per instruction that is no lane operation. */
-#define SIM_DECODERS(X)                                                                         \
-    X(ld)                                                                                       \
-    X(st)                                                                                       \
-    X(atom) X(cvta) X(isspacep) X(mapa) X(createpolicy) X(cp) X(mbarrier) X(tex) X(cvt) X(setp) \
-        X(set) X(selp) X(predicate) X(mov) X(carry)
+/* clang-format off */
+#define SIM_DECODERS(X)                                                                            \
+    X(ld) X(st) X(atom) X(cvta) X(isspacep) X(mapa) X(createpolicy) X(cp) X(mbarrier) X(tex)       \
+    X(cvt) X(setp) X(set) X(selp) X(predicate) X(mov) X(carry)
+/* clang-format on */
 #define SIM_X(name) enum sim_status sim_decode_##name(struct sim_decoder *d);
 SIM_DECODERS(SIM_X)
 #undef SIM_X
