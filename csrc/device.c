@@ -73,6 +73,13 @@ enum status device_no_parameter_bytes(struct device *device, const struct device
                        device->ops->kind);
 }
 
+enum status device_no_kernel_resources(struct device *device, const struct device_kernel *kernel,
+                                       struct device_resources *resources) {
+    *resources = (struct device_resources){0};
+    size_t bytes;
+    return device_no_parameter_bytes(device, kernel, 0, &bytes);
+}
+
 enum status device_no_timer_begin(struct device *device) {
     return status_fail(STATUS_DEVICE_ERROR, "%s has no timer: time on 'cuda' or 'cpu'",
                        device->ops->kind);

@@ -45,6 +45,14 @@ class Parameter(NamedTuple):
     size: int
 
 
+class Resources(NamedTuple):
+    """What a kernel takes of a multiprocessor: see `Kernel.resources`."""
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+
+
 def _ptx_error(line: int, text: str) -> _core.PTXError:
     error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
     error.line, error.column = line, 0
@@ -329,6 +337,16 @@ class Kernel:
     def __repr__(self) -> str:
         types = ", ".join(each.type for each in self.parameters)
         return f"<Kernel {self.name}({types}) on {self._module.device}>"
+
+    @property
+    def resources(self) -> Resources:
+        """Registers and bytes of local memory a thread, bytes of static shared memory a block.
+
+        On a GPU what its compiler made of the kernel; local memory holds arrays and the registers
+        that were spilled. A simulated GPU has PTX, which spills nothing, and estimates registers.
+        """
+        with self._module._lock:
+            return Resources(*self._module._core.resources(self.name))
 
     def __call__(
         self,

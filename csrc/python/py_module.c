@@ -235,6 +235,22 @@ static PyObject *module_kernel(struct ptx_module *self, PyObject *name) {
     return sizes;
 }
 
+static PyObject *module_resources(struct ptx_module *self, PyObject *name) {
+    const char *symbol = py_text(name, "kernel");
+    struct py_unlocked unlocked;
+    struct device_kernel *kernel = NULL;
+    struct device_resources found = {0};
+    if (!symbol || begin(self, &unlocked))
+        return NULL;
+    struct device *device = self->queue->device;
+    enum status status = self->kind->kernel_get(device, self->loaded, symbol, &kernel);
+    if (!status)
+        status = self->kind->kernel_resources(device, kernel, &found);
+    return end(self, &unlocked, status)
+               ? NULL
+               : Py_BuildValue("(III)", found.registers, found.local_bytes, found.shared_bytes);
+}
+
 /* One value for every parameter, each as long as it is. */
 static enum status check_sizes(struct ptx_module *self, const struct device_kernel *kernel,
                                const char *name, const size_t *sizes, unsigned count) {
@@ -382,6 +398,9 @@ static PyMethodDef module_methods[] = {
      "copy_out($self, address, buffer, /)\n--\n\nFill a contiguous buffer from the device."},
     {"kernel", (PyCFunction)(void (*)(void))module_kernel, METH_O,
      "kernel($self, name, /)\n--\n\nThe sizes of a kernel's parameters; raises where it has none."},
+    {"resources", (PyCFunction)(void (*)(void))module_resources, METH_O,
+     "resources($self, name, /)\n--\n\n"
+     "A kernel's registers and local bytes a thread, and its static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, name, grid, block, shared, values, /)\n--\n\n"
      "Run a kernel to its end; the values are bytes, one for each parameter."},

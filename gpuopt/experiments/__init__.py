@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.experiments.banks import banks
+from gpuopt.experiments.coalescing import coalescing
+from gpuopt.experiments.divergence import divergence
 from gpuopt.experiments.double_literal import double_literal
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
-    function.__name__: function for function in (double_literal,)
+    function.__name__: function for function in (coalescing, banks, divergence, double_literal)
 }
 
 __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]
