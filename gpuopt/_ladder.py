@@ -151,7 +151,8 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
     return ufuncs[op].reduce(array, dtype=result), 0.0
 
 
-def _reduction(n: int, op: str, dtype: str, seed: int) -> Case:
+def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
+    """Make the case of a reduction."""
     from gpuopt import reduce
 
     items = np.dtype(dtype)
@@ -268,7 +269,7 @@ def ladder(
     timed = described.kind != "sim"
     dtype = dtype or ("int32" if family == "reduce" else "float32")
     if family == "reduce":
-        case = _reduction(n or DECK_ITEMS, op, dtype, seed)
+        case = reduction(n or DECK_ITEMS, op, dtype, seed)
     else:
         case = _cases.make(family, n, dtype, seed, timed=timed)
         op = family

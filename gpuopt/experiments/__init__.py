@@ -15,13 +15,29 @@ from collections.abc import Callable
 
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments.banks import banks
+from gpuopt.experiments.block_size import block_size
 from gpuopt.experiments.coalescing import coalescing
 from gpuopt.experiments.divergence import divergence
 from gpuopt.experiments.double_literal import double_literal
+from gpuopt.experiments.ilp import ilp
+from gpuopt.experiments.intrinsics import intrinsics
+from gpuopt.experiments.low_occupancy_copy import low_occupancy_copy
+from gpuopt.experiments.register_pressure import register_pressure
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
-    function.__name__: function for function in (coalescing, banks, divergence, double_literal)
+    function.__name__: function
+    for function in (
+        coalescing,
+        banks,
+        divergence,
+        ilp,
+        low_occupancy_copy,
+        intrinsics,
+        double_literal,
+        register_pressure,
+        block_size,
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]
