@@ -170,7 +170,7 @@ class Lab:
             size = sum(
                 each.nbytes for each in trial.arguments if isinstance(each, np.ndarray | Output)
             )
-            copies = min(COPIES_MOST, 1 + CACHES * self.device.cache_bytes // max(1, size))
+            copies = min(COPIES_MOST, 2 + CACHES * self.device.cache_bytes // max(1, size))
         kernel = self.module[trial.kernel]
         return [
             kernel.bind(

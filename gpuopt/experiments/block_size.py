@@ -33,7 +33,7 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
     Parameters
     ----------
     n : int, optional
-        Items. Default: 2^26 on a GPU, 2^14 on a simulated one.
+        Items. Default: 2^25 on a GPU, 2^14 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' G80.
 
@@ -65,7 +65,7 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
     """
     described = _lab.choose(device, "g80")
     lab = Lab(described)
-    n = _lab.size(n, 1 << 26 if lab.timed else 1 << 14)
+    n = _lab.size(n, 1 << 25 if lab.timed else 1 << 14)
     limits = models.gpu(described if lab.timed else described.name.split(":")[1])
     outcomes = lab.measure(_copies(n, described, limits), cold=True, rounds=ROUNDS)
     copy = copy_bandwidth(described) if lab.timed else 0.0

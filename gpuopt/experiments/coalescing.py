@@ -32,6 +32,15 @@ DECK = {
 }
 
 
+# What a rule of coalescing counts.
+UNITS = {
+    "strict": "transactions a half-warp",
+    "segments": "transactions a half-warp",
+    "lines": "lines a warp",
+    "sectors": "sectors a warp",
+}
+
+
 def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Coalescing: a warp's addresses in order, permuted, misaligned, strided, in structures.
 
@@ -51,7 +60,8 @@ def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment
     Experiment
         On a GPU `seconds` and `bandwidth` (bytes that threads ask for, a second), cold; the share
         is of a plain copy. On a simulated GPU `transactions` of a half-warp (compute capability
-        1.x) or a warp, and `moved` bytes; the share is of those, what threads asked for.
+        1.x), lines (2.x) or sectors of a warp, and `moved` bytes; the share is of those, what
+        threads asked for.
 
     Raises
     ------
@@ -101,10 +111,9 @@ def _columns(device: Device) -> list[Column]:
             Column("spread", "spread", ".1%"),
             Column("bandwidth", "GB/s", ",.0f", 1e-9),
         ]
-    group = "half-warp" if models.gpu(device.name.split(":")[1]).bank_lanes == 16 else "warp"
     return [
         Column("requests", "requests"),
-        Column("transactions", f"transactions a {group}", ",.1f"),
+        Column("transactions", UNITS[models.gpu(device.name.split(":")[1]).coalescing], ",.1f"),
         Column("useful", "bytes asked"),
         Column("moved", "bytes moved"),
     ]
@@ -193,10 +202,15 @@ def _row(outcome: Outcome, coalesced: Outcome, device: Device, copy: float) -> R
     else:
         counted = outcome.launch.counters
         requests = counted.global_load_requests + counted.global_store_requests
-        old = models.gpu(device.name.split(":")[1]).bank_lanes == 16
+        rule = models.gpu(device.name.split(":")[1]).coalescing
+        if rule == "sectors":
+            transactions = counted.global_load_sectors + counted.global_store_sectors
+        else:
+            transactions = counted.global_transactions
+        halves = 2 if rule in ("strict", "segments") else 1
         values = {
             "requests": requests,
-            "transactions": counted.global_transactions / requests / (2 if old else 1),
+            "transactions": transactions / requests / halves,
             "useful": counted.global_load_bytes + counted.global_store_bytes,
             "moved": counted.global_bytes_moved,
         }

@@ -60,7 +60,7 @@ def divergence(steps: int | None = None, *, device: str | None = None) -> Experi
     lab = Lab(described)
     steps = _lab.size(steps, 256 if lab.timed else 16, "steps")
     block = 1024 if lab.timed else 512  # a G80's most
-    blocks = 4 * described.multiprocessors if lab.timed else 1
+    blocks = 32 * described.multiprocessors if lab.timed else 1
     thread = np.arange(block)
     warp, warps = thread // 32, block // 32
     paths = [

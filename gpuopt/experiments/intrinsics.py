@@ -18,6 +18,7 @@ EXPONENT = 2.5  # of pow
 EPS = 2.0**-24  # half an ulp of 1
 ROUNDS = 7
 FORMS = ("accurate", "fast")
+HOST = {True: "", False: "; the fast forms' are the host's and no GPU's"}
 Errors = dict[str, float]
 
 
@@ -94,7 +95,8 @@ def intrinsics(
     Notes
     -----
     Source: decks D1 and D3. A simulated GPU computes the fast forms' instructions with the host's
-    functions: how many there are is true, their errors are a GPU's only on a GPU.
+    functions, and PTX's divisions and roots are one instruction where the machine has many: the
+    fast forms' errors, and the time of these two, are a GPU's only on a GPU.
 
     Examples
     --------
@@ -110,19 +112,17 @@ def intrinsics(
     steps = _lab.size(steps, 128 if lab.timed else 4, "steps")
     trials, errors = [], []
     for name, function in FUNCTIONS.items():
-        for low, high in function.ranges:
+        for label, (low, high) in zip((name, f"{name}, wide"), function.ranges, strict=False):
             x = np.linspace(low, high, n).astype(np.float32)
             for form in FORMS:
                 found: Errors = {}
-                once = _trial(name, form, x, function, 1, (low, high), found)
+                once = _trial(label, name, form, x, function, 1, (low, high), found)
                 lab.run(once)
                 errors.append(found)
-                trials.append(_trial(name, form, x, function, steps, (low, high), {}))
+                trials.append(_trial(label, name, form, x, function, steps, (low, high), {}))
     outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
-    rows = [
-        _row(outcome, outcomes[i | 1], found, errors[i & ~1], n * steps)  # the fast one is behind
-        for i, (outcome, found) in enumerate(zip(outcomes, errors, strict=True))
-    ]
+    found = list(zip(outcomes, errors, strict=True))
+    rows = [_row(found[i], found[i & ~1], found[i | 1], n * steps) for i in range(len(found))]
     return Experiment(
         "intrinsics",
         described,
@@ -130,11 +130,15 @@ def intrinsics(
         _columns(described),
         rows,
         "the rate of the fast form" if lab.timed else "the instructions, the fast form's",
-        [_lab.how(lab.timed, False, ROUNDS), "errors: the largest, against float64"],
+        [
+            _lab.how(lab.timed, False, ROUNDS),
+            "errors: the largest, against float64" + HOST[lab.timed],
+        ],
     )
 
 
 def _trial(
+    label: str,
     name: str,
     form: str,
     x: np.ndarray,
@@ -144,7 +148,7 @@ def _trial(
     found: Errors,
 ) -> Trial:
     return Trial(
-        f"{name}, {form}",
+        f"{label}, {form}",
         f"micro_{name}_{form}",
         -(-x.size // BLOCK),
         BLOCK,
@@ -195,29 +199,32 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(
-    outcome: Outcome, fast: Outcome, errors: Errors, accurate_errors: Errors, evaluations: int
+    this: tuple[Outcome, Errors],
+    accurate: tuple[Outcome, Errors],
+    fast: tuple[Outcome, Errors],
+    evaluations: int,
 ) -> Row:
-    trial = outcome.trial
-    values = dict(errors)
+    outcome, errors = this
+    trial, values = outcome.trial, dict(errors)
     if outcome.launch is None:
         values |= {
             "seconds": outcome.seconds,
             "spread": outcome.spread,
             "rate": evaluations / outcome.seconds,
         }
-        share, what = fast.seconds / outcome.seconds, "time"
+        share, what = fast[0].seconds / outcome.seconds, "time"
+        gain = f"{errors['ulp']:,.1f} ulp where the accurate form has {accurate[1]['ulp']:,.1f}"
     else:
-        counted, least = outcome.launch.counters, fast.launch.counters.warp_instructions
-        each = evaluations / 32
-        values |= {
-            "instructions": counted.warp_instructions / each,
-            "special": counted.inst_special / each,
+        each = {
+            form[0].trial.name: form[0].launch.counters.warp_instructions * 32 / evaluations
+            for form in (accurate, fast)
         }
-        share, what = least / counted.warp_instructions, "instructions"
-    if outcome is fast:
-        reading = (
-            f"{errors['ulp']:,.1f} ulp where the accurate form has {accurate_errors['ulp']:,.1f}"
-        )
-    else:
-        reading = f"{1 / share:.1f} times the {what} of the fast form"
+        values |= {
+            "instructions": each[trial.name],
+            "special": outcome.launch.counters.inst_special * 32 / evaluations,
+        }
+        share, what = each[fast[0].trial.name] / each[trial.name], "instructions"
+        gain = f"{each[accurate[0].trial.name] - each[trial.name]:,.0f} instructions less"
+    times = f"{1 / share:.1f} times the {what} of the fast form"
+    reading = gain if outcome is fast[0] else times
     return Row(trial.name, trial.parameters, values, share, reading, trial.deck)

@@ -36,7 +36,7 @@ def low_occupancy_copy(
     Parameters
     ----------
     n : int, optional
-        Floats, rounded up to 8,192. Default: 2^26 on a GPU, 8,192 on a simulated one.
+        Floats, rounded up to 8,192. Default: 2^25 on a GPU, 8,192 on a simulated one.
     resident : sequence of int
         Blocks of a multiprocessor at most. Less where the registers do not suffice.
     device : str, optional
@@ -70,7 +70,7 @@ def low_occupancy_copy(
     """
     described = _lab.choose(device, "m2090")
     lab = Lab(described)
-    n = _lab.size(n, 1 << 26 if lab.timed else WHOLE)
+    n = _lab.size(n, 1 << 25 if lab.timed else WHOLE)
     n = -(-n // WHOLE) * WHOLE
     limits = models.gpu(described if lab.timed else described.name.split(":")[1])
     resident = [_lab.size(each, 1, "resident") for each in resident]
