@@ -31,7 +31,7 @@ from gpuopt._devices import Availability, Device, available, devices, show_confi
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, load_ptx
 from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ __all__ = [
     "PTXError",
     "Parameter",
     "Profile",
+    "Resources",
     "Rung",
     "SimError",
     "VerificationError",
