@@ -259,7 +259,7 @@ def ladder(
     >>> import gpuopt
     >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
     >>> [row.rung.name for row in measured.rows]
-    ['serial', 'openmp']
+    ['serial', 'openmp', 'simd']
     """
     if family != "reduce" and family not in _cases.ITEMS:
         known = ", ".join(f"'{each}'" for each in ("reduce", *_cases.ITEMS))

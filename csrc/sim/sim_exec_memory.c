@@ -255,6 +255,8 @@ static int raise_event(struct lanes *l, struct sim_region *region, int contiguou
                            region,
                            value};
     sim_count_access(l->w, &a);
+    if (SIM_UNLIKELY(l->w->recorder != NULL))
+        sim_trace_access(l->w->recorder, &a);
     return l->w->run->check_races && (l->space == SIM_S_SHARED || l->space == SIM_S_GLOBAL)
                ? sim_races_access(l->w, l->warp, &a)
                : 0;

@@ -19,10 +19,14 @@ from gpuopt.experiments.block_size import block_size
 from gpuopt.experiments.coalescing import coalescing
 from gpuopt.experiments.divergence import divergence
 from gpuopt.experiments.double_literal import double_literal
+from gpuopt.experiments.host_link import host_link
 from gpuopt.experiments.ilp import ilp
 from gpuopt.experiments.intrinsics import intrinsics
+from gpuopt.experiments.launch_overhead import launch_overhead
 from gpuopt.experiments.low_occupancy_copy import low_occupancy_copy
+from gpuopt.experiments.overlap import overlap
 from gpuopt.experiments.register_pressure import register_pressure
+from gpuopt.experiments.texture import texture
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
@@ -37,6 +41,10 @@ EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
         double_literal,
         register_pressure,
         block_size,
+        texture,
+        host_link,
+        overlap,
+        launch_overhead,
     )
 }
 
