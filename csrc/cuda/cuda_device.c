@@ -348,7 +348,7 @@ static enum status cuda_parameter_bytes(struct device *device, const struct devi
 static enum status cuda_kernel_resources(struct device *device, const struct device_kernel *kernel,
                                          struct device_resources *resources) {
     struct gpu *gpu = queue_of(device)->gpu;
-    enum status status = enter(gpu);
+    enum status status = cuda_enter(gpu);
     if (status)
         return status;
     const CUfunction function = (CUfunction)kernel;
@@ -359,7 +359,7 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
     if (!result)
         result = cuda.cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
     *resources = (struct device_resources){(unsigned)registers, (unsigned)local, (unsigned)shared};
-    return leave(gpu, cuda_check(result, "cuFuncGetAttribute"));
+    return cuda_leave(gpu, cuda_check(result, "cuFuncGetAttribute"));
 }
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {

@@ -294,13 +294,13 @@ static PyObject *module_resources(struct ptx_module *self, PyObject *name) {
     struct py_unlocked unlocked;
     struct device_kernel *kernel = NULL;
     struct device_resources found = {0};
-    if (!symbol || begin(self, &unlocked))
+    if (!symbol || py_module_begin(self, &unlocked))
         return NULL;
     struct device *device = self->queue->device;
     enum status status = self->kind->kernel_get(device, self->loaded, symbol, &kernel);
     if (!status)
         status = self->kind->kernel_resources(device, kernel, &found);
-    return end(self, &unlocked, status)
+    return py_module_end(self, &unlocked, status)
                ? NULL
                : Py_BuildValue("(III)", found.registers, found.local_bytes, found.shared_bytes);
 }
