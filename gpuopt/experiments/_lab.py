@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import SAMPLE_SECONDS, VerificationError
+from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import Launch, profile
 from gpuopt._ptx import Bound, Buffer, Module
 

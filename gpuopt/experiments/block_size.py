@@ -9,8 +9,9 @@ import numpy as np
 
 from gpuopt import _cases, models
 from gpuopt._cases import Case
+from gpuopt._ceilings import VerificationError, copy_bandwidth
 from gpuopt._devices import Device
-from gpuopt._ladder import SAMPLE_SECONDS, VerificationError, copy_bandwidth, reduction
+from gpuopt._ladder import SAMPLE_SECONDS, reduction
 from gpuopt._profile import profile
 from gpuopt._rungs import Rung, rungs
 from gpuopt.experiments import _lab

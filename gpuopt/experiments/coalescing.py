@@ -9,8 +9,8 @@ from math import lcm
 import numpy as np
 
 from gpuopt import models
+from gpuopt._ceilings import copy_bandwidth
 from gpuopt._devices import Device
-from gpuopt._ladder import copy_bandwidth
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
 from gpuopt.experiments._result import Column, Experiment, Row
