@@ -297,17 +297,6 @@ struct sim_lane_alias {
 extern const struct sim_lane_alias sim_lane_aliases[];
 extern const size_t sim_lane_alias_count;
 
-/* The addresses of a full warp, and what they have in common. */
-struct sim_span {
-    uint64_t least, most, bits; /* bits: all of them or-ed */
-    int contiguous, uniform;
-};
-typedef void (*sim_span_fn)(uint64_t *address, const void *base, int base32, uint64_t offset,
-                            uint32_t bytes, struct sim_span *span);
-void sim_span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
-                    uint32_t bytes, struct sim_span *span);
-void sim_span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, uint32_t bytes,
-                   struct sim_span *span);
 int sim_lanes_wide(void); /* the processor can run the wide forms */
 
 /* Instructions that are not lane operations. */

@@ -131,8 +131,8 @@ void sim_memory_close(struct sim_gpu *gpu) {
     free(gpu->textures);
 }
 
-/* Bits are only ever set, and with atomic operations, since blocks on several host threads share
- * words. */
+/* Bits are only ever set, and atomically, since blocks on several host threads share words; where
+ * all of a word are set, a store does it. */
 void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes) {
     uint64_t *valid = region->valid;
     if (!valid)
@@ -140,7 +140,9 @@ void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes)
     while (bytes) {
         uint64_t word = offset / 64, bit = offset % 64, span = 64 - bit < bytes ? 64 - bit : bytes;
         uint64_t mask = (span == 64 ? ~0ull : (1ull << span) - 1) << bit;
-        if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
+        if (!~mask)
+            __atomic_store_n(&valid[word], mask, __ATOMIC_RELAXED);
+        else if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
             __atomic_fetch_or(&valid[word], mask, __ATOMIC_RELAXED);
         offset += span;
         bytes -= span;

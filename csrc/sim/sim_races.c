@@ -652,7 +652,7 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
     uint32_t mask = a->mask, x = warp->index;
     struct cell now = {.warp = x, .clock = v.r->clock[x][x], .tick = v.r->tick[x], .pc = a->pc};
     v.mine = pack_shared(&now);
-    if (!shared && a->contiguous && a->bytes == 4 && a->region && !v.atomic) {
+    if (!shared && sim_contiguous(a) && a->bytes == 4 && a->region && !v.atomic) {
         uint64_t offset = a->address[0] - a->region->base;
         if (a->region->read_only)
             return 0;

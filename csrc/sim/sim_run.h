@@ -14,6 +14,7 @@
 #define SIM_NO_PC UINT32_MAX
 
 typedef uint16_t SIM_ALIAS sim_u16;
+typedef int16_t SIM_ALIAS sim_s16;
 typedef uint32_t SIM_ALIAS sim_u32;
 typedef int32_t SIM_ALIAS sim_s32;
 typedef uint64_t SIM_ALIAS sim_u64;
@@ -109,11 +110,19 @@ enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM
 struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
-    uint8_t space, kind, contiguous;
-    const uint64_t *address;   /* 32 lanes */
+    uint8_t space, kind;
+    uint8_t linear;          /* each lane's address is `stride` after the lane's before it */
+    int64_t stride;          /* linear only */
+    uint64_t least, most;    /* addresses of active lanes */
+    const uint64_t *address; /* 32 lanes */
     struct sim_region *region; /* global: the one that all lanes are in, or NULL */
     const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
 };
+
+/* All 32 lanes access memory in a row. */
+static inline int sim_contiguous(const struct sim_access *a) {
+    return a->mask == SIM_FULL && a->linear && a->stride == (int64_t)a->bytes;
+}
 
 /* Per instruction, and per basic block: what a worker counts. */
 struct sim_pc_count {
