@@ -9,8 +9,7 @@
 
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
-#define LANE_LOOP(n) \
-    _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < (n); i++)
+#define LANE_LOOP(n) _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < (n); i++)
 #else
 #define LANE_LOOP(n) _Pragma("GCC ivdep") for (int i = 0; i < (n); i++)
 #endif
@@ -21,54 +20,52 @@
  * and everything between is between. With a 32-bit base the sum wraps, as on hardware. */
 #define STRIDE_BITS 48
 #define STRIDE_MOST (1ll << (STRIDE_BITS - 1))
-#define SPAN_BODY                                                          \
-    uint64_t bits = 0, differ = 0, first, last;                            \
-    int64_t stride;                                                        \
-    if (base32) {                                                          \
-        const sim_u32 *b = base;                                           \
-        const uint32_t step = b[1] - b[0], add = (uint32_t)offset;         \
-        uint32_t bits32 = 0, differ32 = 0;                                 \
-        LANE_LOOP(SIM_LANES) {                                             \
-            const uint32_t a = b[i] + add;                                 \
-            address[i] = a;                                                \
-            bits32 |= a;                                                   \
-        }                                                                  \
-        LANE_LOOP(SIM_LANES - 1) { differ32 |= b[i + 1] - b[i] - step; }   \
-        stride = (int32_t)step;                                            \
-        bits = bits32;                                                     \
-        first = address[0];                                                \
-        last = first + (uint64_t)stride * (SIM_LANES - 1);                 \
-        differ = differ32 | last >> 32;                                    \
-    } else {                                                               \
-        const sim_u64 *b = base;                                           \
-        stride = (int64_t)(b[1] - b[0]);                                   \
-        LANE_LOOP(SIM_LANES) {                                             \
-            const uint64_t a = b[i] + offset;                              \
-            address[i] = a;                                                \
-            bits |= a;                                                     \
-        }                                                                  \
-        LANE_LOOP(SIM_LANES - 1) {                                         \
-            differ |= b[i + 1] - b[i] - (uint64_t)stride;                  \
-        }                                                                  \
-        first = address[0];                                                \
-        last = address[SIM_LANES - 1];                                     \
-        differ |= ((uint64_t)stride + STRIDE_MOST) >> STRIDE_BITS;         \
-        differ |= stride >= 0 ? last < first : last > first;               \
-    }                                                                      \
-    span->bits = bits;                                                     \
-    span->stride = stride;                                                 \
-    span->linear = !differ;                                                \
-    if (SIM_LIKELY(!differ)) {                                             \
-        span->least = stride >= 0 ? first : last;                          \
-        span->most = stride >= 0 ? last : first;                           \
-        return;                                                            \
-    }                                                                      \
-    uint64_t least = first, most = first;                                  \
-    for (int i = 1; i < SIM_LANES; i++) {                                  \
-        least = address[i] < least ? address[i] : least;                   \
-        most = address[i] > most ? address[i] : most;                      \
-    }                                                                      \
-    span->least = least;                                                   \
+#define SPAN_BODY                                                                  \
+    uint64_t bits = 0, differ = 0, first, last;                                    \
+    int64_t stride;                                                                \
+    if (base32) {                                                                  \
+        const sim_u32 *b = base;                                                   \
+        const uint32_t step = b[1] - b[0], add = (uint32_t)offset;                 \
+        uint32_t bits32 = 0, differ32 = 0;                                         \
+        LANE_LOOP(SIM_LANES) {                                                     \
+            const uint32_t a = b[i] + add;                                         \
+            address[i] = a;                                                        \
+            bits32 |= a;                                                           \
+        }                                                                          \
+        LANE_LOOP(SIM_LANES - 1) { differ32 |= b[i + 1] - b[i] - step; }           \
+        stride = (int32_t)step;                                                    \
+        bits = bits32;                                                             \
+        first = address[0];                                                        \
+        last = first + (uint64_t)stride * (SIM_LANES - 1);                         \
+        differ = differ32 | last >> 32;                                            \
+    } else {                                                                       \
+        const sim_u64 *b = base;                                                   \
+        stride = (int64_t)(b[1] - b[0]);                                           \
+        LANE_LOOP(SIM_LANES) {                                                     \
+            const uint64_t a = b[i] + offset;                                      \
+            address[i] = a;                                                        \
+            bits |= a;                                                             \
+        }                                                                          \
+        LANE_LOOP(SIM_LANES - 1) { differ |= b[i + 1] - b[i] - (uint64_t)stride; } \
+        first = address[0];                                                        \
+        last = address[SIM_LANES - 1];                                             \
+        differ |= ((uint64_t)stride + STRIDE_MOST) >> STRIDE_BITS;                 \
+        differ |= stride >= 0 ? last < first : last > first;                       \
+    }                                                                              \
+    span->bits = bits;                                                             \
+    span->stride = stride;                                                         \
+    span->linear = !differ;                                                        \
+    if (SIM_LIKELY(!differ)) {                                                     \
+        span->least = stride >= 0 ? first : last;                                  \
+        span->most = stride >= 0 ? last : first;                                   \
+        return;                                                                    \
+    }                                                                              \
+    uint64_t least = first, most = first;                                          \
+    for (int i = 1; i < SIM_LANES; i++) {                                          \
+        least = address[i] < least ? address[i] : least;                           \
+        most = address[i] > most ? address[i] : most;                              \
+    }                                                                              \
+    span->least = least;                                                           \
     span->most = most;
 
 static void span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
@@ -77,9 +74,8 @@ static void span_plain(uint64_t *address, const void *base, int base32, uint64_t
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void span_wide(uint64_t *address, const void *base,
-                                                      int base32, uint64_t offset,
-                                                      struct sim_span *span) {
+__attribute__((target("avx2"))) static void
+span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, struct sim_span *span) {
     SPAN_BODY
 }
 #else
@@ -103,7 +99,8 @@ void sim_request_measure_active(struct sim_request *l) {
     struct sim_span r = {UINT64_MAX, 0, 0, 0, 0};
     const uint32_t mask = l->mask;
     if (!l->moved && l->made.linear && mask && !(l->made.bits & (l->bytes - 1))) {
-        uint64_t first = l->address[__builtin_ctz(mask)], last = l->address[31 - __builtin_clz(mask)];
+        uint64_t first = l->address[__builtin_ctz(mask)],
+                 last = l->address[31 - __builtin_clz(mask)];
         r = l->made;
         r.least = first < last ? first : last;
         r.most = first < last ? last : first;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many different aligned pieces of 2^shift bytes the active lanes touch. Accesses are aligned to
- * their size, so that none spans two pieces, but for those of the bulk copies. */
+/* How many different aligned pieces of 2^shift bytes the active lanes touch. Accesses are aligned
+ * to their size, so that none spans two pieces, but for those of the bulk copies. */
 static uint32_t distinct(const struct sim_access *a, unsigned shift) {
     const uint64_t first = a->least >> shift, last = (a->most + a->bytes - 1) >> shift,
                    bytes = a->bytes;
@@ -29,8 +29,8 @@ static uint32_t distinct(const struct sim_access *a, unsigned shift) {
     if (last - first < 64) {
         uint64_t touched = 0;
         for (uint32_t m = a->mask; m; m &= m - 1) {
-            uint64_t at = a->address[__builtin_ctz(m)],
-                     from = (at >> shift) - first, to = ((at + bytes - 1) >> shift) - first;
+            uint64_t at = a->address[__builtin_ctz(m)], from = (at >> shift) - first,
+                     to = ((at + bytes - 1) >> shift) - first;
             touched |= (2ull << to) - (1ull << from);
         }
         return (uint32_t)__builtin_popcountll(touched);
@@ -185,7 +185,9 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
     for (uint32_t at = 0; at < SIM_LANES; at += group) {
         uint32_t mask = a->mask & (lanes << at);
         if (mask) {
-            passes += a->linear && a->bytes == 4
+            passes += a->linear && words <= 4 && (!a->stride || a->stride == (int64_t)a->bytes)
+                          ? 1 /* a word for all, or each in a bank of its own */
+                      : a->linear && a->bytes == 4
                           ? linear_passes(mask, (uint64_t)a->stride / 4, p->banks)
                           : bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
             ++*least;

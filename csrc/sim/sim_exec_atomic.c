@@ -102,7 +102,8 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         }
         int valid = own ? sim_memory_is_valid(own, l->address[lane] - own->base, bytes)
                         : sim_shared_is_valid(block, l->address[lane], bytes);
-        if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH && sim_request_uninitialised(l, lane))
+        if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH &&
+            sim_request_uninitialised(l, lane))
             return 1;
         memcpy(&old, at, bytes);
         memcpy(&value, l->regs + in->b + (size_t)lane * in->dsize, bytes);
@@ -140,13 +141,14 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
                     uint32_t mask, uint8_t *regs) {
     struct sim_request l;
     sim_request_begin(&l, w, warp, in, mask, regs, 0,
-          in->dst == SIM_NO_SLOT ? SIM_ACCESS_REDUCE : SIM_ACCESS_ATOMIC);
+                      in->dst == SIM_NO_SLOT ? SIM_ACCESS_REDUCE : SIM_ACCESS_ATOMIC);
     sim_request_addresses(&l, in->a, in->ext, in->imm);
     if (w->run->check_races)
         sim_races_order(w->run, warp, in->order, in->space == SIM_S_SHARED, 1, 1);
-    return in->space == SIM_S_SHARED   ? atomic_shared(&l)
-           : in->space == SIM_S_GLOBAL ? atomic_global(&l)
-                                       : sim_request_by_window(&l, atomic_global, atomic_shared, NULL, NULL);
+    return in->space == SIM_S_SHARED ? atomic_shared(&l)
+           : in->space == SIM_S_GLOBAL
+               ? atomic_global(&l)
+               : sim_request_by_window(&l, atomic_global, atomic_shared, NULL, NULL);
 }
 
 /* ---- for instructions that move more than registers ---- */
@@ -171,8 +173,9 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
     sim_request_measure(&l);
     struct sim_region *region = NULL;
     struct sim_block *b = warp->block;
-    if (sim_request_check_alignment(&l) || (space == SIM_S_SHARED ? sim_request_check_limit(&l, b->shared_bytes)
-                                                          : sim_request_regions(&l, &region) < 0))
+    if (sim_request_check_alignment(&l) ||
+        (space == SIM_S_SHARED ? sim_request_check_limit(&l, b->shared_bytes)
+                               : sim_request_regions(&l, &region) < 0))
         return 1;
     *mask = l.mask;
     if (l.mask && sim_request_event(&l, region, NULL))
@@ -185,8 +188,8 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
                                                        : sim_request_region(w, at, bytes);
         host[lane] = own ? own->host + (at - own->base) : b->shared + at;
         int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
-        int valid =
-            own ? sim_memory_is_valid(own, at - own->base, bytes) : sim_shared_is_valid(b, at, bytes);
+        int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
+                        : sim_shared_is_valid(b, at, bytes);
         if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
             return 1;
         if (kind != SIM_ACCESS_LOAD && own && own->read_only)

@@ -1,6 +1,6 @@
 /*
- * sim_exec_memory.c: loads and stores: from checked addresses to registers and back. A whole warp at
- * addresses in a row is one copy; anything else goes lane by lane, in lane order.
+ * sim_exec_memory.c: loads and stores: from checked addresses to registers and back. A whole warp
+ * at addresses in a row is one copy; anything else goes lane by lane, in lane order.
  */
 #include "sim_request.h"
 
@@ -22,34 +22,34 @@ static inline uint8_t *place_of(const struct places *p, uint32_t lane) {
 
 /* One element of each lane, `offset` bytes into its access: widened to a register, or cut from it.
  * Addresses are aligned to the whole access, so that lanes meet exactly or not at all. */
-#define EACH_LANE(statement)                                \
-    if (SIM_LIKELY(p->mask == SIM_FULL)) {                  \
-        for (uint32_t i = 0; i < SIM_LANES; i++)            \
-            statement;                                      \
-    } else {                                                \
-        for (uint32_t m = p->mask; m; m &= m - 1) {         \
-            const uint32_t i = (uint32_t)__builtin_ctz(m);  \
-            statement;                                      \
-        }                                                   \
+#define EACH_LANE(statement)                               \
+    if (SIM_LIKELY(p->mask == SIM_FULL)) {                 \
+        for (uint32_t i = 0; i < SIM_LANES; i++)           \
+            statement;                                     \
+    } else {                                               \
+        for (uint32_t m = p->mask; m; m &= m - 1) {        \
+            const uint32_t i = (uint32_t)__builtin_ctz(m); \
+            statement;                                     \
+        }                                                  \
     }
-#define GET(memory, reg)                                                               \
-    EACH_LANE(((reg *)(void *)slot)[i] =                                               \
+#define GET(memory, reg)                 \
+    EACH_LANE(((reg *)(void *)slot)[i] = \
                   (reg) * (const memory *)(const void *)(place_of(p, i) + offset))
-#define PUT(memory, reg)                                                               \
-    EACH_LANE(*(memory *)(void *)(place_of(p, i) + offset) =                           \
+#define PUT(memory, reg)                                     \
+    EACH_LANE(*(memory *)(void *)(place_of(p, i) + offset) = \
                   (memory)((const reg *)(const void *)slot)[i])
-#define BY_REGISTER(move, memory)  \
-    switch (dsize) {               \
-    case 2:                        \
-        move(memory, sim_u16);     \
-        break;                     \
-    case 4:                        \
-        move(memory, sim_u32);     \
-        break;                     \
-    default:                       \
-        move(memory, sim_u64);     \
-        break;                     \
-    }                              \
+#define BY_REGISTER(move, memory) \
+    switch (dsize) {              \
+    case 2:                       \
+        move(memory, sim_u16);    \
+        break;                    \
+    case 4:                       \
+        move(memory, sim_u32);    \
+        break;                    \
+    default:                      \
+        move(memory, sim_u64);    \
+        break;                    \
+    }                             \
     break
 
 static void get_element(const struct places *p, uint8_t *slot, uint32_t dsize, unsigned type,
@@ -208,7 +208,8 @@ static int load_global(struct sim_request *l) {
     return 0;
 }
 
-/* Every word that the lanes read was written, byte for byte. Few words are looked at all at once. */
+/* Every word that the lanes read was written, byte for byte. Few words are looked at all at once.
+ */
 static int shared_words_are_valid(const struct sim_request *l) {
     const struct sim_block *b = l->warp->block;
     uint8_t all = 15;
@@ -316,7 +317,8 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
     l.span = (struct sim_span){.linear = 1};
     if (load_row(&l, w->run->params + in->imm))
         return 0;
-    put_into_registers(&l, &(struct places){(uintptr_t)(w->run->params + in->imm), one_place, mask});
+    put_into_registers(&l,
+                       &(struct places){(uintptr_t)(w->run->params + in->imm), one_place, mask});
     return 0;
 }
 

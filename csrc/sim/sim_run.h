@@ -111,10 +111,10 @@ struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
     uint8_t space, kind;
-    uint8_t linear;          /* each lane's address is `stride` after the lane's before it */
-    int64_t stride;          /* linear only */
-    uint64_t least, most;    /* addresses of active lanes */
-    const uint64_t *address; /* 32 lanes */
+    uint8_t linear;            /* each lane's address is `stride` after the lane's before it */
+    int64_t stride;            /* linear only */
+    uint64_t least, most;      /* addresses of active lanes */
+    const uint64_t *address;   /* 32 lanes */
     struct sim_region *region; /* global: the one that all lanes are in, or NULL */
     const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
 };

@@ -221,7 +221,8 @@ static void triple(const char *text, uint32_t out[3]) {
     }
 }
 
-/* Of this process alone: on a busy machine, too, a launch on one thread takes as long as it takes. */
+/* Of this process alone: on a busy machine, too, a launch on one thread takes as long as it takes.
+ */
 static double cpu_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
