@@ -100,7 +100,7 @@ struct view {
     const struct sim_access *a;
     struct sim_race_block *r;
     int atomic, writes;
-    int alone;                 /* blocks of this kernel cannot synchronise */
+    uint64_t alone;            /* all ones: blocks of this kernel cannot synchronise */
     uint32_t launch;           /* tag of global cells */
     uint64_t mine;             /* a packed cell of this access by lane 0, of all of a word */
     uint64_t before, own;      /* shared: cells below are ordered before all; own warp's cells */
@@ -210,25 +210,28 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     return 0;
 }
 
+/* All ones or none: what a vector's comparison gives. */
+#define WHEN(condition) ((condition) ? ~0ull : 0ull)
+
 /* The usual words: accessed before something that orders, or by this thread alone. A read also
- * joins other readers. mine: of all four bytes. Returns what becomes of the word's cell; *bad: not
- * usual. */
+ * joins other readers. mine: of all four bytes. Returns what becomes of the word's cell; *bad: all
+ * ones if not usual. */
 static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t mine, int writes,
                                     uint64_t before, uint64_t own, uint64_t *bad) {
     const uint64_t w = writer ^ mine, r = reader ^ mine, who = S_WARP | S_LANE | S_FLAGS | S_UNIT;
-    const int64_t early_w = (int64_t)writer < (int64_t)before ||
-                            ((int64_t)writer < (int64_t)own && !(w & S_WARP)),
-                  early_r = (int64_t)reader < (int64_t)before ||
-                            ((int64_t)reader < (int64_t)own && !(r & S_WARP));
-    const int64_t ok_w = early_w || !(w & who);
+    const uint64_t early_w = WHEN((int64_t)writer < (int64_t)before) |
+                             (WHEN((int64_t)writer < (int64_t)own) & WHEN(!(w & S_WARP))),
+                   early_r = WHEN((int64_t)reader < (int64_t)before) |
+                             (WHEN((int64_t)reader < (int64_t)own) & WHEN(!(r & S_WARP))),
+                   ok_w = early_w | WHEN(!(w & who));
     if (writes) {
-        *bad = !(ok_w && (early_r || !(r & who)));
+        *bad = ~(ok_w & (early_r | WHEN(!(r & who))));
         return mine;
     }
-    *bad = !(ok_w && (early_r || (reader & (S_BYTES | S_UNIT)) == S_BYTES));
+    *bad = ~(ok_w & (early_r | WHEN((reader & (S_BYTES | S_UNIT)) == S_BYTES)));
     const uint64_t flags =
-        (reader & S_FLAGS) | (r & S_WARP ? S_FLAGS : 0) | (r & S_LANE ? S_MANY : 0);
-    return mine | (early_r ? 0 : flags);
+        (reader & S_FLAGS) | (S_FLAGS & WHEN(r & S_WARP)) | (S_MANY & WHEN(r & S_LANE));
+    return mine | (flags & ~early_r);
 }
 
 #define SHARED_ROW_BODY                                                                       \
@@ -236,7 +239,7 @@ static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t m
     for (uint32_t i = 0; i < SIM_LANES; i++) {                                                \
         const uint64_t made = shared_usual(writers[i], readers[i], mine + ((uint64_t)i << 8), \
                                            writes, before, own, &bad[i]);                     \
-        mark[i] = bad[i] ? mark[i] : made;                                                    \
+        mark[i] = (mark[i] & bad[i]) | (made & ~bad[i]);                                      \
         any |= bad[i];                                                                        \
     }                                                                                         \
     uint32_t left = 0;                                                                        \
@@ -441,24 +444,25 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
 }
 
 /* The usual words: empty, or only this thread's, or only read. Returns what becomes of the cell;
- * *bad: not usual. */
+ * *bad: all ones if not usual. */
 static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint64_t alone,
                                     uint64_t *bad) {
-    const uint64_t differ = c ^ mine;
-    const int empty = (differ & G_LAUNCH) != 0, thread = !(differ & G_THREAD);
+    const uint64_t differ = c ^ mine, present = WHEN(!(differ & G_LAUNCH)),
+                   thread = WHEN(!(differ & G_THREAD));
     if (writes) {
-        *bad = !(empty || thread);
+        *bad = present & ~thread;
         return mine;
     }
-    const int reader = (c & (G_WRITE | G_UNIT | G_BYTES)) == G_BYTES, wrote = (c & G_WRITE) != 0,
-              written = thread && wrote && !(differ & G_TIME),
-              everybody = reader && (c & G_BLOCKS) && alone,
-              far = reader && (differ & G_BLOCK) && alone,
-              near = reader && !(differ & (G_BLOCK | G_WARP | G_TIME));
-    *bad = !(empty || (thread && !wrote) || written || everybody || far || near);
-    const uint64_t joined =
-        mine | (near ? (c & G_FLAGS) | (differ & G_LANE ? G_MANY : 0) : 0) | (far ? G_FLAGS : 0);
-    return !empty && (written || everybody) ? c : empty || (thread && !wrote) ? mine : joined;
+    const uint64_t reader = WHEN((c & (G_WRITE | G_UNIT | G_BYTES)) == G_BYTES),
+                   read = WHEN(!(c & G_WRITE)), here = WHEN(!(differ & G_BLOCK)),
+                   written = WHEN(!(differ & (G_THREAD | G_TIME))) & ~read,
+                   everybody = reader & alone & WHEN(c & G_BLOCKS), far = reader & alone & ~here,
+                   near = reader & WHEN(!(differ & (G_BLOCK | G_WARP | G_TIME))),
+                   again = thread & read, keep = present & (written | everybody);
+    *bad = present & ~(again | written | everybody | far | near);
+    const uint64_t flags =
+        (near & ((c & G_FLAGS) | (G_MANY & WHEN(differ & G_LANE)))) | (far & G_FLAGS);
+    return (c & keep) | ((mine | (flags & present & ~again)) & ~keep);
 }
 
 #define GLOBAL_ROW(name, target, is_write)                                                \
@@ -469,7 +473,7 @@ static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint6
             const uint64_t old = cells[i],                                                \
                            made = global_usual(old, mine + ((lane + (i >> shift)) << 10), \
                                                is_write, alone, &bad[i]);                 \
-            cells[i] = bad[i] ? old : made;                                               \
+            cells[i] = (old & bad[i]) | (made & ~bad[i]);                                 \
             any |= bad[i];                                                                \
         }                                                                                 \
         uint32_t left = 0;                                                                \
@@ -499,7 +503,7 @@ static int global_row(const struct view *v, struct sim_region *region) {
         const uint32_t first = part * SIM_LANES >> shift;
         uint32_t left = (v->writes ? (wide ? global_write_wide : global_write_plain)
                                    : (wide ? global_read_wide : global_read_plain))(
-            region->cells + word, v->mine, v->alone ? 1 : 0, shift, first);
+            region->cells + word, v->mine, v->alone, shift, first);
         for (; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
             if (global_word(v, region, word + i, cell_of(v, first + (i >> shift), 4, 0)))
@@ -516,7 +520,7 @@ static int global_uniform(const struct view *v, struct sim_region *region) {
     for (; word < end; word++) {
         uint64_t *cell = &region->cells[word], bad, old = __atomic_load_n(cell, __ATOMIC_RELAXED),
                  made;
-        made = global_usual(old, v->mine | G_MANY, 0, v->alone ? 1 : 0, &bad);
+        made = global_usual(old, v->mine | G_MANY, 0, v->alone, &bad);
         if (bad || (made & G_WRITE))
             return 0;
         if (made != old)
@@ -551,7 +555,7 @@ static int global_access(const struct view *v) {
             if (!v->atomic && !(v->writes && region->any_after)) {
                 const uint64_t old = __atomic_load_n(cell, __ATOMIC_RELAXED),
                                made = global_usual(old, v->mine + ((uint64_t)lane << 10), v->writes,
-                                                   v->alone ? 1 : 0, &bad);
+                                                   v->alone, &bad);
                 if (SIM_LIKELY(!bad)) {
                     if (made != old)
                         __atomic_store_n(cell, made, __ATOMIC_RELAXED);
@@ -576,7 +580,7 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
                      .a = a,
                      .r = warp->block->races,
                      .writes = a->kind != SIM_ACCESS_LOAD,
-                     .alone = !run->kernel->communicates,
+                     .alone = run->kernel->communicates ? 0 : ~0ull,
                      .launch = run->launch_number % 255 + 1};
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared);

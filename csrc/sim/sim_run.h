@@ -141,6 +141,7 @@ struct sim_worker {
     uint64_t blocks_done, warps_done;
     uint64_t writes;                /* to global memory: what a waiting block never makes */
     uint64_t dram_read, dram_write; /* sectors */
+    uint64_t steps, polled;         /* not yet counted for the launch; since the last poll */
     enum sim_status status;
     struct sim_error error;
     int is_caller;
@@ -229,7 +230,8 @@ void sim_block_free(struct sim_run *run, struct sim_block *block);
 void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
 enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
 /* ---- sim_launch.c ---- */
-int sim_run_poll(struct sim_worker *w, uint64_t steps);
+/* last: of this turn. 1: the launch ends. */
+int sim_run_poll(struct sim_worker *w, uint64_t steps, int last);
 /* Notes a finding; 1 when it ends the launch. */
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,

@@ -452,7 +452,7 @@ static void check_barriers(struct sim_run *run, struct sim_block *block) {
             release_barrier(run, block, i);
 }
 
-int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+static int run_block(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
     if (w->run->kernel->communicates && block->turn_left <= 0)
@@ -473,7 +473,7 @@ int sim_block_run(struct sim_worker *w, struct sim_block *block) {
         uint64_t before = warp->steps;
         enum sim_stop stop = run_warp(w, warp);
         block->steps += warp->steps - before;
-        if (sim_run_poll(w, warp->steps - before))
+        if (sim_run_poll(w, warp->steps - before, 0))
             return SIM_RUN_FAILED;
         switch (stop) {
         case SIM_STOP_ERROR:
@@ -520,6 +520,11 @@ int sim_block_run(struct sim_worker *w, struct sim_block *block) {
             return SIM_RUN_TURN_OVER;
         }
     }
+}
+
+int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+    int result = run_block(w, block);
+    return sim_run_poll(w, 0, 1) ? SIM_RUN_FAILED : result;
 }
 
 /* ---- blocks ---- */

@@ -229,6 +229,18 @@ static double cpu_seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* The most memory that this process ever had, in kB; 0 where nobody says. */
+static unsigned long peak_memory(void) {
+    char line[128];
+    unsigned long peak = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file))
+        sscanf(line, "VmHWM: %lu", &peak);
+    if (file)
+        fclose(file);
+    return peak;
+}
+
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -474,6 +486,8 @@ static int run(struct state *s) {
     if (!seen)
         fail(s, "no directives", "");
     unnamed_findings(s);
+    if (s->verbose)
+        printf("peak memory %lu kB\n", peak_memory());
     for (unsigned i = 0; i < s->buffer_count; i++)
         if (s->buffers[i].size)
             sim_free(s->gpu, s->buffers[i].address, NULL);
