@@ -74,6 +74,12 @@ const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline), F
                                           FAMILY(matmul)};
 const size_t reg_family_count = COUNT(reg_families);
 
+#define PROBE(symbol, experiment, idea) {symbol, experiment, idea},
+const struct reg_probe reg_probes[] = {
+#include "kernels/micro.cu"
+};
+const size_t reg_probe_count = COUNT(reg_probes);
+
 const struct reg_family *reg_family(const char *name) {
     for (size_t i = 0; i < reg_family_count; i++)
         if (strcmp(reg_families[i].name, name) == 0)

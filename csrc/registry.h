@@ -41,6 +41,16 @@ struct reg_family {
     size_t kernel_signature_count, host_signature_count;
 };
 
+/* A kernel that is no rung: an experiment's, from the PROBE rows of kernels/<file>.cu. */
+struct reg_probe {
+    const char *symbol;     /* in the image */
+    const char *experiment; /* the function of gpuopt.experiments that launches it */
+    const char *idea;       /* what it does */
+};
+
+extern const struct reg_probe reg_probes[];
+extern const size_t reg_probe_count;
+
 extern const struct reg_family reg_families[];
 extern const size_t reg_family_count;
 

@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import models
+from gpuopt import experiments, models
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -62,6 +62,7 @@ __all__ = [
     "available",
     "check",
     "devices",
+    "experiments",
     "ladder",
     "load_ptx",
     "matmul",

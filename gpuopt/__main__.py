@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
 
 import gpuopt
+from gpuopt import experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import describe, devices, show_config
 
@@ -72,6 +74,19 @@ def _ladder(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _experiment(arguments: argparse.Namespace) -> int:
+    if arguments.name is None:
+        listed = "\n".join(f"{name:<20}{line}" for name, line in experiments.summary().items())
+        print(listed)
+        if arguments.write_readme:
+            command = "python -m gpuopt " + " ".join(sys.argv[1:])
+            _write_between_marks(arguments.write_readme, "experiments", listed, command)
+        return 0
+    found = experiments.run(arguments.name, arguments.device)
+    print(json.dumps(found.to_dict(), indent=1) if arguments.json else found)
+    return 0
+
+
 def _devices(arguments: argparse.Namespace) -> int:
     del arguments
     for each in devices():
@@ -121,6 +136,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
     add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
     command.set_defaults(run=_ladder)
+
+    command = commands.add_parser(
+        "experiment",
+        help="run one of the decks' experiments; without a name, list them",
+        description="Coalescing, bank conflicts, divergence, ...: each verified, then timed on a "
+        "GPU or counted on a simulated one. Without a name: the list.",
+    )
+    add = command.add_argument
+    add("name", nargs="?", metavar="NAME", help=", ".join(experiments.EXPERIMENTS))
+    add(
+        "--device",
+        help="cuda, cuda:1, sim (as the deck's GPU), sim:h200 (default: a GPU, else sim)",
+    )
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--write-readme", type=Path, metavar="FILE", help="also write the list between its marks")
+    command.set_defaults(run=_experiment)
 
     command = commands.add_parser("devices", help="list the devices that can serve, and why not")
     command.set_defaults(run=_devices)

@@ -6,7 +6,8 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from operator import index
 from typing import Any, NamedTuple
 
@@ -143,6 +144,12 @@ def _entries(text: bytes) -> dict[str, list[Parameter]]:
                 kernels[name] = parameters
                 depth += 1
     return kernels
+
+
+@cache
+def _embedded_entries() -> dict[str, list[Parameter]]:
+    """Return the parameters of gpuopt's own kernels."""
+    return _entries(_core.ptx().encode())
 
 
 # --- arguments
@@ -286,6 +293,13 @@ class Buffer:
         return host.view(kind)
 
 
+class Bound(NamedTuple):
+    """A launch with its arguments, made by `Kernel.bind`."""
+
+    launch: tuple[Any, ...]
+    buffers: tuple[Buffer, ...]  # kept alive
+
+
 class _Argument(NamedTuple):
     """An array on its way through a launch."""
 
@@ -345,6 +359,13 @@ class Kernel:
         SimError, DeviceError
             The kernel failed; no array was changed.
         """
+        with self._module._lock:
+            self._run(*self._checked(grid, block, shared, args), args)
+
+    def _checked(
+        self, grid: Any, block: Any, shared: Any, args: tuple[Any, ...]
+    ) -> tuple[tuple[int, int, int], tuple[int, int, int], int, list[bytes | None]]:
+        """Return a launch's extents and values; a value is None for an array."""
         sizes = (
             _dimensions(grid, "grid", (2**31 - 1, 65535, 65535)),
             _dimensions(block, "block", (1024, 1024, 64)),
@@ -361,18 +382,47 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.parameters)} arguments ({types}), "
                 f"{len(args)} were given"
             )
-        with self._module._lock:
-            self._run(*sizes, shared, args)
+        return *sizes, shared, [self._value(*each) for each in enumerate(args)]
+
+    def bind(
+        self,
+        grid: int | tuple[int, ...],
+        block: int | tuple[int, ...],
+        *args: Any,
+        shared: int = 0,
+    ) -> Bound:
+        """Check a launch and keep it, to be timed by `Module.time`.
+
+        Parameters
+        ----------
+        grid, block, shared
+            As for a call.
+        *args
+            As for a call, but memory is a `Buffer` or an address: nothing is copied.
+
+        Returns
+        -------
+        Bound
+        """
+        values = self._checked(grid, block, shared, args)
+        for i, value in enumerate(values[-1]):
+            if value is None:
+                raise TypeError(
+                    f"kernel {self.name}: argument {i + 1} is an array, which a launch that is "
+                    "timed does not copy; pass a Buffer, made by the module's copy()"
+                )
+        buffers = tuple(each for each in args if isinstance(each, Buffer))
+        return Bound((self.name, *values[:-1], tuple(values[-1])), buffers)
 
     def _run(
         self,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared: int,
+        values: list[bytes | None],
         args: tuple[Any, ...],
     ) -> None:
         core = self._module._core
-        values: list[bytes | None] = [self._value(*each) for each in enumerate(args)]
         arrays: list[_Argument] = []
         try:
             for i, argument in enumerate(args):
@@ -466,10 +516,10 @@ class Module:
         The names of its kernels.
     """
 
-    def __init__(self, ptx: bytes, device: str | None) -> None:
+    def __init__(self, ptx: bytes | None, device: str | None) -> None:
         self._core = _core.Module(ptx, device)
         self.device = self._core.device
-        self._parameters = _entries(ptx)
+        self._parameters = _embedded_entries() if ptx is None else _entries(ptx)
         self._checked: set[str] = set()
         self._lock = threading.RLock()  # calls on one module take turns
 
@@ -512,6 +562,35 @@ class Module:
                 raise _ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
             self._checked.add(name)
         return Kernel(self, name, list(parameters))
+
+    def time(self, launches: Bound | Sequence[Bound], runs: int = 1) -> float:
+        """Time launches on a GPU, by its own clock.
+
+        Parameters
+        ----------
+        launches : Bound or sequence of Bound
+            Made by `Kernel.bind`; they run in this order. Several with different buffers keep a
+            cache from holding the data.
+        runs : int
+            How many times over, back to back; a first round before them is not timed.
+
+        Returns
+        -------
+        float
+            Seconds that one round takes.
+
+        Raises
+        ------
+        DeviceError
+            The device has no timer: a simulated GPU counts (`gpuopt.profile`), it does not measure.
+
+        Notes
+        -----
+        Nothing here looks at the results: check them first.
+        """
+        every = (launches,) if isinstance(launches, Bound) else tuple(launches)
+        with self._lock:
+            return self._core.time(tuple(each.launch for each in every), runs)
 
     def empty(self, nbytes: int) -> Buffer:
         """Return device memory whose bytes are undefined.

@@ -712,3 +712,33 @@ def test_the_simulators_tests(device, path):
 def test_the_directives_can_fail(user):
     assert "expect: sum[0] 1 2 3" in user
     assert ptx_directives.run(user.replace("sum[0] 1 2 3", "sum[0] 1 2 4"), "sim").failures
+
+
+# --- launches that are bound, to be timed
+
+
+@everywhere
+def test_a_bound_launch_is_timed_where_there_is_a_timer(device):
+    module = gpuopt.load_ptx(ADD, device=device)
+    n = 1 << 20
+    x, total = module.copy(np.ones(n, np.float32)), module.empty(4 * n)
+    bound = module["add"].bind(n // 256, 256, x, x, total, n)
+    if device == "sim":
+        with pytest.raises(gpuopt.DeviceError, match="sim has no timer"):
+            module.time(bound, 2)
+        return
+    seconds = module.time(bound, 20)
+    assert 1e-6 < seconds < 1e-2
+    assert module.time([bound, bound], 20) > seconds
+    assert (total.get(np.float32) == 2).all()
+
+
+def test_a_launch_that_is_bound_copies_nothing_and_is_checked():
+    module = gpuopt.load_ptx(ADD, device="sim")
+    x = module.copy(np.ones(8, np.float32))
+    with pytest.raises(TypeError, match=r"argument 3 is an array.*copy\(\)"):
+        module["add"].bind(1, 8, x, x, np.zeros(8, np.float32), 8)
+    with pytest.raises(ValueError, match="block"):
+        module["add"].bind(1, 0, x, x, x, 8)
+    with pytest.raises(ValueError, match="at least 1"):
+        module.time(module["add"].bind(1, 8, x, x, x, 8), 0)

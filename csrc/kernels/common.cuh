@@ -1,5 +1,5 @@
-// common.cuh: what every kernel file shares: the project's names for CUDA's types, and a kernel's
-// dynamic shared memory as an array of any type. No kernel lives here.
+// common.cuh: what every kernel file shares: the project's names for CUDA's types, arithmetic that
+// wraps, and a kernel's dynamic shared memory as an array of any type. No kernel lives here.
 #pragma once
 
 #include <stddef.h>
@@ -11,6 +11,11 @@ using uint64 = unsigned long long;
 using float32 = float;
 using float64 = double;
 enum boolean : uint8_t {}; // NumPy's bool: a byte, true when it is not zero
+
+// Integers wrap, as NumPy's do: their arithmetic is done unsigned, where C++ defines it.
+template <class T> struct wrapping { using type = T; };
+template <> struct wrapping<int32> { using type = uint32_t; };
+template <> struct wrapping<int64> { using type = uint64; };
 
 // The block's dynamic shared memory.
 template <class T> __device__ inline T *shared_memory() {

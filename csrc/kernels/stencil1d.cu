@@ -42,7 +42,7 @@ RUNG(2, "2-historical", "stencil1d_2h",
      "D1 stencil, the data race", 32, 1024, 256, 1, RUNG_HISTORICAL, 0)
 RUNG(3, "registers", "stencil1d_3",
      "several outputs a thread, from a window of inputs that slides through its registers",
-     "after D1 and D2", 32, 1024, 256, 4, RUNG_BEST | RUNG_WIDE, 0)
+     "after D1 and D2", 32, 1024, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
 // clang-format on
 #else
 
@@ -93,11 +93,7 @@ template <class In, class Acc> struct stencil {
     }
 };
 
-// sum + weight * item. Integers wrap, as NumPy's do: the arithmetic is done unsigned.
-template <class T> struct wrapping { using type = T; };
-template <> struct wrapping<int32> { using type = uint32_t; };
-template <> struct wrapping<int64> { using type = uint64; };
-
+// sum + weight * item; integers wrap.
 struct op_sum {
     template <class Acc>
     static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *, int64) {
@@ -135,6 +131,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
 
 // Inputs of a window that shared memory holds at a time: more than the deck's case needs.
 constexpr unsigned PIECE = 1024;
+constexpr unsigned LEAST_BLOCK = 32;
 
 // New: the block's inputs, and those on both sides of them, go through shared memory. A window
 // wider than PIECE comes in pieces. `Width` is the window where it is known when compiling.
@@ -152,8 +149,16 @@ __device__ Acc shared_window(const stencil<In, Acc> &s) {
         const unsigned items = block + piece - 1;
         const int64 start = left + begin;
         if (s.whole(start, start + items - 1)) {
-            for (unsigned i = t; i < items; i += block)
-                tile[i] = s.in[start + i];
+            // The halo's load does not wait until the first load's item is stored.
+            const bool has_halo = t < piece - 1;
+            const In own = s.in[start + t];
+            const In halo = has_halo ? s.in[start + block + t] : In(0);
+            tile[t] = own;
+            if (has_halo)
+                tile[block + t] = halo;
+            if (Width == 0 || Width > LEAST_BLOCK)
+                for (unsigned i = t + 2 * block; i < items; i += block)
+                    tile[i] = s.in[start + i];
         } else {
             for (unsigned i = t; i < items; i += block) {
                 const int64 at = inside(start + i, s.n, s.mode);

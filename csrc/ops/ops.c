@@ -29,7 +29,28 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
+static void forget_tickets(struct ops_queue *queue) {
+    if (queue->tickets)
+        queue->device->ops->free(queue->device, queue->tickets);
+    queue->tickets = 0;
+}
+
+enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
+    const struct device_ops *ops = queue->device->ops;
+    enum status status = STATUS_OK;
+    if (!queue->tickets) {
+        status = ops->alloc(queue->device, sizeof(uint32_t), &queue->tickets);
+        if (!status)
+            status = ops->fill(queue->device, queue->tickets, 0, sizeof(uint32_t));
+        if (status)
+            forget_tickets(queue);
+    }
+    *tickets = queue->tickets;
+    return status;
+}
+
 void ops_close(struct ops_queue *queue) {
+    forget_tickets(queue);
     queue->device->ops->close(queue->device);
     free(queue);
 }
@@ -119,6 +140,8 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
         };
         status = queue->device->ops->launch(queue->device, &launch);
     }
+    if (status)
+        forget_tickets(queue); /* a launch that did not end may have left some drawn */
     return status;
 }
 

@@ -13,6 +13,7 @@ struct ops_queue {
     struct device_info info;
     struct device_module *module; /* loaded with the first kernel */
     bool module_loaded;
+    device_address tickets; /* a counter at 0, which every kernel leaves at 0; 0: none yet */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -78,6 +79,9 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
                        struct device_kernel **kernel);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
+
+/* The counter by which a kernel's blocks learn which of them ends last: 4 bytes, 0. */
+enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 
 /* The one step of a plan that works on whole arrays: the kernel, and its first values. The planner
  * adds the numbers, the grid and the shared memory. */

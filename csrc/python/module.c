@@ -58,6 +58,8 @@ static PyMethodDef module_methods[] = {
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
      "Run a family whose output is an array; see gpuopt/_arrays.py."},
+    {"probes", py_probes, METH_NOARGS,
+     "probes($module, /)\n--\n\nThe kernels of experiments: [(symbol, experiment, idea), ...]."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "

@@ -93,6 +93,21 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
     return list;
 }
 
+PyObject *py_probes(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    PyObject *list = PyList_New((Py_ssize_t)reg_probe_count);
+    for (size_t i = 0; list && i < reg_probe_count; i++) {
+        const struct reg_probe *probe = &reg_probes[i];
+        PyObject *row = Py_BuildValue("(sss)", probe->symbol, probe->experiment, probe->idea);
+        if (!row || PyList_SetItem(list, (Py_ssize_t)i, row)) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)module;
     (void)nothing;

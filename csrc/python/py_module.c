@@ -1,6 +1,7 @@
-/* py_module.c: Module: somebody's PTX on a device: memory there, its kernels, their launches. Takes
- * arguments as bytes; what they mean and whether they fit is gpuopt/_ptx.py's business. Here every
- * size is checked against the kernel's own, so that no caller makes a device read past a value.
+/* py_module.c: Module: somebody's PTX, or the embedded image, on a device: memory there, its
+ * kernels, their launches, run or timed. Takes arguments as bytes; what they mean and whether they
+ * fit is gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no
+ * caller makes a device read past a value.
  */
 #include "py_core.h"
 
@@ -16,7 +17,7 @@ struct ptx_module {
     struct ops_queue *queue; /* NULL: not open */
     const struct device_ops *kind;
     char which[32];
-    PyObject *ptx; /* the text, which the device may use */
+    PyObject *ptx; /* the text, which the device may use; None: the embedded image */
     struct device_module *loaded;
     struct allocation *allocations;
     Py_ssize_t allocation_count, allocation_capacity;
@@ -62,8 +63,12 @@ static int end(struct ptx_module *self, struct py_unlocked *unlocked, enum statu
 static PyObject *module_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"ptx", "device", NULL};
     PyObject *ptx, *device = NULL;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "S|O", keys, &ptx, &device))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O|O", keys, &ptx, &device))
         return NULL;
+    if (ptx != Py_None && !PyBytes_Check(ptx)) {
+        PyErr_SetString(PyExc_TypeError, "ptx: must be bytes, or None for the embedded kernels");
+        return NULL;
+    }
     PyObject *module = PyType_GetModule(type);
     struct py_state *state = py_state_of(module);
     allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
@@ -82,10 +87,12 @@ static PyObject *module_new(PyTypeObject *type, PyObject *arguments, PyObject *k
                      self->kind->kind);
         goto fail;
     }
-    const struct device_image image = {
-        .ptx = PyBytes_AsString(ptx),
-        .ptx_end = PyBytes_AsString(ptx) + PyBytes_Size(ptx),
-    };
+    struct device_image image = gpuopt_image;
+    if (ptx != Py_None)
+        image = (struct device_image){
+            .ptx = PyBytes_AsString(ptx),
+            .ptx_end = PyBytes_AsString(ptx) + PyBytes_Size(ptx),
+        };
     struct py_unlocked unlocked;
     if (begin(self, &unlocked))
         goto fail;
@@ -108,7 +115,8 @@ static void module_dealloc(struct ptx_module *self) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
         free_unwanted(self);
-        if (self->loaded)
+        if (self->loaded &&
+            self->ptx != Py_None) /* the embedded image lives as long as the device */
             self->kind->module_unload(self->queue->device, self->loaded);
         py_queue_give(py_state_of(self->module), self->queue, self->kind, self->which);
     }
@@ -244,46 +252,118 @@ static enum status check_sizes(struct ptx_module *self, const struct device_kern
     return STATUS_OK;
 }
 
-static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
+/* A launch as Python gives it; the names and values are the given tuple's. */
+struct given {
+    struct device_launch launch;
     const char *name;
-    struct device_launch launch = {0};
+    void **values;
+    size_t *sizes;
+};
+
+static void forget(struct given *given) {
+    PyMem_Free(given->values);
+    PyMem_Free(given->sizes);
+}
+
+static int read_launch(PyObject *arguments, struct given *given) {
+    struct device_launch *launch = &given->launch;
     PyObject *tuple;
-    struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &name, &launch.grid[0], &launch.grid[1],
-                          &launch.grid[2], &launch.block[0], &launch.block[1], &launch.block[2],
-                          &launch.shared_bytes, &PyTuple_Type, &tuple))
-        return NULL;
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &given->name, &launch->grid[0],
+                          &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
+                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple))
+        return -1;
     const unsigned count = (unsigned)PyTuple_Size(tuple);
-    void **values = PyMem_Calloc(count + 1u, sizeof *values);
-    size_t *sizes = PyMem_Calloc(count + 1u, sizeof *sizes);
-    int failed = !values || !sizes;
-    if (failed)
+    given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
+    given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);
+    if (!given->values || !given->sizes) {
         PyErr_NoMemory();
-    for (unsigned i = 0; i < count && !failed; i++) {
+        return -1;
+    }
+    launch->arguments = given->values;
+    launch->argument_count = count;
+    for (unsigned i = 0; i < count; i++) {
         char *data = NULL;
         Py_ssize_t bytes = 0;
-        failed = PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &data, &bytes);
-        values[i] = data;
-        sizes[i] = (size_t)bytes;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &data, &bytes))
+            return -1;
+        given->values[i] = data;
+        given->sizes[i] = (size_t)bytes;
     }
+    return 0;
+}
+
+/* Finds the kernel; between begin() and end(). */
+static enum status prepare(struct ptx_module *self, struct given *given) {
+    struct device_kernel *kernel = NULL;
+    const enum status status =
+        self->kind->kernel_get(self->queue->device, self->loaded, given->name, &kernel);
+    given->launch.kernel = kernel;
+    return status
+               ? status
+               : check_sizes(self, kernel, given->name, given->sizes, given->launch.argument_count);
+}
+
+static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
+    struct given given = {0};
+    struct py_unlocked unlocked;
+    int failed = read_launch(arguments, &given);
     if (!failed && !(failed = begin(self, &unlocked))) {
         struct device *device = self->queue->device;
-        struct device_kernel *kernel = NULL;
-        enum status status = self->kind->kernel_get(device, self->loaded, name, &kernel);
+        enum status status = prepare(self, &given);
         if (!status)
-            status = check_sizes(self, kernel, name, sizes, count);
-        launch.kernel = kernel;
-        launch.arguments = values;
-        launch.argument_count = count;
-        if (!status)
-            status = self->kind->launch(device, &launch);
+            status = self->kind->launch(device, &given.launch);
         if (!status)
             status = self->kind->sync(device);
         failed = end(self, &unlocked, status);
     }
-    PyMem_Free(values);
-    PyMem_Free(sizes);
+    forget(&given);
     return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* Every launch once to warm up, then all of them in turn, `runs` times over. */
+static enum status time_all(struct ptx_module *self, struct given *given, Py_ssize_t count,
+                            unsigned runs, double *seconds) {
+    struct device *device = self->queue->device;
+    enum status status = STATUS_OK;
+    for (Py_ssize_t i = 0; i < count && !status; i++) {
+        status = prepare(self, &given[i]);
+        if (!status)
+            status = self->kind->launch(device, &given[i].launch);
+    }
+    if (!status)
+        status = self->kind->sync(device);
+    if (!status)
+        status = self->kind->timer_begin(device);
+    for (unsigned run = 0; run < runs && !status; run++)
+        for (Py_ssize_t i = 0; i < count && !status; i++)
+            status = self->kind->launch(device, &given[i].launch);
+    return status ? status : self->kind->timer_end(device, seconds);
+}
+
+static PyObject *module_time(struct ptx_module *self, PyObject *arguments) {
+    PyObject *launches;
+    unsigned runs;
+    double seconds = 0;
+    struct py_unlocked unlocked;
+    if (!PyArg_ParseTuple(arguments, "O!I", &PyTuple_Type, &launches, &runs))
+        return NULL;
+    const Py_ssize_t count = PyTuple_Size(launches);
+    if (runs == 0 || count == 0) {
+        PyErr_SetString(PyExc_ValueError, "launches, runs: must be at least 1");
+        return NULL;
+    }
+    struct given *given = PyMem_Calloc((size_t)count, sizeof *given);
+    if (!given)
+        return PyErr_NoMemory();
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++)
+        failed = read_launch(PyTuple_GetItem(launches, i), &given[i]);
+    if (!failed && !(failed = begin(self, &unlocked)))
+        failed = end(self, &unlocked, time_all(self, given, count, runs, &seconds));
+    for (Py_ssize_t i = 0; i < count; i++)
+        forget(&given[i]);
+    PyMem_Free(given);
+    return failed ? NULL : PyFloat_FromDouble(seconds / runs);
 }
 
 static PyObject *module_device(struct ptx_module *self, void *closure) {
@@ -305,6 +385,11 @@ static PyMethodDef module_methods[] = {
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, name, grid, block, shared, values, /)\n--\n\n"
      "Run a kernel to its end; the values are bytes, one for each parameter."},
+    {"time", (PyCFunction)(void (*)(void))module_time, METH_VARARGS,
+     "time($self, launches, runs, /)\n--\n\n"
+     "Seconds that a round of launches takes, of `runs` rounds back to back after a first one; "
+     "each\n"
+     "launch is a tuple of launch's arguments. Raises where the device has no timer."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -319,7 +404,8 @@ static PyType_Slot module_slots[] = {
     {Py_tp_dealloc, __extension__(void *) module_dealloc},
     {Py_tp_methods, module_methods},
     {Py_tp_getset, module_getset},
-    {Py_tp_doc, "Module(ptx, device=None)\n--\n\nA text of PTX, loaded on a device."},
+    {Py_tp_doc, "Module(ptx, device=None)\n--\n\n"
+                "A text of PTX, or the embedded kernels for None, loaded on a device."},
     {0, NULL},
 };
 

@@ -1,0 +1,77 @@
+"""The decks' experiments: one property of a GPU each, shown by small kernels.
+
+On a GPU an experiment is timed, on a simulated GPU it is counted, there under the rules of the GPU
+that the deck used; in both cases every output is verified. The result prints as a table.
+
+>>> import gpuopt
+>>> found = gpuopt.experiments.double_literal(1024, device="sim")
+>>> found["2.5f, 1 step"].values["f64"]
+0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.experiments.double_literal import double_literal
+
+# The one list: the command line, the tests and the README iterate it.
+EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
+    function.__name__: function for function in (double_literal,)
+}
+
+__all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]
+
+
+def summary() -> dict[str, str]:
+    """Return every experiment's name, with what it shows in a line.
+
+    Returns
+    -------
+    dict of str to str
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> print(gpuopt.experiments.summary()["double_literal"])
+    2.5 against 2.5f in float code: what a double literal costs.
+    """
+    return {
+        name: (function.__doc__ or "").partition("\n")[0] for name, function in EXPERIMENTS.items()
+    }
+
+
+def run(name: str, device: str | None = None) -> Experiment:
+    """Run an experiment by its name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `EXPERIMENTS`.
+    device : str, optional
+        "cuda", "cuda:1", "sim" (as the GPU of the deck), "sim:h200", ... Default: GPUOPT_DEVICE,
+        else a GPU if there is one, else "sim".
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ValueError
+        No such experiment, or a device that cannot run it.
+    VerificationError
+        A kernel gave a wrong result.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.experiments.run("double_literal", "sim:k40").device.name
+    'sim:k40'
+    """
+    if name not in EXPERIMENTS:
+        raise ValueError(
+            f"name: {name!r} is not an experiment; use one of {', '.join(EXPERIMENTS)}"
+        )
+    return EXPERIMENTS[name](device=device)
