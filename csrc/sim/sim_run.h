@@ -74,6 +74,7 @@ struct sim_block {
     uint8_t *shared_valid; /* a byte for each word: which of its four bytes were written */
     uint64_t shared_bytes;
     struct sim_barrier barriers[SIM_BARRIERS];
+    uint32_t barriers_begun; /* which of them somebody has reached */
     struct sim_race_block *races;
     uint32_t next_warp;
     uint64_t steps, idle_rounds;
@@ -98,7 +99,9 @@ enum sim_stop {
 static inline uint32_t sim_lanes_in(uint32_t mask) {
     if (SIM_LIKELY(mask == SIM_FULL))
         return SIM_LANES;
-    return (uint32_t)__builtin_popcount(mask);
+    mask -= mask >> 1 & 0x55555555u; /* not every processor that this is compiled for counts bits */
+    mask = (mask & 0x33333333u) + (mask >> 2 & 0x33333333u);
+    return ((mask + (mask >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
 /* ---- events ---- */
