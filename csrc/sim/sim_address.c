@@ -286,7 +286,7 @@ int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_requ
             l->address[lane] = (a - SIM_WINDOW_BASE) % SIM_WINDOW_BYTES;
         masks[window] |= 1u << lane;
     }
-    const sim_request_fn run[4] = {global, shared, local, params};
+    int (*const run[4])(struct sim_request *) = {global, shared, local, params};
     static const uint8_t spaces[4] = {SIM_S_GLOBAL, SIM_S_SHARED, SIM_S_LOCAL, SIM_S_PARAM};
     for (int i = 0; i < 4; i++) {
         if (!masks[i])

@@ -359,7 +359,7 @@ static int store_scattered(struct sim_request *l) {
 
 static int store_global(struct sim_request *l) {
     struct sim_region *region;
-    uint8_t values[SIM_LANES * 32];
+    _Alignas(32) uint8_t values[SIM_LANES * 32];
     l->w->writes++;
     sim_request_measure(l);
     if (sim_request_check_alignment(l) || sim_request_regions(l, &region) < 0)
@@ -388,7 +388,7 @@ static int store_global(struct sim_request *l) {
 
 static int store_shared(struct sim_request *l) {
     struct sim_block *b = l->warp->block;
-    uint8_t values[SIM_LANES * 32];
+    _Alignas(32) uint8_t values[SIM_LANES * 32];
     sim_request_measure(l);
     if (sim_request_check_alignment(l) || sim_request_check_limit(l, b->shared_bytes))
         return 1;

@@ -18,7 +18,8 @@
 
 #define TURN_STEPS 4000000
 #define POLL_NS 20000000
-#define POLL_STEPS 10000u   /* warp instructions of a worker between two looks at clock and budget \
+#define POLL_STEPS                                                                                 \
+    10000u                  /* warp instructions of a worker between two looks at clock and budget \
                              */
 #define STALLED_ROUNDS 100u /* of the whole ring, without one write */
 
