@@ -90,7 +90,10 @@ def architectures():
 
 
 def compile_image(nvcc, build_folder):
-    """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder."""
+    """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder.
+
+    Beside them goes kernels.sources, the text of every rung's file, for gpuopt.source.
+    """
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise SystemExit("gpuopt: nvcc needs g++; install it (Debian: apt-get install g++)")
     folder = build_folder / "image" / "-".join(architectures())
@@ -109,6 +112,11 @@ def compile_image(nvcc, build_folder):
         str(everything), "-o", str(folder / "kernels.ptx"),
     ]  # fmt: skip
     sources = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
+    listed = sources + sorted((ROOT / SOURCES / "host").glob("host_*.c"))
+    text = "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
+    shown = folder / "kernels.sources"
+    if not shown.exists() or shown.read_text() != text:  # a new time stamp is a new build
+        shown.write_text(text)
     for command in (machine_code, ptx):
         output = Path(command[-1])
         record = output.with_suffix(output.suffix + ".command")
@@ -148,7 +156,7 @@ class BuildExtension(build_ext):
             ("GPUOPT_NVCC_FOUND", f'"{nvcc} ({how})"'),
             ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{PTX_ARCHITECTURE}"'),
         ]
-        ext.depends += [str(image / "kernels.fatbin"), str(image / "kernels.ptx")]
+        ext.depends += [str(image / f"kernels.{end}") for end in ("fatbin", "ptx", "sources")]
         super().build_extension(ext)
 
 

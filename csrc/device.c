@@ -73,6 +73,78 @@ enum status device_no_parameter_bytes(struct device *device, const struct device
                        device->ops->kind);
 }
 
+size_t device_texture_bytes(const struct device_texture *texture) {
+    const size_t texel = texture->texel == TEXEL_UINT8_NORMALISED ? 1 : 4;
+    return (texture->height ? texture->height : (size_t)1) * texture->width * texture->channels *
+           texel;
+}
+
+/* What only streams can do. */
+static enum status no_streams(const struct device *device, const char *what) {
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no %s: use device='cuda'", device->ops->kind,
+                       what);
+}
+
+enum status device_no_pin(struct device *device, size_t bytes, void **memory) {
+    (void)bytes;
+    *memory = NULL;
+    return no_streams(device, "pinned memory");
+}
+
+void device_no_unpin(struct device *device, void *memory) {
+    (void)device;
+    (void)memory;
+}
+
+enum status device_no_copy(struct device *device, device_address to, device_address from,
+                           size_t bytes) {
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return no_streams(device, "copies that do not wait");
+}
+
+enum status device_no_follow(struct device *device, struct device *other) {
+    (void)other;
+    return no_streams(device, "streams");
+}
+
+enum status device_no_adopt(struct device *device, uint64_t stream) {
+    (void)stream;
+    return no_streams(device, "streams");
+}
+
+enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
+                                 size_t count, struct device_graph **graph) {
+    (void)launches;
+    (void)count;
+    *graph = NULL;
+    return no_streams(device, "graphs");
+}
+
+enum status device_no_graph_launch(struct device *device, struct device_graph *graph) {
+    (void)graph;
+    return no_streams(device, "graphs");
+}
+
+void device_no_graph_close(struct device *device, struct device_graph *graph) {
+    (void)device;
+    (void)graph;
+}
+
+enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
+                                   uint64_t *handle) {
+    (void)texture;
+    *handle = 0;
+    return status_fail(STATUS_DEVICE_ERROR, "%s has no textures: use device='cuda' or 'sim'",
+                       device->ops->kind);
+}
+
+void device_no_texture_close(struct device *device, uint64_t handle) {
+    (void)device;
+    (void)handle;
+}
+
 enum status device_no_timer_begin(struct device *device) {
     return status_fail(STATUS_DEVICE_ERROR, "%s has no timer: time on 'cuda' or 'cpu'",
                        device->ops->kind);

@@ -18,6 +18,8 @@ enum device_capability {
     DEVICE_HOST_MEMORY = 2, /* its addresses are the host's pointers: arrays are used in place */
     DEVICE_TIMER = 4,       /* timer_begin and timer_end measure */
     DEVICE_COUNTERS = 8,    /* counters are counted */
+    DEVICE_STREAMS = 16,    /* pinned memory, copies that do not wait, streams, graphs */
+    DEVICE_TEXTURES = 32,   /* texture_open and texture_close */
 };
 
 struct device_info {
@@ -37,12 +39,15 @@ struct device_info {
 struct device_image {
     const char *machine_code, *machine_code_end; /* a fat binary */
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
+    /* What they were compiled from, for people: each file is a form feed, its name, its lines. */
+    const char *sources, *sources_end;
 };
 extern const struct device_image gpuopt_image;
 
 struct device;        /* an open queue; each device's own struct begins with it */
 struct device_module; /* a loaded image */
 struct device_kernel; /* a kernel of a module */
+struct device_graph;  /* launches that start as one */
 
 struct device_launch {
     const struct device_kernel *kernel;
@@ -59,6 +64,20 @@ struct device_source {
     enum status (*read)(void *state, void *to, size_t bytes);
     void *state;
 };
+
+/* What a texture object reads: 1-D linear memory by integer index, where it lies (0 outside of it),
+ * or a 2-D array, a copy of rows that lie one after the other. */
+enum device_texel { TEXEL_FLOAT32, TEXEL_INT32, TEXEL_UINT32, TEXEL_UINT8_NORMALISED, TEXEL_COUNT };
+struct device_texture {
+    device_address data;
+    unsigned width, height; /* texels; height 0: linear memory */
+    unsigned channels;      /* 1, 2 or 4 */
+    enum device_texel texel;
+    bool linear_filter; /* between texels; else the nearest */
+    bool wrap;          /* coordinates outside, which must be normalised; else they are clamped */
+    bool normalised;    /* coordinates go from 0 to 1 */
+};
+size_t device_texture_bytes(const struct device_texture *texture);
 
 /* A counter: its name, Nsight Compute's metric for it ("-" where there is none), what it counts. */
 struct device_counter {
@@ -81,6 +100,42 @@ struct device_finding {
     uint64_t address, times;
 };
 
+/* What to record instruction by instruction: one block (or one warp of it) of one launch. */
+struct device_tracing {
+    uint64_t launches_before; /* this many go by first; counted down */
+    unsigned block[3];
+    int warp;             /* -1: every warp of the block */
+    uint64_t most_events; /* the rest is left out */
+    bool done;            /* set by the device: the launch was there */
+};
+
+/* One instruction of one warp; its layout is what gpuopt/_trace.py reads. */
+struct device_event {
+    uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
+                             lane that each lane reads */
+    uint64_t base;        /* global memory: where the first address's allocation begins */
+    uint32_t instruction; /* into the trace's instructions */
+    uint32_t warp;
+    uint32_t active, mask; /* lanes that are here; those of them that the instruction works for */
+    uint32_t bytes;        /* a lane accesses */
+    uint8_t space, access; /* into the trace's names */
+    uint8_t part,
+        unused; /* an instruction that accesses memory in several ways has several events */
+};
+struct device_instruction {
+    const char *text, *kind, *file; /* file is NULL where the kernel has no line table */
+    unsigned line, ptx_line, function;
+};
+struct device_trace {
+    unsigned block[3];
+    const struct device_event *events;
+    size_t event_count;
+    const struct device_instruction *instructions;
+    size_t instruction_count;
+    const char *const *spaces, *const *accesses; /* NULL ends each */
+    bool truncated;
+};
+
 /* One launch as a device counted it. What it points to lives until the function that got it
  * returns. */
 struct device_report {
@@ -93,6 +148,7 @@ struct device_report {
     size_t line_count;
     const struct device_finding *findings;
     size_t finding_count;
+    const struct device_trace *trace; /* NULL: none was asked for */
 };
 typedef void (*device_report_function)(void *state, const struct device_report *report);
 
@@ -125,6 +181,27 @@ struct device_ops {
                                    unsigned index, size_t *bytes);
     enum status (*launch)(struct device *device, const struct device_launch *launch);
     enum status (*sync)(struct device *device);
+    /* Host memory that a device reads and writes by itself: kernels at the same address too. */
+    enum status (*pin)(struct device *device, size_t bytes, void **memory);
+    void (*unpin)(struct device *device, void *memory); /* waits for what uses it */
+    /* Between any two places in device or host memory, without waiting: the bytes must stay as they
+     * are until the queue is through. Host memory that is not pinned is allowed, but may wait. */
+    enum status (*copy)(struct device *device, device_address to, device_address from,
+                        size_t bytes);
+    /* What is given to `device` from now on waits for what `other` has been given so far. */
+    enum status (*follow)(struct device *device, struct device *other);
+    /* From now on the queue works on a caller's stream (a CUstream, 1 and 2 for the default ones,
+     * as in DLPack), in order with what it did before; on its own again for 0. The stream must
+     * outlive that. */
+    enum status (*adopt)(struct device *device, uint64_t stream);
+    enum status (*graph_open)(struct device *device, const struct device_launch *launches,
+                              size_t count, struct device_graph **graph);
+    enum status (*graph_launch)(struct device *device, struct device_graph *graph);
+    void (*graph_close)(struct device *device, struct device_graph *graph); /* waits */
+    /* The handle is what a kernel takes. */
+    enum status (*texture_open)(struct device *device, const struct device_texture *texture,
+                                uint64_t *handle);
+    void (*texture_close)(struct device *device, uint64_t handle); /* waits */
     enum status (*timer_begin)(struct device *device);
     enum status (*timer_end)(struct device *device, double *seconds); /* waits */
     /* Hands over the launches since the last call, oldest first, and forgets them. */
@@ -134,8 +211,9 @@ struct device_ops {
 struct device {
     const struct device_ops *ops;
     unsigned capabilities;
-    bool recording;  /* keep what counters() shall give */
-    bool collecting; /* findings do not fail a launch: counters() gives them */
+    bool recording;                 /* keep what counters() shall give */
+    bool collecting;                /* findings do not fail a launch: counters() gives them */
+    struct device_tracing *tracing; /* NULL: nothing is traced; where launches are recorded */
     /* Asked at least every 100 ms while the host waits or works; true ends the call with
      * STATUS_INTERRUPTED. NULL: nobody asks. */
     bool (*interrupted)(void *state);
@@ -157,6 +235,19 @@ enum status device_read(const struct device_source *source, size_t offset, void 
 void device_no_module_unload(struct device *device, struct device_module *module);
 enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                       unsigned index, size_t *bytes);
+enum status device_no_pin(struct device *device, size_t bytes, void **memory);
+void device_no_unpin(struct device *device, void *memory);
+enum status device_no_copy(struct device *device, device_address to, device_address from,
+                           size_t bytes);
+enum status device_no_follow(struct device *device, struct device *other);
+enum status device_no_adopt(struct device *device, uint64_t stream);
+enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
+                                 size_t count, struct device_graph **graph);
+enum status device_no_graph_launch(struct device *device, struct device_graph *graph);
+void device_no_graph_close(struct device *device, struct device_graph *graph);
+enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
+                                   uint64_t *handle);
+void device_no_texture_close(struct device *device, uint64_t handle);
 enum status device_no_timer_begin(struct device *device);
 enum status device_no_timer_end(struct device *device, double *seconds);
 enum status device_no_counters(struct device *device, device_report_function each, void *state);

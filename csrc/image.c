@@ -1,5 +1,5 @@
-/* image.c: the compiled kernels, taken into the extension as they are. setup.py compiles them and
- * names their folder in GPUOPT_IMAGE_DIR.
+/* image.c: the compiled kernels and their source, taken into the extension as they are. setup.py
+ * compiles them and names their folder in GPUOPT_IMAGE_DIR.
  */
 #include "device.h"
 
@@ -15,10 +15,13 @@
 
 EMBED(gpuopt_machine_code, "kernels.fatbin");
 EMBED(gpuopt_ptx, "kernels.ptx");
+EMBED(gpuopt_sources, "kernels.sources");
 
 const struct device_image gpuopt_image = {
     .machine_code = gpuopt_machine_code,
     .machine_code_end = gpuopt_machine_code_end,
     .ptx = gpuopt_ptx,
     .ptx_end = gpuopt_ptx_end,
+    .sources = gpuopt_sources,
+    .sources_end = gpuopt_sources_end,
 };

@@ -77,6 +77,7 @@ const size_t reg_family_count = COUNT(reg_families);
 #define PROBE(symbol, experiment, idea) {symbol, experiment, idea},
 const struct reg_probe reg_probes[] = {
 #include "kernels/micro.cu"
+#include "kernels/micro_texture.cu"
 };
 const size_t reg_probe_count = COUNT(reg_probes);
 

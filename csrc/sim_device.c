@@ -5,6 +5,7 @@
 
 #include "sim/sim.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,20 @@ static const struct device_counter counters[] = {
 enum { COUNTERS = sizeof counters / sizeof *counters };
 _Static_assert(sizeof(struct sim_counters) == COUNTERS * sizeof(uint64_t), "counters are uint64_t");
 
+static const char *const trace_spaces[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_SPACES(SIM_X) NULL
+#undef SIM_X
+};
+static const char *const trace_accesses[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_ACCESSES(SIM_X) NULL
+#undef SIM_X
+};
+_Static_assert(sizeof(struct sim_event) == sizeof(struct device_event) &&
+                   offsetof(struct sim_event, access) == offsetof(struct device_event, access),
+               "events are handed over as they are");
+
 /* A launch that counters() has not handed over yet. */
 struct record {
     struct record *next;
@@ -26,9 +41,17 @@ struct record {
     unsigned grid[3], block[3], shared_bytes;
 };
 
+/* An open texture's own copy of its rows. */
+struct plane {
+    struct plane *next;
+    uint64_t handle;
+    device_address rows;
+};
+
 struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
+    struct plane *planes;
     struct sim_module *module; /* of the embedded image, once it is loaded */
     struct record *first, **last;
 };
@@ -116,9 +139,25 @@ static void forget(struct sim_queue *queue) {
     queue->last = &queue->first;
 }
 
+static void sim_device_texture_close(struct device *device, uint64_t handle) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    sim_texture_close(queue->gpu, handle, &error);
+    for (struct plane **at = &queue->planes; *at; at = &(*at)->next)
+        if ((*at)->handle == handle) {
+            struct plane *plane = *at;
+            *at = plane->next;
+            sim_free(queue->gpu, plane->rows, &error);
+            free(plane);
+            return;
+        }
+}
+
 static void sim_device_close(struct device *device) {
     struct sim_queue *queue = queue_of(device);
     forget(queue);
+    while (queue->planes)
+        sim_device_texture_close(device, queue->planes->handle);
     sim_gpu_close(queue->gpu, NULL, NULL);
     free(queue);
 }
@@ -135,7 +174,7 @@ static enum status sim_device_open(const char *which, struct device **opened) {
         return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: no memory for a queue", preset->name);
     }
     queue->device.ops = &sim_device_ops;
-    queue->device.capabilities = DEVICE_KERNELS | DEVICE_COUNTERS;
+    queue->device.capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
     queue->last = &queue->first;
     *opened = &queue->device;
     return STATUS_OK;
@@ -150,7 +189,7 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     sim_default_limits(&limits);
     snprintf(info->name, sizeof info->name, "sim:%s", preset->name);
     snprintf(info->description, sizeof info->description, "simulated %s", preset->title);
-    info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS;
+    info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
     info->memory_total = info->memory_free = limits.device_bytes;
     info->multiprocessors = (int)preset->sm_count;
     info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
@@ -282,6 +321,20 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
     queue->last = &record->next;
 }
 
+/* Whether this launch is the one to be traced. */
+static bool traces(const struct device *device, struct sim_trace_request *request) {
+    struct device_tracing *tracing = device->recording ? device->tracing : NULL;
+    if (!tracing || tracing->done || tracing->launches_before-- > 0)
+        return false;
+    tracing->done = true;
+    *request = (struct sim_trace_request){
+        .block = {tracing->block[0], tracing->block[1], tracing->block[2]},
+        .warp = tracing->warp,
+        .most_events = tracing->most_events,
+    };
+    return true;
+}
+
 static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
@@ -292,6 +345,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     if (info.param_count != launch->argument_count)
         return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
+    struct sim_trace_request trace;
     const struct sim_launch request = {
         .kernel = (struct sim_kernel *)(uintptr_t)launch->kernel,
         .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -302,6 +356,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .host_threads = cores > 0 ? (unsigned)cores : 1,
         .poll = poll,
         .poll_arg = device,
+        .trace = traces(device, &trace) ? &trace : NULL,
     };
     sim_launch(queue->gpu, &request, &report, &error);
     const enum status status = fail_launch(queue, &error, report);
@@ -317,7 +372,80 @@ static enum status sim_device_sync(struct device *device) {
     return STATUS_OK;
 }
 
+/* --- textures */
+
+/* A 2-D array is a copy, as on hardware: what is stored to the rows later does not show. */
+static enum status plane_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
+                              struct sim_error *error) {
+    struct plane *plane = malloc(sizeof *plane);
+    if (!plane)
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a texture");
+    *plane = (struct plane){.next = queue->planes};
+    enum status status = sim_device_alloc(&queue->device, bytes, &plane->rows);
+    if (!status && (sim_copy(queue->gpu, plane->rows, texture->address, bytes, error) ||
+                    (texture->address = plane->rows,
+                     sim_texture_open(queue->gpu, texture, &plane->handle, error))))
+        status = fail(queue, error);
+    if (status) {
+        sim_device_free(&queue->device, plane->rows);
+        free(plane);
+        return status;
+    }
+    queue->planes = plane;
+    return STATUS_OK;
+}
+
+static enum status sim_device_texture_open(struct device *device,
+                                           const struct device_texture *texture, uint64_t *handle) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    static const int formats[TEXEL_COUNT] = {
+        [TEXEL_FLOAT32] = SIM_TEX_F32,
+        [TEXEL_INT32] = SIM_TEX_S32,
+        [TEXEL_UINT32] = SIM_TEX_U32,
+        [TEXEL_UINT8_NORMALISED] = SIM_TEX_U8_NORM,
+    };
+    const size_t bytes = device_texture_bytes(texture);
+    struct sim_texture given = {
+        .address = texture->data,
+        .width = texture->width,
+        .height = texture->height,
+        .pitch = texture->height ? (uint32_t)(bytes / texture->height) : 0,
+        .channels = texture->channels,
+        .format = formats[texture->texel],
+        .linear_filter = texture->linear_filter,
+        .wrap = {texture->wrap, texture->wrap},
+        .normalised = texture->normalised,
+    };
+    if (texture->height) {
+        const enum status status = plane_open(queue, &given, bytes, &error);
+        *handle = status ? 0 : queue->planes->handle;
+        return status;
+    }
+    sim_texture_open(queue->gpu, &given, handle, &error);
+    return fail(queue, &error);
+}
+
 /* --- counters */
+
+static void describe_trace(const struct sim_trace *from, struct device_instruction *instructions,
+                           struct device_trace *to) {
+    for (size_t i = 0; i < from->instruction_count; i++) {
+        const struct sim_instruction *in = &from->instructions[i];
+        instructions[i] = (struct device_instruction){in->text, in->kind,     in->file,
+                                                      in->line, in->ptx_line, in->function};
+    }
+    *to = (struct device_trace){
+        .block = {from->block[0], from->block[1], from->block[2]},
+        .events = (const struct device_event *)(const void *)from->events,
+        .event_count = from->event_count,
+        .instructions = instructions,
+        .instruction_count = from->instruction_count,
+        .spaces = trace_spaces,
+        .accesses = trace_accesses,
+        .truncated = from->truncated,
+    };
+}
 
 static enum status hand_over(const struct record *record, device_report_function each,
                              void *state) {
@@ -327,9 +455,14 @@ static enum status hand_over(const struct record *record, device_report_function
     const size_t finding_count = sim_report_findings(record->report, &sim_findings);
     struct device_line *lines = calloc(line_count + 1, sizeof *lines);
     struct device_finding *findings = calloc(finding_count + 1, sizeof *findings);
-    if (!lines || !findings) {
+    const struct sim_trace *traced = sim_report_trace(record->report);
+    struct device_trace trace;
+    struct device_instruction *instructions =
+        calloc((traced ? traced->instruction_count : 0) + 1, sizeof *instructions);
+    if (!lines || !findings || !instructions) {
         free(lines);
         free(findings);
+        free(instructions);
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
     }
     for (size_t i = 0; i < line_count; i++)
@@ -350,6 +483,8 @@ static enum status hand_over(const struct record *record, device_report_function
             .times = from->times,
         };
     }
+    if (traced)
+        describe_trace(traced, instructions, &trace);
     const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
     const struct device_report report = {
         .kernel = record->kernel,
@@ -364,10 +499,12 @@ static enum status hand_over(const struct record *record, device_report_function
         .line_count = line_count,
         .findings = findings,
         .finding_count = finding_count,
+        .trace = traced ? &trace : NULL,
     };
     each(state, &report);
     free(lines);
     free(findings);
+    free(instructions);
     return STATUS_OK;
 }
 
@@ -400,6 +537,16 @@ const struct device_ops sim_device_ops = {
     .parameter_bytes = sim_device_parameter_bytes,
     .launch = sim_device_launch,
     .sync = sim_device_sync,
+    .pin = device_no_pin,
+    .unpin = device_no_unpin,
+    .copy = device_no_copy,
+    .follow = device_no_follow,
+    .adopt = device_no_adopt,
+    .graph_open = device_no_graph_open,
+    .graph_launch = device_no_graph_launch,
+    .graph_close = device_no_graph_close,
+    .texture_open = sim_device_texture_open,
+    .texture_close = sim_device_texture_close,
     .timer_begin = device_no_timer_begin,
     .timer_end = device_no_timer_end,
     .counters = sim_device_counters,

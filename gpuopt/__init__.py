@@ -31,8 +31,11 @@ from gpuopt._devices import Availability, Device, available, devices, show_confi
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, VerificationError, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt._ptx import Buffer, Kernel, Module, Parameter, load_ptx
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Texture, load_ptx
 from gpuopt._rungs import Rung, rungs
+from gpuopt._source import Diff, Source, diff, source
+from gpuopt._svg import Picture
+from gpuopt._trace import Trace, trace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +49,7 @@ __all__ = [
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
+    "Diff",
     "Finding",
     "Kernel",
     "Ladder",
@@ -53,15 +57,20 @@ __all__ = [
     "Module",
     "PTXError",
     "Parameter",
+    "Picture",
     "Profile",
     "Rung",
     "SimError",
+    "Source",
+    "Texture",
+    "Trace",
     "VerificationError",
     "__version__",
     "add",
     "available",
     "check",
     "devices",
+    "diff",
     "experiments",
     "ladder",
     "load_ptx",
@@ -72,7 +81,9 @@ __all__ = [
     "rungs",
     "saxpy",
     "show_config",
+    "source",
     "stencil1d",
+    "trace",
     "transpose",
 ]
 
@@ -101,8 +112,8 @@ def reduce(
         NaN, integers wrap: as in NumPy.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 to 7 and "5-historical" are CUDA kernels,
-        "serial" and "openmp" run on the cpu. Default: the best for the device. `gpuopt.rungs`
-        lists them.
+        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device.
+        `gpuopt.rungs` lists them.
     dtype : dtype, optional
         The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
@@ -141,7 +152,9 @@ def reduce(
     Notes
     -----
     The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
-    float64, in a tree whose shape depends on the number of items alone. Rungs 1 to 7 accumulate in
+    float64, in a tree whose shape depends on the number of items alone: the same bits from every
+    rung, instruction set and number of threads. A result that overflows becomes infinite on every
+    device, without the RuntimeWarning that NumPy gives. Rungs 1 to 7 accumulate in
     the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32) and k the most
     additions that an item goes through, the error is at most k * u * sum(abs(array)); k is
     about log2(n) for rungs 1 to 6 and n / (threads of the grid) + log2(n) for rung 7.

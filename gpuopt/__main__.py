@@ -12,6 +12,7 @@ import gpuopt
 from gpuopt import experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import describe, devices, show_config
+from gpuopt._explain import add_commands
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
@@ -137,6 +138,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
     command.set_defaults(run=_ladder)
 
+    add_commands(commands)
+
     command = commands.add_parser(
         "experiment",
         help="run one of the decks' experiments; without a name, list them",
@@ -167,12 +170,12 @@ def main() -> int:
         status = arguments.run(arguments)
         sys.stdout.flush()
         return status
-    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
-        print(f"gpuopt: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:  # who read our output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (ValueError, TypeError, RuntimeError, MemoryError, OSError) as error:
+        print(f"gpuopt: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 

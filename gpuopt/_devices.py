@@ -139,6 +139,15 @@ def devices() -> list[Device]:
 def show_config() -> None:
     """Print how gpuopt was built and what it finds here, for a bug report.
 
+    The cpu's rungs named "simd" use the widest vectors that the CPU has. The environment's
+    GPUOPT_CPU_ISA, read once, names a narrower set: "baseline", "avx2" or "avx512". The results
+    are the same to the last bit.
+
+    Raises
+    ------
+    ValueError
+        GPUOPT_CPU_ISA names a set that this CPU has not; the message lists those that it has.
+
     Examples
     --------
     >>> import gpuopt
@@ -162,6 +171,8 @@ def show_config() -> None:
         for number in range(found.count):
             each = device(f"{kind}:{number}")
             print(f"  {each.name:<12}{describe(each)}")
+            if kind == "cpu":
+                print(f"  {'':<12}instruction set {config['instruction_set']} (GPUOPT_CPU_ISA)")
     config = _core.config()  # again: by now the driver is open, if there is one
     driver = config["driver"]
     if driver:

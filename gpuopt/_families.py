@@ -76,9 +76,9 @@ def transpose(
         text and structured ones) that holds no Python objects.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded"
-        and 6 "multi" are CUDA kernels, "serial" and "openmp" run on the cpu. 0 "copy" is the
-        ladder's ceiling: it moves as many bytes and transposes nothing. Default: the best for the
-        device.
+        and 6 "multi" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. 0 "copy" is
+        the ladder's ceiling: it moves as many bytes and transposes nothing. Default: the best for
+        the device.
     out : ndarray, shape (N, M), optional
         Receives the result and is returned. It may overlap `a`.
     block : int, optional
@@ -236,8 +236,8 @@ def stencil1d(
         The constant of that mode.
     variant : int or str, optional
         The rung, by number or by name: 1 "global", 2 "shared" and 3 "registers" are CUDA kernels,
-        "serial" and "openmp" run on the cpu. "2-historical", the deck's data race, only if named.
-        Default: the best for the device.
+        "serial", "openmp" and "simd" run on the cpu. "2-historical", the deck's data race, only if
+        named. Default: the best for the device.
     out : ndarray, optional
         Receives the result and is returned. It may overlap `a`.
     block : int, optional
@@ -352,8 +352,8 @@ def add(
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
-        and 6 "grid-stride" are CUDA kernels, "serial" and "openmp" run on the cpu. Default: the
-        best for the device.
+        and 6 "grid-stride" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default:
+        the best for the device.
     out : ndarray, optional
         Receives the result and is returned. It may overlap `x` and `y`.
     block : int, optional
@@ -469,8 +469,8 @@ def matmul(
         float64.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets" and
-        5 "8-targets" are CUDA kernels, "serial" and "openmp" run on the cpu. Default: the best for
-        the device.
+        5 "8-targets" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
+        best for the device.
     out : ndarray, shape (M, N), optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional

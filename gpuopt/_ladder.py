@@ -151,7 +151,7 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
     return ufuncs[op].reduce(array, dtype=result), 0.0
 
 
-def _reduction(n: int, op: str, dtype: str, seed: int) -> Case:
+def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
     from gpuopt import reduce
 
     items = np.dtype(dtype)
@@ -258,7 +258,7 @@ def ladder(
     >>> import gpuopt
     >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
     >>> [row.rung.name for row in measured.rows]
-    ['serial', 'openmp']
+    ['serial', 'openmp', 'simd']
     """
     if family != "reduce" and family not in _cases.ITEMS:
         known = ", ".join(f"'{each}'" for each in ("reduce", *_cases.ITEMS))
@@ -268,7 +268,7 @@ def ladder(
     timed = described.kind != "sim"
     dtype = dtype or ("int32" if family == "reduce" else "float32")
     if family == "reduce":
-        case = _reduction(n or DECK_ITEMS, op, dtype, seed)
+        case = reduction(n or DECK_ITEMS, op, dtype, seed)
     else:
         case = _cases.make(family, n, dtype, seed, timed=timed)
         op = family

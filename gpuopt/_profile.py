@@ -146,7 +146,7 @@ class Launch:
     findings: list[Finding]
 
 
-def _launch(told: dict[str, Any]) -> Launch:
+def launch_of(told: dict[str, Any]) -> Launch:
     return Launch(
         kernel=told["kernel"],
         grid=told["grid"],
@@ -177,11 +177,11 @@ class Profile:
     launches: list[Launch] = field(default_factory=list)
     result: Any = None
     collecting: bool = False
-    _before: tuple[Any, bool, str] | None = None
+    _before: tuple[Any, bool, str, Any] | None = None
 
     def __enter__(self) -> Profile:
         """Record every launch from here on."""
-        outer = _core.record(self._sink, self.collecting, self.device)
+        outer = _core.record(self._sink, self.collecting, self.device, None)
         self._before = outer
         return self
 
@@ -197,7 +197,7 @@ class Profile:
         self._before = None
 
     def _sink(self, told: dict[str, Any]) -> None:
-        self.launches.append(_launch(told))
+        self.launches.append(launch_of(told))
         if self._before is not None and self._before[0] is not None:
             self._before[0](told)  # an enclosing profile counts it too
 

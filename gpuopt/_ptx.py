@@ -7,7 +7,6 @@ import re
 import struct
 import threading
 from collections.abc import Iterator, Sequence
-from functools import cache
 from operator import index
 from typing import Any, NamedTuple
 
@@ -15,142 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
-
-# --- the kernels of a text and their parameters
-#
-# The text is untrusted: every pattern here takes each character once, whatever follows it.
-
-_IGNORED = rb'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\\n]++|\\.)*+"?'
-_OUTLINE = re.compile(_IGNORED + rb"|(?P<token>[{}]|\.entry\b)")
-_HEADER = re.compile(_IGNORED + rb"|(?P<token>\.?[%$\w]+|[^\s\w])")
-_BYTES = {
-    f".{kind}{bits}": bits // 8
-    for kind, widths in {
-        "b": (8, 16, 32, 64, 128),
-        "u": (8, 16, 32, 64),
-        "s": (8, 16, 32, 64),
-    }.items()
-    for bits in widths
-} | {".f16": 2, ".f16x2": 4, ".f32": 4, ".f64": 8, ".bf16": 2, ".bf16x2": 4}
-_VECTORS = {".v2": 2, ".v4": 4}
-# No pointer, shape or alignment changes what is passed: .param .u64 .ptr .global .align 4 name
-_STATES = {".param", ".ptr", ".global", ".shared", ".const", ".local", ".generic", ".byref"}
-_ONLY_ASCII = bytes(range(128)) + b"?" * 128  # columns stay, and every error text is UTF-8
-
-
-class Parameter(NamedTuple):
-    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes."""
-
-    type: str
-    size: int
-
-
-def _ptx_error(line: int, text: str) -> _core.PTXError:
-    error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
-    error.line, error.column = line, 0
-    return error
-
-
-class _Header:
-    """The tokens from a kernel's name to its body."""
-
-    def __init__(self, text: bytes, start: int) -> None:
-        self.text = text
-        self.matches = _HEADER.finditer(text, start)
-        self.token, self.end = "", start
-        self.next()
-
-    def next(self) -> str:
-        """Go to the next token ("" at the end) and return the one before it."""
-        before, self.token = self.token, ""
-        for match in self.matches:
-            self.end = match.end()
-            if match["token"]:
-                self.token = match["token"].decode()
-                break
-        return before
-
-    def fail(self, name: str) -> _core.PTXError:
-        return _ptx_error(
-            self.text.count(b"\n", 0, self.end) + 1,
-            f"the parameters of kernel {name[:120]!r} cannot be read at {self.token[:40]!r}",
-        )
-
-    def number(self, name: str) -> int:
-        """Take a whole number, as PTX writes it."""
-        literal = self.token.removesuffix("U")
-        if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{0,22}|[1-9][0-9]{0,19}", literal):
-            raise self.fail(name)
-        self.next()
-        return int(literal, 8 if literal.startswith("0") and literal.isdigit() else 0)
-
-    def parameter(self, name: str) -> Parameter:
-        """Take one parameter: its words, its name, its extents."""
-        type_, lanes = "", 1
-        while self.token.startswith("."):
-            word = self.next()
-            if word == ".align":
-                self.number(name)
-            elif word in _VECTORS:
-                lanes *= _VECTORS[word]
-            elif word in _BYTES:
-                type_ = word
-            elif word not in _STATES:
-                raise self.fail(name)
-        if not type_ or not self.next():
-            raise self.fail(name)
-        size, aggregate = _BYTES[type_] * lanes, lanes > 1
-        while self.token == "[":
-            self.next()
-            size, aggregate = size * self.number(name), True
-            if self.next() != "]":
-                raise self.fail(name)
-        return Parameter(".b8" if aggregate else type_, size)
-
-    def entry(self) -> tuple[str, list[Parameter], bool]:
-        """Take name and parameters; return them, and whether a body follows."""
-        name = self.next()
-        parameters: list[Parameter] = []
-        if self.token == "(":
-            self.next()
-            while self.token != ")":
-                parameters.append(self.parameter(name))
-                if self.token == ",":
-                    self.next()
-                elif self.token != ")":
-                    raise self.fail(name)
-        while self.token not in ("{", ";", ""):
-            if self.next() == ".pragma" and self.token == ";":
-                self.next()  # its own end, not the kernel's
-        return name, parameters, self.token == "{"
-
-
-def _entries(text: bytes) -> dict[str, list[Parameter]]:
-    """Return the parameters of every kernel that has a body."""
-    kernels: dict[str, list[Parameter]] = {}
-    depth = at = 0
-    while match := _OUTLINE.search(text, at):
-        at = match.end()
-        token = match["token"]
-        if token == b"{":
-            depth += 1
-        elif token == b"}":
-            depth -= 1
-        elif token and depth == 0:
-            header = _Header(text, at)
-            name, parameters, has_body = header.entry()
-            at = header.end
-            if has_body:
-                kernels[name] = parameters
-                depth += 1
-    return kernels
-
-
-@cache
-def _embedded_entries() -> dict[str, list[Parameter]]:
-    """Return the parameters of gpuopt's own kernels."""
-    return _entries(_core.ptx().encode())
-
+from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
+from gpuopt._memory import TIMES, Bound, Buffer, Texture, pinned, span, texture_plan
 
 # --- arguments
 
@@ -212,7 +77,7 @@ def _wanted(parameter: Parameter) -> str:
     if parameter.type in _FLOATS:
         return "a number"
     if parameter.size == 8:
-        return "a NumPy array, a Buffer, or an integer"
+        return "a NumPy array, a Buffer, a Texture, or an integer"
     exact = f", or a NumPy float of {parameter.size} bytes" if parameter.type[1] == "b" else ""
     return f"an integer{exact}" if parameter.size > 1 else "an integer or a bool"
 
@@ -236,68 +101,6 @@ def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int,
 
 
 # --- what a user holds
-
-
-class Buffer:
-    """Memory on a module's device, which stays there between launches.
-
-    Made by `Module.empty` and `Module.copy`; an argument for 64-bit parameters. It is freed with
-    the object.
-
-    Attributes
-    ----------
-    address : int
-        Where it begins, on the device.
-    nbytes : int
-    """
-
-    def __init__(self, core: _core.Module, nbytes: int) -> None:
-        self._core = core
-        self.nbytes = nbytes
-        self.address = core.alloc(nbytes)
-
-    def __del__(self) -> None:
-        self._free()
-
-    def _free(self) -> None:
-        if self.__dict__.get("address"):
-            self._core.free(self.address)
-            self.address = 0
-
-    def __repr__(self) -> str:
-        return f"<Buffer of {self.nbytes:,} bytes on {self._core.device}>"
-
-    def get(self, dtype: DTypeLike = np.uint8) -> np.ndarray:
-        """Copy the bytes to the host.
-
-        Parameters
-        ----------
-        dtype : dtype
-            How to read them.
-
-        Returns
-        -------
-        numpy.ndarray
-            One-dimensional.
-
-        Raises
-        ------
-        ValueError
-            `nbytes` is no multiple of the dtype's size.
-        """
-        kind = np.dtype(dtype)
-        if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
-            raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
-        host = np.empty(self.nbytes, np.uint8)
-        self._core.copy_out(self.address, host)
-        return host.view(kind)
-
-
-class Bound(NamedTuple):
-    """A launch with its arguments, made by `Kernel.bind`."""
-
-    launch: tuple[Any, ...]
-    buffers: tuple[Buffer, ...]  # kept alive
 
 
 class _Argument(NamedTuple):
@@ -346,8 +149,9 @@ class Kernel:
         *args
             One for each parameter. For 64-bit parameters a NumPy array (its items are copied to
             the device in C order and native byte order, and back after the launch unless the array
-            is read-only; an array passed twice is one piece of memory there), a `Buffer`, or an
-            address. For others a number that fits; bytes or a NumPy scalar for a structure.
+            is read-only; an array passed twice is one piece of memory there), a `Buffer`, a
+            `Texture`, or an address. For others a number that fits; bytes or a NumPy scalar for a
+            structure.
         shared : int
             Bytes of dynamic shared memory a block.
 
@@ -411,8 +215,8 @@ class Kernel:
                     f"kernel {self.name}: argument {i + 1} is an array, which a launch that is "
                     "timed does not copy; pass a Buffer, made by the module's copy()"
                 )
-        buffers = tuple(each for each in args if isinstance(each, Buffer))
-        return Bound((self.name, *values[:-1], tuple(values[-1])), buffers)
+        keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
+        return Bound((self.name, *values[:-1], tuple(values[-1])), keep)
 
     def _run(
         self,
@@ -452,6 +256,13 @@ class Kernel:
                     f"with this one's copy()"
                 )
             return argument.address.to_bytes(8, "little")
+        if isinstance(argument, Texture) and address:
+            if argument._core is not self._module._core:
+                raise ValueError(
+                    f"kernel {self.name}: argument {i + 1} is a Texture of another module; make it "
+                    f"with this one's texture()"
+                )
+            return argument.handle.to_bytes(8, "little")
         if isinstance(argument, np.ndarray) and address:
             if isinstance(argument, np.ma.MaskedArray):
                 raise TypeError(
@@ -519,7 +330,7 @@ class Module:
     def __init__(self, ptx: bytes | None, device: str | None) -> None:
         self._core = _core.Module(ptx, device)
         self.device = self._core.device
-        self._parameters = _embedded_entries() if ptx is None else _entries(ptx)
+        self._parameters = embedded_entries() if ptx is None else entries(ptx)
         self._checked: set[str] = set()
         self._lock = threading.RLock()  # calls on one module take turns
 
@@ -559,20 +370,26 @@ class Module:
             with self._lock:
                 sizes = self._core.kernel(name)
             if sizes != [each.size for each in parameters]:
-                raise _ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
+                raise ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
             self._checked.add(name)
         return Kernel(self, name, list(parameters))
 
-    def time(self, launches: Bound | Sequence[Bound], runs: int = 1) -> float:
-        """Time launches on a GPU, by its own clock.
+    def time(self, launches: Bound | Sequence[Bound], runs: int = 1, how: str = "queue") -> float:
+        """Time launches and copies on a GPU.
 
         Parameters
         ----------
         launches : Bound or sequence of Bound
-            Made by `Kernel.bind`; they run in this order. Several with different buffers keep a
-            cache from holding the data.
+            Made by `Kernel.bind` and `transfer`; those of one stream run in this order, those of
+            others (`Bound.on`) beside them. Several with different buffers keep a cache from
+            holding the data.
         runs : int
             How many times over, back to back; a first round before them is not timed.
+        how : {"queue", "sync", "graph", "host"}
+            One after the other, by the GPU's own clock; waiting for each before the next is given,
+            by the host's clock; all of them as one CUDA graph, by the GPU's; or the time that the
+            host takes to hand them over without waiting (as long as the driver's queue has room,
+            about a thousand launches).
 
         Returns
         -------
@@ -583,14 +400,134 @@ class Module:
         ------
         DeviceError
             The device has no timer: a simulated GPU counts (`gpuopt.profile`), it does not measure.
+        ValueError
+            An unknown `how`; a stream that is not from 0 to 7; a graph of anything but launches on
+            stream 0.
 
         Notes
         -----
         Nothing here looks at the results: check them first.
         """
+        if how not in TIMES:
+            raise ValueError(f"how: {how!r:.40} is not one of {', '.join(map(repr, TIMES))}")
         every = (launches,) if isinstance(launches, Bound) else tuple(launches)
+        steps = tuple((each.stream, each.launch) for each in every)
         with self._lock:
-            return self._core.time(tuple(each.launch for each in every), runs)
+            return self._core.time(steps, runs, TIMES.index(how))
+
+    def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Bound:
+        """Bind a copy that does not wait, to be timed by `time`.
+
+        Parameters
+        ----------
+        to, source : Buffer or numpy.ndarray
+            Of as many bytes; arrays contiguous, best `pinned`: others go through a buffer of the
+            driver's.
+
+        Returns
+        -------
+        Bound
+
+        Raises
+        ------
+        ValueError
+            Different sizes, a read-only `to`, an array that is not contiguous.
+        """
+        to_address, nbytes = span(to, "to", self._core, writable=True)
+        source_address, given = span(source, "source", self._core, writable=False)
+        if given != nbytes:
+            raise ValueError(f"source: has {given:,} bytes, to has {nbytes:,}")
+        return Bound((to_address, source_address, nbytes), (to, source))
+
+    def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> np.ndarray:
+        """Return an array in pinned (page-locked) host memory, its items undefined.
+
+        A GPU copies from and to such memory by itself, at the full speed of its link; the memory is
+        freed with the array and its views.
+
+        Parameters
+        ----------
+        shape : int or tuple of ints
+        dtype : dtype
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Raises
+        ------
+        MemoryError
+            The host has no more memory that can be pinned.
+        DeviceError
+            The device is no GPU.
+        """
+        with self._lock:
+            return pinned(self._core, shape, dtype)
+
+    def texture(
+        self,
+        array: ArrayLike,
+        *,
+        channels: int = 1,
+        linear_filter: bool = False,
+        wrap: bool = False,
+        normalised: bool = False,
+    ) -> Texture:
+        """Make a texture object with an array's items.
+
+        Parameters
+        ----------
+        array : array_like
+            Of shape (width,): linear memory, for ``tex1Dfetch``; or (height, width): a 2-D array,
+            for ``tex2D``. float32, int32, uint32, or uint8, which is read as floats from 0 to 1.
+        channels : {1, 2, 4}
+            Of a texel; more than one are the array's last axis.
+        linear_filter : bool
+            Between the four texels around a point, weighed by fractions of 8 bits; else the
+            nearest.
+        wrap : bool
+            Coordinates outside are taken modulo the array; else the nearest inside.
+        normalised : bool
+            Coordinates go from 0 to 1 over the array instead of over its texels.
+
+        Returns
+        -------
+        Texture
+            A copy of the array, freed with the object.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A dtype, shape or sampling that textures do not have.
+        DeviceMemoryError
+            The device is out of memory.
+        """
+        sampling = bool(linear_filter), bool(wrap), bool(normalised)
+        data, shape, texel = texture_plan(array, channels, *sampling)
+        buffer = self.copy(data)
+        with self._lock:
+            return Texture(self._core, shape, texel, buffer, sampling)
+
+    def use_stream(self, stream: int) -> None:
+        """Work on a caller's CUDA stream from now on: launches, copies, timings.
+
+        Parameters
+        ----------
+        stream : int
+            A ``cudaStream_t``, such as ``cupy.cuda.get_current_stream().ptr``; 1 for the legacy
+            default stream, 2 for the thread's; 0 for the module's own again. It must live as long
+            as it is used here.
+
+        Raises
+        ------
+        DeviceError
+            The device is no GPU.
+        """
+        number = index(stream)
+        if not 0 <= number < 1 << 64:
+            raise ValueError(f"stream: {number} is not a stream")
+        with self._lock:
+            self._core.adopt(number)
 
     def empty(self, nbytes: int) -> Buffer:
         """Return device memory whose bytes are undefined.
@@ -703,10 +640,10 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
     if isinstance(text_or_path, str) and re.search(r"[\n{]|^\s*(\.version|//)", text_or_path):
         ptx = text_or_path.encode("ascii", "replace")
     elif isinstance(text_or_path, bytes):
-        ptx = text_or_path.translate(_ONLY_ASCII)
+        ptx = text_or_path.translate(ONLY_ASCII)
     elif isinstance(text_or_path, str | os.PathLike):
         with open(text_or_path, "rb") as file:
-            ptx = file.read().translate(_ONLY_ASCII)
+            ptx = file.read().translate(ONLY_ASCII)
     else:
         raise TypeError(
             f"text_or_path: must be PTX as str or bytes, or a path, not {text_or_path!r:.60}"
@@ -714,5 +651,5 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
     ptx = ptx.rstrip(b"\0")
     if b"\0" in ptx:
         line = ptx.count(b"\n", 0, ptx.index(b"\0")) + 1
-        raise _ptx_error(line, "holds a NUL character; is it PTX, or a compiled kernel?")
+        raise ptx_error(line, "holds a NUL character; is it PTX, or a compiled kernel?")
     return Module(ptx, device)

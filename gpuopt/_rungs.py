@@ -66,6 +66,19 @@ class Rung:
         return self.name if self.number is None or self.historical else self.number
 
 
+def find(family: str, variant: int | str | None) -> Rung:
+    """Return a rung by number or name; None is the best kernel. ValueError lists the valid ones."""
+    listed = rungs(family)
+    for rung in listed:
+        if variant is None and rung.best and not rung.host:
+            return rung
+        # a bool is an int, and no number of a rung
+        if not isinstance(variant, bool) and variant in (rung.variant, rung.name):
+            return rung
+    valid = ", ".join(repr(rung.variant) for rung in listed)
+    raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")
+
+
 def rungs(family: str = "reduce") -> list[Rung]:
     """List a family's rungs, in the ladder's order.
 
@@ -87,7 +100,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     --------
     >>> import gpuopt
     >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
-    [1, 2, 3, 4, 5, 5, 6, 7]
+    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11]
     """
     rows = _core.rungs(family)
     return [Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows]

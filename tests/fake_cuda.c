@@ -5,10 +5,14 @@
  * Every object is counted, contexts pushed and popped are counted, and any call can be made to
  * fail:
  *
- *   fake_cuda_fail(name, result, nth)   the nth call of `name` from now on ("*": of any) gives
- * result fake_cuda_set(what, value)          "version", "devices", "memory" (bytes), "busy"
- * (queries never end) fake_cuda_get(what)                 "live" objects, "depth" of contexts,
- * "used" bytes, "calls" fake_cuda_lacks(name)               cuGetProcAddress does not know it
+ * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
+ *   `result`;
+ * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
+ *   "elapsed" (milliseconds between any two events), "lose" (an experiment's copies and launches);
+ * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
+ * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
+ * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
+ * - fake_cuda_texture(): the last texture object's description.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -18,9 +22,11 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, busy;
-static long long memory = 1LL << 32, used;
-static long live, calls, countdown;
+static long version = 13000, devices = 1, busy, elapsed = 1, lose;
+static long long memory = 1LL << 32;
+static _Atomic long long used; /* several threads call */
+static _Atomic long live, calls;
+static long countdown;
 static char failing[64], lacking[64];
 static int failure;
 static __thread long depth;
@@ -40,6 +46,10 @@ void fake_cuda_set(const char *what, long long value) {
         memory = value;
     if (!strcmp(what, "busy"))
         busy = value;
+    if (!strcmp(what, "lose"))
+        lose = value;
+    if (!strcmp(what, "elapsed"))
+        elapsed = value;
 }
 long long fake_cuda_get(const char *what) {
     return !strcmp(what, "live")    ? live
@@ -59,6 +69,16 @@ static int fails(const char *name) {
     const int failed = fails(__func__); \
     if (failed)                         \
     return failed
+
+/* What was done on which stream, oldest first: "launch 1f00;copy 1f00;". */
+static char story[4096];
+const char *fake_cuda_story(void) { return story; }
+void fake_cuda_forget(void) { *story = 0; }
+static void note(const char *what, void *stream) {
+    const size_t length = strlen(story);
+    snprintf(story + length, sizeof story - length, "%s %llx;", what,
+             (unsigned long long)(uintptr_t)stream);
+}
 
 static void *object(void) {
     live++;
@@ -166,6 +186,7 @@ static result cuMemPoolTrimTo(void *pool, size_t bytes) {
 struct header {
     size_t bytes, magic;
 };
+enum { TICKETS = 4 }; /* bytes that an open queue may keep for single-pass: not counted */
 static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
     MAY_FAIL;
     (void)pool, (void)stream;
@@ -174,8 +195,10 @@ static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *poo
     struct header *header = malloc(sizeof *header + bytes);
     *header = (struct header){bytes, 0x600d};
     memset(header + 1, 0xa5, bytes);
-    used += (long long)bytes;
-    live++;
+    if (bytes > TICKETS) {
+        used += (long long)bytes;
+        live++;
+    }
     *address = (uint64_t)(uintptr_t)(header + 1);
     return OK;
 }
@@ -185,8 +208,11 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
     if (header->magic != 0x600d)
         abort(); /* freed twice, or never allocated */
     header->magic = 0;
-    used -= (long long)header->bytes;
-    gone(header);
+    if (header->bytes > TICKETS) {
+        used -= (long long)header->bytes;
+        live--;
+    }
+    free(header);
     return fails(__func__);
 }
 static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
@@ -199,6 +225,13 @@ static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
 static result cuMemFreeHost(void *each) {
     gone(each);
     return fails(__func__);
+}
+static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+    MAY_FAIL;
+    note("copy", stream);
+    if (!lose)
+        memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+    return OK;
 }
 static result cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, void *stream) {
     MAY_FAIL;
@@ -238,6 +271,12 @@ static result cuStreamSynchronize(void *stream) {
     (void)stream;
     return OK;
 }
+static result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    MAY_FAIL;
+    (void)flags, (void)event;
+    note("wait", stream);
+    return OK;
+}
 static result cuEventCreate(void **event, unsigned flags) {
     MAY_FAIL;
     (void)flags;
@@ -261,7 +300,7 @@ static result cuEventQuery(void *event) {
 static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
     MAY_FAIL;
     (void)begin, (void)end;
-    *milliseconds = 1;
+    *milliseconds = (float)elapsed;
     return OK;
 }
 static result cuModuleLoadData(void **module, const void *image) {
@@ -292,7 +331,7 @@ static result cuModuleUnload(void *module) {
 static result cuModuleGetFunction(void **function, void *module, const char *name) {
     MAY_FAIL;
     (void)module;
-    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9))
+    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) && strncmp(name, "micro_", 6))
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;
@@ -303,27 +342,45 @@ static result cuFuncGetAttribute(int *value, int attribute, void *function) {
     *value = attribute == 0 ? 1024 : 0; /* threads; no static shared memory */
     return OK;
 }
-/* Three parameters of 8 bytes. */
+/* Three parameters of 8 bytes, but for the kernels of the experiments. */
 static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
     MAY_FAIL;
-    (void)function;
+    const int fetch = !strcmp(function, "micro_fetch_texture");
+    const int advance = !strcmp(function, "micro_advance_uint32");
+    const size_t count = !strcmp(function, "micro_empty") ? 0 : fetch ? 4 : 3;
     *offset = 8 * index;
-    *bytes = 8;
-    return index < 3 ? OK : 1;
+    *bytes = index == 3 || (index == 2 && advance) ? 4 : 8;
+    return index < count ? OK : 1;
 }
 static result cuFuncSetAttribute(void *function, int attribute, int value) {
     MAY_FAIL;
     (void)function, (void)attribute, (void)value;
     return OK;
 }
+/* What the kernels of the experiments do, as far as it is computed here. */
+static void micro(const char *name, void **arguments) {
+    if (strcmp(name, "micro_advance_uint32") || lose)
+        return;
+    uint32_t *items = *(uint32_t **)arguments[0];
+    const uint64_t n = *(uint64_t *)arguments[1];
+    const unsigned steps = *(unsigned *)arguments[2];
+    for (uint64_t i = 0; i < n; i++)
+        for (unsigned step = 0; step < steps; step++)
+            items[i] = items[i] * 1664525u + 1013904223u;
+}
 static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                              void *stream, void **arguments, void **extra) {
     MAY_FAIL;
-    (void)grid_y, (void)grid_z, (void)stream, (void)extra;
+    (void)grid_y, (void)grid_z, (void)extra;
     const char *name = function;
+    note("launch", stream);
     if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > 48 << 10)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
+    if (!strncmp(name, "micro_", 6)) {
+        micro(name, arguments);
+        return OK;
+    }
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
     const uint64_t n = *(uint64_t *)arguments[2];
@@ -335,7 +392,137 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     for (unsigned i = 0; i < grid_x; i++)
         partials[i] = 0;
     partials[0] = sum;
+    if (!strncmp(name, "reduce_11_", 10)) /* single-pass: the result has its own place */
+        **(int64_t **)arguments[3] = sum;
     return OK;
+}
+
+/* A graph is a chain of kernels, each with a copy of its three arguments; so is an instance. */
+struct node {
+    void *function;
+    unsigned grid[3], block[3], shared;
+    void **arguments;
+};
+struct graph {
+    size_t count;
+    struct {
+        const char *name;
+        uint64_t values[3];
+    } nodes[1000];
+};
+static result cuGraphCreate(struct graph **graph, unsigned flags) {
+    MAY_FAIL;
+    (void)flags;
+    *graph = calloc(1, sizeof **graph);
+    live++;
+    return OK;
+}
+static result cuGraphAddKernelNode(void **added, struct graph *graph, void *const *after,
+                                   size_t count, const struct node *node) {
+    MAY_FAIL;
+    if (node->block[0] * node->block[1] * node->block[2] > 1024 || graph->count == 1000)
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    if (count != !!graph->count || (count && *after != &graph->nodes[graph->count - 1]))
+        return 1; /* not a chain */
+    *added = &graph->nodes[graph->count];
+    graph->nodes[graph->count].name = node->function;
+    if (!strcmp(node->function, "micro_advance_uint32"))
+        for (int i = 0; i < 3; i++)
+            memcpy(&graph->nodes[graph->count].values[i], node->arguments[i], i < 2 ? 8 : 4);
+    graph->count++;
+    return OK;
+}
+static result cuGraphInstantiateWithFlags(struct graph **ready, const struct graph *graph,
+                                          uint64_t flags) {
+    MAY_FAIL;
+    (void)flags;
+    *ready = malloc(sizeof *graph);
+    memcpy(*ready, graph, sizeof *graph);
+    live++;
+    return OK;
+}
+static result cuGraphLaunch(struct graph *ready, void *stream) {
+    MAY_FAIL;
+    note("graph", stream);
+    for (size_t i = 0; i < ready->count; i++) {
+        void *arguments[3];
+        for (int k = 0; k < 3; k++)
+            arguments[k] = &ready->nodes[i].values[k];
+        micro(ready->nodes[i].name, arguments);
+    }
+    return OK;
+}
+static result cuGraphExecDestroy(void *each) {
+    gone(each);
+    return fails(__func__);
+}
+static result cuGraphDestroy(void *each) {
+    gone(each);
+    return fails(__func__);
+}
+
+/* Arrays and texture objects; the last texture's description is kept for whoever asks. */
+static char texture[128];
+const char *fake_cuda_texture(void) { return texture; }
+struct shape {
+    size_t width, height;
+    int format;
+    unsigned channels;
+};
+static result cuArrayCreate(void **array, const struct shape *shape) {
+    MAY_FAIL;
+    snprintf(texture, sizeof texture, "array %zu x %zu of %u format %x; ", shape->width,
+             shape->height, shape->channels, (unsigned)shape->format);
+    *array = object();
+    return OK;
+}
+static result cuArrayDestroy(void *array) {
+    gone(array);
+    return fails(__func__);
+}
+static result cuMemcpy2DAsync(const void *copy, void *stream) {
+    MAY_FAIL;
+    (void)copy;
+    note("rows", stream);
+    return OK;
+}
+struct resource {
+    int type;
+    union {
+        struct {
+            void *array;
+        } array;
+        struct {
+            uint64_t data;
+            int format;
+            unsigned channels;
+            size_t bytes;
+        } linear;
+        int reserved[32];
+    } of;
+    unsigned flags;
+};
+struct sampling {
+    int outside[3], filter;
+    unsigned flags;
+};
+static result cuTexObjectCreate(uint64_t *handle, const struct resource *resource,
+                                const struct sampling *sampling, const void *view) {
+    MAY_FAIL;
+    (void)view;
+    if (resource->type == 2)
+        snprintf(texture, sizeof texture, "linear %zu bytes of %u format %x; ",
+                 resource->of.linear.bytes, resource->of.linear.channels,
+                 (unsigned)resource->of.linear.format);
+    const size_t length = strlen(texture);
+    snprintf(texture + length, sizeof texture - length, "outside %d filter %d flags %u",
+             sampling->outside[0], sampling->filter, sampling->flags);
+    *handle = (uint64_t)(uintptr_t)object();
+    return OK;
+}
+static result cuTexObjectDestroy(uint64_t handle) {
+    gone((void *)(uintptr_t)handle);
+    return fails(__func__);
 }
 
 static result anything_else(void) { return NOT_SUPPORTED; }
@@ -386,6 +573,19 @@ static const struct {
     ROW(cuFuncGetParamInfo),
     ROW(cuFuncSetAttribute),
     ROW(cuLaunchKernel),
+    ROW(cuGraphCreate),
+    ROW(cuGraphAddKernelNode),
+    ROW(cuGraphInstantiateWithFlags),
+    ROW(cuGraphLaunch),
+    ROW(cuGraphExecDestroy),
+    ROW(cuGraphDestroy),
+    ROW(cuArrayCreate),
+    ROW(cuArrayDestroy),
+    ROW(cuTexObjectCreate),
+    ROW(cuTexObjectDestroy),
+    ROW(cuMemcpyAsync),
+    ROW(cuMemcpy2DAsync),
+    ROW(cuStreamWaitEvent),
 };
 
 #ifndef WITHOUT_GET_PROC_ADDRESS

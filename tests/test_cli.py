@@ -100,8 +100,40 @@ def test_devices_and_config():
     assert "nvcc" in done.stdout
 
 
+@pytest.mark.parametrize("picture", ["tree", "coalescing", "banks", "tile", "timeline"])
+def test_trace_writes_a_picture(picture, tmp_path):
+    path = tmp_path / "picture.svg"
+    done = run("trace", "reduce", "3", "--picture", picture, "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "reduce rung 3 sequential" in done.stdout and "1 wavefront " in done.stdout
+    assert path.read_text().startswith("<svg")
+
+
+def test_source_and_diff():
+    done = run("source", "reduce", "3", "--annotate")
+    assert done.returncode == 0, done.stderr
+    assert "partial[t] = Op::apply(partial[t], partial[t + s]);" in done.stdout
+    assert "conflicts" in done.stdout
+    done = run("diff", "transpose", "shared", "padded")
+    assert done.returncode == 0, done.stderr
+    assert "+    transpose_tile<1>(in, out, rows, columns);" in done.stdout
+    for arguments, text in (
+        (["trace", "reduce", "99"], "variant: 99"),
+        (["trace", "fold"], "'transpose'"),
+        (["trace", "reduce", "3", "--picture", "tree"], "-o FILE.svg"),
+        (["trace", "reduce", "3", "--picture", "tree", "-o", "tree.png"], "must end in .svg"),
+        (["trace", "reduce", "3", "--picture", "tree", "-o", "/none/t.svg"], "/none/t.svg"),
+        (["trace", "reduce", "3", "--block-index", "9"], "outside the grid"),
+        (["trace", "reduce", "3", "--block-index", "x"], "such as 0 or 1,0"),
+        (["diff", "reduce", "2", "none"], "'none'"),
+        (["source", "fold"], "'transpose'"),
+    ):
+        done = run(*arguments)
+        assert done.returncode != 0 and text in done.stderr and "Traceback" not in done.stderr
+
+
 def test_help_teaches():
-    for arguments in (["--help"], ["ladder", "--help"]):
+    for arguments in (["--help"], ["ladder", "--help"], ["trace", "--help"]):
         done = run(*arguments)
         assert done.returncode == 0
         assert "rung" in done.stdout

@@ -17,6 +17,7 @@ import pytest
 from conftest import KINDS, on, run_python
 
 import gpuopt
+from gpuopt._entries import entries
 
 FILES = Path(__file__).with_name("ptx")
 HEADER = ".version 7.0\n.target sm_75\n.address_size 64\n"
@@ -457,7 +458,7 @@ def test_parameters_as_the_text_has_them(header):
         f".func helper() {{ .reg .b32 %r; {{ ret; }} }}\n.entry k{header} {{ {{ret;}} }}"
         f"\n.global .b32 entry[2] = {{1, 2}};\n.entry last() {{ ret; }}"
     )
-    found = gpuopt._ptx._entries(text.encode())
+    found = entries(text.encode())
     assert found == {"k": HEADERS[header], "last": []}
 
 
@@ -479,7 +480,7 @@ def test_parameters_as_the_text_has_them(header):
 def test_hostile_texts_end_soon(text):
     start = time.perf_counter()
     try:
-        gpuopt._ptx._entries(text)
+        entries(text)
     except gpuopt.PTXError as error:
         assert "cannot be read" in str(error)
     assert time.perf_counter() - start < 20

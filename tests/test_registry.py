@@ -41,7 +41,8 @@ def test_the_ptx_is_text_for_compute_75(ptx):
     assert re.findall(r"^\.target (.*)$", ptx, re.MULTILINE) == ["sm_75"]
     assert re.findall(r"^\.address_size (.*)$", ptx, re.MULTILINE) == ["64"]
     assert ptx.isascii() and "\0" not in ptx and ptx.endswith("\n")
-    assert not re.search(r"\b(atom|red)\.", ptx), "an atomic: results would change from run to run"
+    # Integer tickets, which say who is last. Any other atomic lets results change from run to run.
+    assert set(re.findall(r"\b(?:atom|red)\.\S+", ptx)) <= {"atom.global.inc.u32"}
     assert ".loc" in ptx  # source lines, for the counters
 
 
@@ -85,7 +86,7 @@ def test_every_row_is_filled():
 
 def test_the_decks_ladder():
     """Rungs 1 to 7, faster on the decks' G80 step by step, the block of 128."""
-    rungs = [rung for rung in gpuopt.rungs("reduce") if not rung.host]
+    rungs = [rung for rung in gpuopt.rungs("reduce") if rung.source.startswith("D")]
     assert [rung.number for rung in rungs if not rung.historical] == [1, 2, 3, 4, 5, 6, 7]
     assert [rung.deck_us for rung in rungs if not rung.historical] == [
         8054, 3456, 1722, 965, 536, 381, 268,
@@ -94,7 +95,9 @@ def test_the_decks_ladder():
     (historical,) = (rung for rung in rungs if rung.historical)
     assert historical.name == historical.variant == "5-historical"
     assert historical.number == 5 and not historical.best
-    assert [rung.name for rung in gpuopt.rungs("reduce") if rung.host] == ["serial", "openmp"]
+    assert [rung.name for rung in gpuopt.rungs("reduce") if rung.host] == [
+        "serial", "openmp", "simd",
+    ]  # fmt: skip
 
 
 def test_every_rung_has_every_operation_of_the_required_dtypes():

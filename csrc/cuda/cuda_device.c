@@ -1,16 +1,8 @@
-/* cuda_device.c: the CUDA device.
- *
- * One `struct gpu` a GPU, shared by all its queues: the primary context (so that pointers of CuPy
- * and PyTorch mean the same here), a memory pool, the loaded image. One `struct queue` an open
- * device: a stream, two events, two pinned buffers. Each entry makes the context current and
- * restores the caller's when it leaves. Knows no kernel and no Python.
+/* cuda_device.c: the CUDA device: GPUs and queues opened and closed, modules, launches, time.
+ * Memory and copies are in cuda_memory.c. Knows no kernel and no Python.
  */
-#include "cuda_device.h"
+#include "cuda_queue.h"
 
-#include "cuda_driver.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,35 +10,7 @@
 
 enum {
     GPU_MAX = 64,
-    STAGING_BUFFERS = 2,
-    STAGING_BYTES =
-        4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
-};
-
-struct gpu {
-    int ordinal;
-    bool ready;
-    CUdevice device;
-    CUcontext context;
-    CUmemoryPool pool;
-    CUmodule module;      /* of the embedded image, once it is loaded */
-    pthread_mutex_t lock; /* of ready and module */
-    atomic_bool lost;
-    char fault[512]; /* what lost it; written once, before `lost` */
-};
-
-struct staging {
-    void *host; /* pinned; NULL until first used */
-    CUevent done;
-    bool busy; /* a copy from it may be under way: wait for `done` */
-};
-
-struct queue {
-    struct device device;
-    struct gpu *gpu;
-    CUstream stream;
-    CUevent begin, end;
-    struct staging staging[STAGING_BUFFERS];
+    CAPABILITIES = DEVICE_KERNELS | DEVICE_TIMER | DEVICE_STREAMS | DEVICE_TEXTURES,
 };
 
 static struct gpu gpus[GPU_MAX];
@@ -59,11 +23,9 @@ int cuda_driver_version(const char **library) {
     return cuda.version;
 }
 
-static struct queue *queue_of(struct device *device) { return (struct queue *)device; }
-
 /* --- entering and leaving a GPU's context */
 
-static enum status enter(struct gpu *gpu) {
+enum status cuda_enter(struct gpu *gpu) {
     if (cuda_driver_forked())
         return cuda_driver_start(); /* fails and says why */
     if (atomic_load(&gpu->lost))
@@ -72,8 +34,7 @@ static enum status enter(struct gpu *gpu) {
     return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
 }
 
-/* Passes the entry's status on, after noting a fault that is for ever. */
-static enum status leave(struct gpu *gpu, enum status status) {
+enum status cuda_leave(struct gpu *gpu, enum status status) {
     CUcontext ours;
     static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
     if (status == STATUS_DEVICE_LOST) {
@@ -92,7 +53,7 @@ static enum status gpu_prepare(struct gpu *gpu) {
     if (!status)
         status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
                             "cuDevicePrimaryCtxRetain");
-    if (status || (status = enter(gpu)))
+    if (status || (status = cuda_enter(gpu)))
         return status;
     const CUmemPoolProps properties = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -109,7 +70,7 @@ static enum status gpu_prepare(struct gpu *gpu) {
             cuda.cuMemPoolSetAttribute(gpu->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
             "cuMemPoolSetAttribute");
     }
-    return leave(gpu, status);
+    return cuda_leave(gpu, status);
 }
 
 static enum status gpu_get(const char *which, struct gpu **found) {
@@ -128,6 +89,7 @@ static enum status gpu_get(const char *which, struct gpu **found) {
         status = gpu_prepare(gpu);
         if (!status) {
             pthread_mutex_init(&gpu->lock, NULL);
+            pthread_mutex_init(&gpu->ring.lock, NULL);
             gpu->ready = true;
         }
     }
@@ -146,22 +108,26 @@ static enum status cuda_count(int *count) {
 
 static void cuda_close(struct device *device) {
     struct queue *queue = queue_of(device);
-    if (!enter(
+    if (!cuda_enter(
             queue->gpu)) { /* otherwise the driver has taken everything back, or a fork left it */
         cuda.cuStreamSynchronize(queue->stream);
-        for (int i = 0; i < STAGING_BUFFERS; i++) {
-            if (queue->staging[i].host)
-                cuda.cuMemFreeHost(queue->staging[i].host);
-            if (queue->staging[i].done)
-                cuda.cuEventDestroy(queue->staging[i].done);
-        }
+        cuda_staging_close(queue);
+        while (queue->textures)
+            cuda_texture_end(&queue->textures);
         if (queue->begin)
             cuda.cuEventDestroy(queue->begin);
         if (queue->end)
             cuda.cuEventDestroy(queue->end);
-        if (queue->stream)
-            cuda.cuStreamDestroy(queue->stream);
-        leave(queue->gpu, STATUS_OK);
+        if (queue->mark)
+            cuda.cuEventDestroy(queue->mark);
+        if (queue->own)
+            cuda.cuStreamDestroy(queue->own);
+        cuda_leave(queue->gpu, STATUS_OK);
+    }
+    while (queue->textures) { /* of a lost context */
+        struct texture *texture = queue->textures;
+        queue->textures = texture->next;
+        free(texture);
     }
     free(queue);
 }
@@ -169,16 +135,19 @@ static void cuda_close(struct device *device) {
 static enum status cuda_open(const char *which, struct device **opened) {
     struct gpu *gpu;
     enum status status = gpu_get(which, &gpu);
-    if (status || (status = enter(gpu)))
+    if (status || (status = cuda_enter(gpu)))
         return status;
     struct queue *queue = calloc(1, sizeof *queue);
     if (!queue)
-        return leave(gpu, status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a queue"));
+        return cuda_leave(gpu, status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a queue"));
     queue->device.ops = &cuda_device_ops;
-    queue->device.capabilities = DEVICE_KERNELS | DEVICE_TIMER;
+    queue->device.capabilities = CAPABILITIES;
     queue->gpu = gpu;
-    status =
-        cuda_check(cuda.cuStreamCreate(&queue->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    status = cuda_check(cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    queue->stream = queue->own;
+    if (!status)
+        status =
+            cuda_check(cuda.cuEventCreate(&queue->mark, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     if (!status)
         status = cuda_check(cuda.cuEventCreate(&queue->begin, CU_EVENT_DEFAULT), "cuEventCreate");
     if (!status)
@@ -186,7 +155,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
     for (int i = 0; i < STAGING_BUFFERS && !status; i++)
         status = cuda_check(cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING),
                             "cuEventCreate");
-    leave(gpu, status);
+    cuda_leave(gpu, status);
     if (status)
         cuda_close(&queue->device);
     else
@@ -197,7 +166,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
 static enum status cuda_info(const char *which, struct device_info *info) {
     struct gpu *gpu;
     enum status status = gpu_get(which, &gpu);
-    if (status || (status = enter(gpu)))
+    if (status || (status = cuda_enter(gpu)))
         return status;
     int major = 0, minor = 0, cache = 0;
     const struct {
@@ -225,12 +194,12 @@ static enum status cuda_info(const char *which, struct device_info *info) {
             cuda.cuDeviceGetName(info->description, sizeof info->description, gpu->device),
             "cuDeviceGetName");
     snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
-    info->capabilities = DEVICE_KERNELS | DEVICE_TIMER;
+    info->capabilities = CAPABILITIES;
     info->memory_free = free_bytes;
     info->memory_total = total_bytes;
     info->cache_bytes = (uint64_t)cache;
     info->compute_capability = major * 10 + minor;
-    return leave(gpu, status);
+    return cuda_leave(gpu, status);
 }
 
 /* --- waiting */
@@ -240,9 +209,8 @@ static void nap(void) {
     nanosleep(&pause, NULL);
 }
 
-/* Waits for the stream, or for an event of it. Spins at first, since most work is short, then naps;
- * in both it lets a signal end the wait. */
-static enum status wait_for(struct queue *queue, CUevent event) {
+/* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
+enum status cuda_wait(struct queue *queue, CUevent event) {
     for (uint64_t turn = 0;; turn++) {
         const CUresult result =
             event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
@@ -261,129 +229,8 @@ static enum status wait_for(struct queue *queue, CUevent event) {
 
 static enum status cuda_sync(struct device *device) {
     struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
-    return status ? status : leave(queue->gpu, wait_for(queue, NULL));
-}
-
-/* --- memory */
-
-static enum status cuda_alloc(struct device *device, size_t bytes, device_address *address) {
-    struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
-    if (status)
-        return status;
-    CUdeviceptr pointer = 0;
-    const size_t asked = bytes ? bytes : 1;
-    CUresult result =
-        cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what other queues gave back may only be waiting */
-        cuda.cuStreamSynchronize(queue->stream);
-        cuda.cuMemPoolTrimTo(queue->gpu->pool, 0);
-        result = cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
-    }
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
-        char name[32];
-        size_t free_bytes = 0, total_bytes = 0;
-        snprintf(name, sizeof name, "cuda:%d", queue->gpu->ordinal);
-        cuda.cuMemGetInfo(&free_bytes, &total_bytes);
-        status = status_no_device_memory(name, bytes, free_bytes);
-    } else {
-        status = cuda_check(result, "cuMemAllocFromPoolAsync");
-    }
-    *address = pointer;
-    return leave(queue->gpu, status);
-}
-
-static void cuda_free(struct device *device, device_address address) {
-    struct queue *queue = queue_of(device);
-    if (!address || enter(queue->gpu))
-        return; /* a lost context has freed everything */
-    cuda.cuMemFreeAsync(address, queue->stream);
-    leave(queue->gpu, STATUS_OK);
-}
-
-/* A pinned buffer that no copy uses any more. */
-static enum status staging_take(struct queue *queue, int index, struct staging **taken) {
-    struct staging *staging = &queue->staging[index % STAGING_BUFFERS];
-    enum status status = STATUS_OK;
-    if (!staging->host)
-        status =
-            cuda_check(cuda.cuMemHostAlloc(&staging->host, STAGING_BYTES, 0), "cuMemHostAlloc");
-    if (!status && staging->busy)
-        status = wait_for(queue, staging->done);
-    if (!status)
-        staging->busy = false;
-    *taken = staging;
-    return status;
-}
-
-static enum status staging_mark(struct queue *queue, struct staging *staging) {
-    const enum status status =
-        cuda_check(cuda.cuEventRecord(staging->done, queue->stream), "cuEventRecord");
-    staging->busy = !status;
-    return status;
-}
-
-/* While one buffer travels the other is filled. */
-static enum status cuda_copy_in(struct device *device, device_address to,
-                                const struct device_source *from, size_t bytes) {
-    struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
-    if (status)
-        return status;
-    int turn = 0;
-    for (size_t done = 0; done < bytes && !status; turn++) {
-        const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
-        struct staging *staging;
-        status = staging_take(queue, turn, &staging);
-        if (!status)
-            status = device_read(from, done, staging->host, part);
-        if (!status)
-            status =
-                cuda_check(cuda.cuMemcpyHtoDAsync(to + done, staging->host, part, queue->stream),
-                           "cuMemcpyHtoDAsync");
-        if (!status)
-            status = staging_mark(queue, staging);
-        if (!status)
-            status = device_poll(device);
-        done += part;
-    }
-    return leave(queue->gpu, status);
-}
-
-static enum status cuda_copy_out(struct device *device, void *to, device_address from,
-                                 size_t bytes) {
-    struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
-    if (status)
-        return status;
-    for (size_t done = 0; done < bytes && !status;) {
-        const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
-        struct staging *staging;
-        status = staging_take(queue, 0, &staging);
-        if (!status)
-            status =
-                cuda_check(cuda.cuMemcpyDtoHAsync(staging->host, from + done, part, queue->stream),
-                           "cuMemcpyDtoHAsync");
-        if (!status)
-            status = staging_mark(queue, staging);
-        if (!status)
-            status = wait_for(queue, NULL);
-        if (!status)
-            memcpy((char *)to + done, staging->host, part);
-        done += part;
-    }
-    return leave(queue->gpu, status);
-}
-
-static enum status cuda_fill(struct device *device, device_address to, uint8_t value,
-                             size_t bytes) {
-    struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
-    if (status)
-        return status;
-    return leave(queue->gpu, cuda_check(cuda.cuMemsetD8Async(to, value, bytes, queue->stream),
-                                        "cuMemsetD8Async"));
+    enum status status = cuda_enter(queue->gpu);
+    return status ? status : cuda_leave(queue->gpu, cuda_wait(queue, NULL));
 }
 
 /* --- modules, kernels, launches */
@@ -444,7 +291,7 @@ static enum status load_ptx(const struct gpu *gpu, const char *ptx, CUmodule *mo
 static enum status cuda_module_load(struct device *device, const struct device_image *image,
                                     struct device_module **module) {
     struct gpu *gpu = queue_of(device)->gpu;
-    enum status status = enter(gpu);
+    enum status status = cuda_enter(gpu);
     if (status)
         return status;
     CUmodule loaded = NULL;
@@ -458,44 +305,44 @@ static enum status cuda_module_load(struct device *device, const struct device_i
         pthread_mutex_unlock(&gpu->lock);
     }
     *module = (struct device_module *)loaded;
-    return leave(gpu, status);
+    return cuda_leave(gpu, status);
 }
 
 static void cuda_module_unload(struct device *device, struct device_module *module) {
     struct queue *queue = queue_of(device);
-    if (enter(queue->gpu))
+    if (cuda_enter(queue->gpu))
         return;                              /* a lost context has unloaded everything */
     cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
     cuda.cuModuleUnload((CUmodule)module);
-    leave(queue->gpu, STATUS_OK);
+    cuda_leave(queue->gpu, STATUS_OK);
 }
 
 static enum status cuda_kernel_get(struct device *device, struct device_module *module,
                                    const char *symbol, struct device_kernel **kernel) {
     struct gpu *gpu = queue_of(device)->gpu;
-    enum status status = enter(gpu);
+    enum status status = cuda_enter(gpu);
     if (status)
         return status;
     CUfunction function = NULL;
     status = cuda_check(cuda.cuModuleGetFunction(&function, (CUmodule)module, symbol),
                         "cuModuleGetFunction");
     *kernel = (struct device_kernel *)function;
-    return leave(gpu, status);
+    return cuda_leave(gpu, status);
 }
 
 static enum status cuda_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                         unsigned index, size_t *bytes) {
     struct gpu *gpu = queue_of(device)->gpu;
-    enum status status = enter(gpu);
+    enum status status = cuda_enter(gpu);
     if (status)
         return status;
     size_t offset;
     const CUresult result = cuda.cuFuncGetParamInfo((CUfunction)kernel, index, &offset, bytes);
     if (result)
         *bytes = 0;
-    return leave(gpu, result == CUDA_ERROR_INVALID_VALUE
-                          ? STATUS_OK
-                          : cuda_check(result, "cuFuncGetParamInfo"));
+    return cuda_leave(gpu, result == CUDA_ERROR_INVALID_VALUE
+                               ? STATUS_OK
+                               : cuda_check(result, "cuFuncGetParamInfo"));
 }
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
@@ -506,8 +353,8 @@ static CUresult start_kernel(const struct queue *queue, const struct device_laun
 }
 
 /* Why the driver refuses a launch; it does not say. */
-static enum status refused(const struct gpu *gpu, const struct device_launch *launch,
-                           CUresult result) {
+enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
+                         const char *call) {
     CUfunction function = (CUfunction)launch->kernel;
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     int threads_most = 0, fixed = 0, shared_most = 0;
@@ -529,50 +376,93 @@ static enum status refused(const struct gpu *gpu, const struct device_launch *la
                                gpu->ordinal, (unsigned long long)fixed + launch->shared_bytes,
                                shared_most);
     }
-    return cuda_check(result, "cuLaunchKernel");
+    return cuda_check(result, call);
+}
+
+/* Past 48 KiB of dynamic shared memory a kernel has to ask. */
+CUresult cuda_allow_shared(const struct device_launch *launch) {
+    return cuda.cuFuncSetAttribute((CUfunction)launch->kernel,
+                                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                   (int)launch->shared_bytes);
 }
 
 static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
     struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
+    enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
     CUresult result = start_kernel(queue, launch);
-    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes &&
-        !cuda.cuFuncSetAttribute((CUfunction)launch->kernel,
-                                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                 (int)launch->shared_bytes)) /* past 48 KiB a kernel has to ask */
+    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !cuda_allow_shared(launch))
         result = start_kernel(queue, launch);
     if (result)
-        status = refused(queue->gpu, launch, result);
-    return leave(queue->gpu, status);
+        status = cuda_refused(queue->gpu, launch, result, "cuLaunchKernel");
+    return cuda_leave(queue->gpu, status);
+}
+
+/* --- streams */
+
+/* What `queue` does from now on comes after what the stream has been given. */
+static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent mark) {
+    enum status status = cuda_check(cuda.cuEventRecord(mark, stream), "cuEventRecord");
+    return status ? status
+                  : cuda_check(cuda.cuStreamWaitEvent(queue->stream, mark, 0), "cuStreamWaitEvent");
+}
+
+static enum status cuda_follow(struct device *device, struct device *other) {
+    struct queue *queue = queue_of(device), *first = queue_of(other);
+    if (other->ops != device->ops || first->gpu != queue->gpu)
+        return status_fail(STATUS_BAD_VALUE,
+                           "cuda:%d: queues of different devices cannot follow "
+                           "each other",
+                           queue->gpu->ordinal);
+    enum status status = cuda_enter(queue->gpu);
+    return status ? status
+                  : cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
+}
+
+static enum status cuda_adopt(struct device *device, uint64_t stream) {
+    struct queue *queue = queue_of(device);
+    const CUstream before = queue->stream;
+    const CUstream wanted = stream ? (CUstream)(uintptr_t)stream : queue->own;
+    if (wanted == before)
+        return STATUS_OK;
+    enum status status = cuda_enter(queue->gpu);
+    if (status)
+        return status;
+    queue->stream = wanted;
+    const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
+    status = result == CUDA_ERROR_NOT_READY ? wait_for_stream(queue, before, queue->mark)
+                                            : cuda_check(result, "cuStreamQuery");
+    if (status)
+        queue->stream = before;
+    return cuda_leave(queue->gpu, status);
 }
 
 /* --- time */
 
 static enum status cuda_timer_begin(struct device *device) {
     struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
+    enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    return leave(queue->gpu,
-                 cuda_check(cuda.cuEventRecord(queue->begin, queue->stream), "cuEventRecord"));
+    return cuda_leave(queue->gpu,
+                      cuda_check(cuda.cuEventRecord(queue->begin, queue->stream), "cuEventRecord"));
 }
 
 static enum status cuda_timer_end(struct device *device, double *seconds) {
     struct queue *queue = queue_of(device);
-    enum status status = enter(queue->gpu);
+    enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
     float milliseconds = 0;
     status = cuda_check(cuda.cuEventRecord(queue->end, queue->stream), "cuEventRecord");
     if (!status)
-        status = wait_for(queue, queue->end);
+        status = cuda_wait(queue, queue->end);
     if (!status)
         status = cuda_check(cuda.cuEventElapsedTime(&milliseconds, queue->begin, queue->end),
                             "cuEventElapsedTime");
     *seconds = milliseconds * 1e-3;
-    return leave(queue->gpu, status);
+    return cuda_leave(queue->gpu, status);
 }
 
 const struct device_ops cuda_device_ops = {
@@ -592,6 +482,16 @@ const struct device_ops cuda_device_ops = {
     .parameter_bytes = cuda_parameter_bytes,
     .launch = cuda_launch,
     .sync = cuda_sync,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .copy = cuda_copy,
+    .follow = cuda_follow,
+    .adopt = cuda_adopt,
+    .graph_open = cuda_graph_open,
+    .graph_launch = cuda_graph_launch,
+    .graph_close = cuda_graph_close,
+    .texture_open = cuda_texture_open,
+    .texture_close = cuda_texture_close,
     .timer_begin = cuda_timer_begin,
     .timer_end = cuda_timer_end,
     .counters = device_no_counters,

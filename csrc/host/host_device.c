@@ -3,7 +3,9 @@
  */
 #include "host_device.h"
 
+#include "host_isa.h"
 #include "host_kernels.h"
+#include "host_stream.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -31,6 +33,31 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 
 int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }
 
+/* --- the last-level cache */
+
+/* 0 where it is not known. */
+static uint64_t cache_bytes(void) {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+#else
+    return 0;
+#endif
+}
+
+static uint64_t stream_least; /* bytes */
+
+static void find_stream_least(void) {
+    enum { USUAL = 32 << 20 };
+    stream_least = cache_bytes() ? cache_bytes() : USUAL;
+}
+
+bool host_streams(uint64_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_stream_least);
+    return bytes > stream_least;
+}
+
 /* --- count, open, close, info */
 
 static enum status host_count(int *count) {
@@ -40,7 +67,9 @@ static enum status host_count(int *count) {
 
 static enum status host_open(const char *which, struct device **opened) {
     int ordinal;
-    const enum status status = device_ordinal("cpu", which, 1, &ordinal);
+    enum status status = device_ordinal("cpu", which, 1, &ordinal);
+    if (!status)
+        status = host_isa_choose();
     if (status)
         return status;
     struct host_queue *queue = calloc(1, sizeof *queue);
@@ -87,10 +116,7 @@ static enum status host_info(const char *which, struct device_info *info) {
     info->memory_free = strtoull(kib, NULL, 10) * 1024;
     info->multiprocessors = host_threads();
     info->threads_per_multiprocessor = 1;
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    info->cache_bytes = cache > 0 ? (uint64_t)cache : 0;
-#endif
+    info->cache_bytes = cache_bytes();
     return STATUS_OK;
 }
 
@@ -223,6 +249,16 @@ const struct device_ops host_device_ops = {
     .parameter_bytes = device_no_parameter_bytes,
     .launch = host_launch,
     .sync = host_sync,
+    .pin = device_no_pin,
+    .unpin = device_no_unpin,
+    .copy = device_no_copy,
+    .follow = device_no_follow,
+    .adopt = device_no_adopt,
+    .graph_open = device_no_graph_open,
+    .graph_launch = device_no_graph_launch,
+    .graph_close = device_no_graph_close,
+    .texture_open = device_no_texture_open,
+    .texture_close = device_no_texture_close,
     .timer_begin = host_timer_begin,
     .timer_end = host_timer_end,
     .counters = device_no_counters,

@@ -1,5 +1,7 @@
-/* host_matmul.c: the matrix product on the CPU, rungs `serial` and `openmp`. Its signatures are
- * those of matmul.cu. Both add up in float64, over k from first to last: the same bits from both.
+/* host_matmul.c: the matrix product on the CPU, rungs `serial`, `openmp` and `simd`. Its
+ * signatures are those of matmul.cu. All add up in float64, over k from first to last: the same
+ * bits from all, whatever the instruction set. With u = 2^-53 an item of c is off by at most
+ * (k + 2) * u * sum(|a| * |b|), and for float32 by the rounding to float32 besides.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -9,17 +11,35 @@ RUNG(-1, "serial", "host_matmul_serial",
      "D2 matmul, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "host_matmul_openmp",
      "four rows at a time for each word of b, spread over all cores",
-     "D2 matmul, on a CPU with OpenMP", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+     "D2 matmul, on a CPU with OpenMP", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "simd", "host_matmul_simd",
+     "a patch of c stays in vector registers; a and b are packed in the order in which it reads them",
+     "beyond the decks: K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication",
+     0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
 
+#include "host_isa.h"
 #include "host_kernels.h"
+#include "host_team.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     ROWS = 4,                 /* of c at a time, openmp */
     COLUMNS = 512,            /* of c at a time: its sums stay in the first-level cache */
     POLL_STEPS = 1 << 25,     /* multiplications between two polls, a thread */
     PARALLEL_LEAST = 1 << 18, /* multiplications */
+
+    /* of the rung `simd` */
+    DEPTH = 256, /* of k at a time: a strip of b stays in the first level */
+    TILE_ROWS = 192,
+    TILE_COLUMNS = 512, /* of c, a task; a's part of it stays in the second level */
+    LEAST_ROWS = 48,
+    LEAST_COLUMNS = 128, /* where there would be too few tasks */
+    TASKS_PER_THREAD = 3,
+    ALIGNMENT = 64, /* bytes */
 };
 
 typedef float type_float32;
@@ -56,16 +76,116 @@ PATCH(float32, 4)
 PATCH(float64, 1)
 PATCH(float64, 4)
 
+/* --- the rung `simd`
+ *
+ * A task is a tile of c. For each DEPTH of k its rows of a and columns of b are packed, as float64,
+ * into strips of as many rows and columns as a patch has; a patch of sums goes through a strip of
+ * each. Edges are filled up with zeros, whose sums nobody looks at.
+ */
+
+struct strips {
+    uint64_t rows, columns, depth; /* of the tile, as packed: multiples of the patch's */
+    double *a, *b, *sums;          /* sums: rows x columns */
+};
+
+/* A patch is ROWS_OF(bytes) rows of two vectors: with one of b and one of a, all but one or two of
+ * the registers. */
+#define ROWS_OF(bytes) ((bytes) == 64 ? 12 : 6)
+#define COLUMNS_OF(bytes) (2 * (bytes) / 8)
+
+/* The product of two float32 is exact in float64: fused or not, its sum is rounded once and alike.
+ * That of two float64 is not, so it is never fused. */
+#define STEP_float64(isa, sum, x, y) ((sum) + (x) * (y))
+#define STEP_float32(isa, sum, x, y) FUSED_##isa(sum, x, y)
+#define FUSED_baseline(sum, x, y) ((sum) + (x) * (y))
+#define FUSED_avx2(sum, x, y) _mm256_fmadd_pd(x, y, sum)
+#define FUSED_avx512(sum, x, y) _mm512_fmadd_pd(x, y, sum)
+
+/* strips_<type>_<isa>: all patches of a tile. */
+#define STRIPS(isa, target, bytes, prefix, here, type)                                     \
+    target static void strips_##type##_##isa(const struct strips *s) {                     \
+        typedef double vector __attribute__((vector_size(bytes), may_alias, aligned(8)));  \
+        enum { HIGH = ROWS_OF(bytes), WIDE = COLUMNS_OF(bytes), LANES = bytes / 8 };       \
+        for (uint64_t column = 0; column < s->columns; column += WIDE)                     \
+            for (uint64_t row = 0; row < s->rows; row += HIGH) {                           \
+                const double *a = s->a + row * s->depth, *b = s->b + column * s->depth;    \
+                double *c = s->sums + row * s->columns + column;                           \
+                vector left[HIGH], right[HIGH];                                            \
+                for (int r = 0; r < HIGH; r++) {                                           \
+                    left[r] = *(vector *)(c + (uint64_t)r * s->columns);                   \
+                    right[r] = *(vector *)(c + (uint64_t)r * s->columns + LANES);          \
+                }                                                                          \
+                for (uint64_t k = 0; k < s->depth; k++, a += HIGH, b += WIDE) {            \
+                    const vector x = *(const vector *)b, y = *(const vector *)(b + LANES); \
+                    for (int r = 0; r < HIGH; r++) {                                       \
+                        const vector item = a[r] - (vector){0};                            \
+                        left[r] = STEP_##type(isa, left[r], item, x);                      \
+                        right[r] = STEP_##type(isa, right[r], item, y);                    \
+                    }                                                                      \
+                }                                                                          \
+                for (int r = 0; r < HIGH; r++) {                                           \
+                    *(vector *)(c + (uint64_t)r * s->columns) = left[r];                   \
+                    *(vector *)(c + (uint64_t)r * s->columns + LANES) = right[r];          \
+                }                                                                          \
+            }                                                                              \
+    }
+HOST_ISAS(STRIPS, float32)
+HOST_ISAS(STRIPS, float64)
+
+static const struct patch {
+    uint64_t rows, columns;
+} patches[] = {
+#define PATCH_OF(isa, target, bytes, prefix, here, unused) {ROWS_OF(bytes), COLUMNS_OF(bytes)},
+    HOST_ISAS(PATCH_OF, unused)};
+
+/* pack_a_...: rows x depth of a into strips of `high` rows, item by item of k. */
+#define PACKS(type)                                                                                \
+    static void pack_a_##type(const struct product *p, uint64_t row, uint64_t k, uint64_t rows,    \
+                              const struct strips *s, uint64_t high) {                             \
+        const type_##type *a = (const type_##type *)p->a + row * p->k + k;                         \
+        for (uint64_t r = 0; r < s->rows; r++) {                                                   \
+            double *to = s->a + r / high * high * s->depth + r % high;                             \
+            for (uint64_t i = 0; i < s->depth; i++)                                                \
+                to[i * high] = r < rows ? (double)a[r * p->k + i] : 0;                             \
+        }                                                                                          \
+    }                                                                                              \
+    static void pack_b_##type(const struct product *p, uint64_t k, uint64_t column,                \
+                              uint64_t columns, const struct strips *s, uint64_t wide) {           \
+        const type_##type *b = (const type_##type *)p->b + k * p->n + column;                      \
+        for (uint64_t i = 0; i < s->depth; i++)                                                    \
+            for (uint64_t strip = 0; strip < s->columns; strip += wide) {                          \
+                double *to = s->b + strip * s->depth + i * wide;                                   \
+                const uint64_t inside = strip < columns ? least(columns - strip, wide) : 0;        \
+                for (uint64_t j = 0; j < inside; j++)                                              \
+                    to[j] = b[i * p->n + strip + j];                                               \
+                for (uint64_t j = inside; j < wide; j++)                                           \
+                    to[j] = 0;                                                                     \
+            }                                                                                      \
+    }                                                                                              \
+    static void give_##type(const struct product *p, uint64_t row, uint64_t column, uint64_t rows, \
+                            uint64_t columns, const struct strips *s) {                            \
+        type_##type *c = (type_##type *)p->c + row * p->n + column;                                \
+        for (uint64_t r = 0; r < rows; r++)                                                        \
+            for (uint64_t j = 0; j < columns; j++)                                                 \
+                c[r * p->n + j] = (type_##type)s->sums[r * s->columns + j];                        \
+    }
+PACKS(float32)
+PACKS(float64)
+
 struct worker {
     void (*one)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
     void (*four)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
+    void (*strips[HOST_ISA_COUNT])(const struct strips *s);
+    void (*pack_a)(const struct product *p, uint64_t row, uint64_t k, uint64_t rows,
+                   const struct strips *s, uint64_t high);
+    void (*pack_b)(const struct product *p, uint64_t k, uint64_t column, uint64_t columns,
+                   const struct strips *s, uint64_t wide);
+    void (*give)(const struct product *p, uint64_t row, uint64_t column, uint64_t rows,
+                 uint64_t columns, const struct strips *s);
 };
 
-/* Arguments as the kernels of matmul.cu: a, b, c, m, n, k. */
-static enum status host_matmul(struct device *device, const struct host_kernel *kernel,
-                               void **arguments) {
-    const struct worker *worker = kernel->data;
-    const struct product p = {
+static struct product product_of(void **arguments) {
+    return (struct product){
         .a = (const void *)(uintptr_t) * (const device_address *)arguments[0],
         .b = (const void *)(uintptr_t) * (const device_address *)arguments[1],
         .c = (void *)(uintptr_t) * (const device_address *)arguments[2],
@@ -73,6 +193,79 @@ static enum status host_matmul(struct device *device, const struct host_kernel *
         .n = *(const uint64_t *)arguments[4],
         .k = *(const uint64_t *)arguments[5],
     };
+}
+
+struct tiles {
+    struct product product;
+    const struct worker *worker;
+    uint64_t rows, columns, across; /* of a tile of c; tiles beside each other */
+    uint64_t room;                  /* doubles of a thread's strips and sums */
+    double *memory;
+};
+
+static uint64_t rounded(uint64_t items, uint64_t unit) { return (items + unit - 1) / unit * unit; }
+
+static void tile_task(const void *state, uint64_t tile, struct host_worker *worker) {
+    const struct tiles *t = state;
+    const struct product *p = &t->product;
+    const struct patch patch = patches[host_isa()];
+    const uint64_t row = tile / t->across * t->rows, column = tile % t->across * t->columns;
+    const uint64_t rows = least(t->rows, p->m - row), columns = least(t->columns, p->n - column);
+    struct strips s = {.rows = rounded(rows, patch.rows),
+                       .columns = rounded(columns, patch.columns)};
+    s.sums = t->memory + (uint64_t)worker->number * t->room;
+    s.a = s.sums + s.rows * s.columns;
+    s.b = s.a + s.rows * least(DEPTH, p->k);
+    memset(s.sums, 0, s.rows * s.columns * sizeof *s.sums);
+    for (uint64_t k = 0; k < p->k && host_team_goes_on(worker); k += DEPTH) {
+        s.depth = least(DEPTH, p->k - k);
+        t->worker->pack_a(p, row, k, rows, &s, patch.rows);
+        t->worker->pack_b(p, k, column, columns, &s, patch.columns);
+        t->worker->strips[host_isa()](&s);
+    }
+    t->worker->give(p, row, column, rows, columns, &s);
+}
+
+static enum status host_matmul_simd(struct device *device, const struct host_kernel *kernel,
+                                    void **arguments) {
+    struct tiles t = {.product = product_of(arguments),
+                      .worker = kernel->data,
+                      .rows = TILE_ROWS,
+                      .columns = TILE_COLUMNS};
+    const struct product *p = &t.product;
+    const struct patch patch = patches[host_isa()];
+    const bool small = (double)p->m * (double)p->n * (double)p->k < PARALLEL_LEAST;
+    const int threads = small ? 1 : host_threads();
+    const uint64_t wanted = small ? 1 : TASKS_PER_THREAD * (uint64_t)threads;
+    uint64_t count;
+    for (;;) {
+        t.across = (p->n - 1) / t.columns + 1;
+        count = t.across * ((p->m - 1) / t.rows + 1);
+        if (count >= wanted || (t.rows == LEAST_ROWS && t.columns == LEAST_COLUMNS))
+            break;
+        if (t.columns > LEAST_COLUMNS)
+            t.columns /= 2;
+        else
+            t.rows /= 2;
+    }
+    const uint64_t rows = rounded(least(t.rows, p->m), patch.rows);
+    const uint64_t columns = rounded(least(t.columns, p->n), patch.columns);
+    t.room = rounded(rows * columns + (rows + columns) * least(DEPTH, p->k), ALIGNMENT);
+    const uint64_t bytes = (uint64_t)threads * t.room * sizeof *t.memory;
+    t.memory = aligned_alloc(ALIGNMENT, bytes);
+    if (!t.memory)
+        return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for %llu bytes of packed items",
+                           (unsigned long long)bytes);
+    const enum status status = host_team_run(device, threads, count, tile_task, &t);
+    free(t.memory);
+    return status;
+}
+
+/* Arguments as the kernels of matmul.cu: a, b, c, m, n, k. */
+static enum status host_matmul(struct device *device, const struct host_kernel *kernel,
+                               void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct product p = product_of(arguments);
     const uint64_t rows = kernel->parallel ? ROWS : 1;
     const uint64_t width = least(COLUMNS, POLL_STEPS / (rows * (p.k + 1)) + 1);
     const uint64_t across = (p.n - 1) / width + 1, patches = ((p.m - 1) / rows + 1) * across;
@@ -98,12 +291,18 @@ static enum status host_matmul(struct device *device, const struct host_kernel *
     return STATUS_OK;
 }
 
-static const struct worker worker_float32 = {patch_float32_1, patch_float32_4};
-static const struct worker worker_float64 = {patch_float64_1, patch_float64_4};
+#define STRIPS_NAME(isa, target, bytes, prefix, here, type) strips_##type##_##isa,
+#define WORKER(type)                                                        \
+    static const struct worker worker_##type = {                            \
+        patch_##type##_1, patch_##type##_4, {HOST_ISAS(STRIPS_NAME, type)}, \
+        pack_a_##type,    pack_b_##type,    give_##type};
+WORKER(float32)
+WORKER(float64)
 
-#define KERNEL_ROWS(type)                                                               \
-    {"host_matmul_serial_matmul_" #type "_" #type, host_matmul, &worker_##type, false}, \
-        {"host_matmul_openmp_matmul_" #type "_" #type, host_matmul, &worker_##type, true},
+#define KERNEL_ROWS(type)                                                                  \
+    {"host_matmul_serial_matmul_" #type "_" #type, host_matmul, &worker_##type, false},    \
+        {"host_matmul_openmp_matmul_" #type "_" #type, host_matmul, &worker_##type, true}, \
+        {"host_matmul_simd_matmul_" #type "_" #type, host_matmul_simd, &worker_##type, true},
 
 const struct host_kernel host_matmul_kernels[] = {KERNEL_ROWS(float32) KERNEL_ROWS(float64)};
 const size_t host_matmul_kernel_count = sizeof host_matmul_kernels / sizeof *host_matmul_kernels;

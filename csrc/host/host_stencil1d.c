@@ -1,7 +1,8 @@
-/* host_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial` and `openmp`.
+/* host_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial`, `openmp` and
+ * `simd`.
  *
  * Every output is added up from its own inputs alone, from left to right, float32 in float64: the
- * same bits from both rungs and any number of threads.
+ * same bits from every rung, instruction set and number of threads.
  */
 
 /* (operation, items, accumulator): of stencil1d.cu, those that lose nothing. */
@@ -22,11 +23,17 @@ RUNG(-1, "serial", "host_stencil1d_serial",
      "D1 stencil, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "host_stencil1d_openmp",
      "the same, the outputs spread over all cores",
-     "D1 cpu+omp, for a stencil", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+     "D1 cpu+omp, for a stencil", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "simd", "host_stencil1d_simd",
+     "the sums of many outputs stay in vector registers while their inputs pass by",
+     "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
 
+#include "host_isa.h"
 #include "host_kernels.h"
+#include "host_stream.h"
+#include "host_team.h"
 
 #include <string.h>
 
@@ -34,6 +41,14 @@ enum {
     GROUP = 512,              /* outputs at a time: their sums stay in the first-level cache */
     POLL_ADDITIONS = 1 << 24, /* between two polls, a thread */
     PARALLEL_LEAST = 1 << 15, /* additions */
+
+    /* of the rung `simd` */
+    TAPS = 512,               /* inputs of a window at a time */
+    POLL_TAPS = 1 << 16,      /* a group with more is polled within */
+    REGISTERS = 4,            /* of sums */
+    ROOM = 64,                /* items that REGISTERS vectors may read beyond a group */
+    TASK_ADDITIONS = 1 << 18, /* at least */
+    TEAM_LEAST = 1 << 18,     /* additions: below, waking the threads costs more than it saves */
 };
 
 enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
@@ -122,15 +137,101 @@ static inline int64_t int64_of(double sum) {
     }
 HOST_STENCIL1D_SIGNATURES(GROUP_OF)
 
+/* --- the rung `simd`
+ *
+ * A group's inputs become the accumulator's type once, whatever lies beyond the ends is put in its
+ * place, and then every sum stays in its register for TAPS inputs.
+ */
+
+typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, bool stream,
+                        struct host_worker *worker);
+
+/* window_...: `count` inputs from number `first` on; sums_...: a group, given its add_ function. */
+#define SIMD_BODY(op, items, acc)                                                                 \
+    HOST_INLINE void window_##op##_##items##_##acc(                                               \
+        const struct stencil *s, int64_t first, int64_t count, wrapping_##acc *restrict window) { \
+        const type_##items *in = s->in;                                                           \
+        const type_##acc beyond = *(const type_##acc *)s->beyond;                                 \
+        const bool whole = first >= 0 && first + count <= s->n;                                   \
+        for (int64_t j = 0; j < count && whole; j++)                                              \
+            window[j] = (wrapping_##acc)(type_##acc)in[first + j];                                \
+        for (int64_t j = 0; j < count && !whole; j++) {                                           \
+            const int64_t at = inside(first + j, s->n, s->mode);                                  \
+            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);                   \
+        }                                                                                         \
+        for (int64_t j = count; j < count + ROOM; j++)                                            \
+            window[j] = 0;                                                                        \
+    }                                                                                             \
+    typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                         \
+                                            const wrapping_##acc *weights, int64_t taps,          \
+                                            int64_t count, wrapping_##acc *sums);                 \
+    HOST_INLINE void sums_##op##_##items##_##acc(                                                 \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                      \
+        struct host_worker *worker, add_##op##_##items##_##acc add) {                             \
+        const wrapping_##acc *weights = s->weights;                                               \
+        type_##items given[GROUP], *out = (type_##items *)s->out + output;                        \
+        type_##items *restrict to = stream ? given : out;                                         \
+        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;            \
+        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                     \
+        for (int64_t k = 0; k < width; k += TAPS) {                                               \
+            const int64_t taps = smaller(TAPS, width - k);                                        \
+            window_##op##_##items##_##acc(s, left + k, count + taps - 1, window);                 \
+            add(window, WEIGHTS_##op(weights, k), taps, count, sums);                             \
+            if (width > POLL_TAPS && !host_team_goes_on(worker))                                  \
+                return;                                                                           \
+        }                                                                                         \
+        for (int64_t j = 0; j < count; j++)                                                       \
+            to[j] = STORE_##items##_##acc((type_##acc)sums[j]);                                   \
+        if (stream)                                                                               \
+            host_stream(out, given, (size_t)count * sizeof *out);                                 \
+    }                                                                                             \
+    HOST_ISAS(SIMD_GROUP, op, items, acc)
+
+#define WEIGHTS_sum(weights, k) ((void)(weights), NULL)
+#define WEIGHTS_weighted(weights, k) ((weights) + (k))
+#define TERM_AT_sum(weights, k, items) (items)
+#define TERM_AT_weighted(weights, k, items) ((weights)[k] * (items))
+
+#define SIMD_GROUP(isa, target, bytes, prefix, here, op, items, acc)                              \
+    target static void add_##op##_##items##_##acc##_##isa(                                        \
+        const wrapping_##acc *window, const wrapping_##acc *weights, int64_t taps, int64_t count, \
+        wrapping_##acc *sums) {                                                                   \
+        typedef wrapping_##acc vector                                                             \
+            __attribute__((vector_size(bytes), may_alias, aligned(sizeof(wrapping_##acc))));      \
+        enum { LANES = bytes / sizeof(wrapping_##acc) };                                          \
+        (void)weights;                                                                            \
+        for (int64_t j = 0; j < count; j += REGISTERS * LANES) {                                  \
+            vector *to = (vector *)(sums + j);                                                    \
+            vector a = to[0], b = to[1], c = to[2], d = to[3];                                    \
+            for (int64_t k = 0; k < taps; k++) {                                                  \
+                const vector *from = (const vector *)(window + j + k);                            \
+                a += TERM_AT_##op(weights, k, from[0]);                                           \
+                b += TERM_AT_##op(weights, k, from[1]);                                           \
+                c += TERM_AT_##op(weights, k, from[2]);                                           \
+                d += TERM_AT_##op(weights, k, from[3]);                                           \
+            }                                                                                     \
+            to[0] = a;                                                                            \
+            to[1] = b;                                                                            \
+            to[2] = c;                                                                            \
+            to[3] = d;                                                                            \
+        }                                                                                         \
+    }                                                                                             \
+    target static void simd_##op##_##items##_##acc##_##isa(                                       \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                      \
+        struct host_worker *worker) {                                                             \
+        sums_##op##_##items##_##acc(s, output, count, stream, worker,                             \
+                                    add_##op##_##items##_##acc##_##isa);                          \
+    }
+HOST_STENCIL1D_SIGNATURES(SIMD_BODY)
+
 struct worker {
     void (*group)(const struct stencil *s, int64_t output, int64_t count);
+    simd_group *simd[HOST_ISA_COUNT];
+    size_t item_size;
 };
 
-/* Arguments as the kernels of stencil1d.cu. */
-static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
-                                  void **arguments) {
-    const struct worker *worker = kernel->data;
-    const struct stencil stencil = {
+static struct stencil stencil_of(void **arguments) {
+    return (struct stencil){
         .in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
         .weights = (const void *)(uintptr_t) * (const device_address *)arguments[1],
         .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
@@ -141,6 +242,13 @@ static enum status host_stencil1d(struct device *device, const struct host_kerne
         .mode = *(const uint64_t *)arguments[7],
         .beyond = arguments[8],
     };
+}
+
+/* Arguments as the kernels of stencil1d.cu. */
+static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
+                                  void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct stencil stencil = stencil_of(arguments);
     const int64_t width = 2 * stencil.radius + 1;
     const int64_t size = smaller(GROUP, POLL_ADDITIONS / width + 1);
     const bool small = stencil.outputs < PARALLEL_LEAST && stencil.outputs * width < PARALLEL_LEAST;
@@ -159,14 +267,50 @@ static enum status host_stencil1d(struct device *device, const struct host_kerne
     return STATUS_OK;
 }
 
-#define WORKER(op, items, acc) \
-    static const struct worker worker_##op##_##items##_##acc = {group_##op##_##items##_##acc};
+struct groups {
+    const struct stencil *stencil;
+    simd_group *group;
+    int64_t per_task;
+    bool stream;
+};
+
+static void groups_task(const void *state, uint64_t task, struct host_worker *worker) {
+    const struct groups *groups = state;
+    const int64_t outputs = groups->stencil->outputs, first = (int64_t)task * groups->per_task;
+    for (int64_t g = first; g < first + groups->per_task && g * GROUP < outputs; g++)
+        groups->group(groups->stencil, g * GROUP, smaller(GROUP, outputs - g * GROUP),
+                      groups->stream, worker);
+    if (groups->stream)
+        host_stream_end();
+}
+
+static enum status host_stencil1d_simd(struct device *device, const struct host_kernel *kernel,
+                                       void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct stencil stencil = stencil_of(arguments);
+    const int64_t width = 2 * stencil.radius + 1, count = (stencil.outputs - 1) / GROUP + 1;
+    const struct groups groups = {&stencil, worker->simd[host_isa()],
+                                  TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width),
+                                  host_streams((uint64_t)stencil.outputs * worker->item_size)};
+    const bool small = stencil.outputs < TEAM_LEAST && stencil.outputs * width < TEAM_LEAST;
+    return host_team_run(device, small ? 1 : host_threads(),
+                         (uint64_t)((count - 1) / groups.per_task + 1), groups_task, &groups);
+}
+
+#define SIMD_NAME(isa, target, bytes, prefix, here, name) simd_##name##_##isa,
+#define WORKER(op, items, acc)                                   \
+    static const struct worker worker_##op##_##items##_##acc = { \
+        group_##op##_##items##_##acc,                            \
+        {HOST_ISAS(SIMD_NAME, op##_##items##_##acc)},            \
+        sizeof(type_##items)};
 HOST_STENCIL1D_SIGNATURES(WORKER)
 
-#define KERNEL_ROWS(op, items, acc)                                        \
-    {"host_stencil1d_serial_" #op "_" #items "_" #acc, host_stencil1d,     \
-     &worker_##op##_##items##_##acc, false},                               \
-        {"host_stencil1d_openmp_" #op "_" #items "_" #acc, host_stencil1d, \
+#define KERNEL_ROWS(op, items, acc)                                           \
+    {"host_stencil1d_serial_" #op "_" #items "_" #acc, host_stencil1d,        \
+     &worker_##op##_##items##_##acc, false},                                  \
+        {"host_stencil1d_openmp_" #op "_" #items "_" #acc, host_stencil1d,    \
+         &worker_##op##_##items##_##acc, true},                               \
+        {"host_stencil1d_simd_" #op "_" #items "_" #acc, host_stencil1d_simd, \
          &worker_##op##_##items##_##acc, true},
 
 const struct host_kernel host_stencil1d_kernels[] = {HOST_STENCIL1D_SIGNATURES(KERNEL_ROWS)};

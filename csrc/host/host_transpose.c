@@ -1,5 +1,5 @@
-/* host_transpose.c: the transpose on the CPU, rungs `serial` and `openmp`. Its signatures are those
- * of transpose.cu: it moves bytes as well.
+/* host_transpose.c: the transpose on the CPU, rungs `serial`, `openmp` and `simd`. Its signatures
+ * are those of transpose.cu: it moves bytes as well.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -9,16 +9,29 @@ RUNG(-1, "serial", "host_transpose_serial",
      "D1 transpose cpu", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "host_transpose_openmp",
      "tiles that fit the first-level cache, their rows spread over all cores",
-     "D1 transpose cpu+omp", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+     "D1 transpose cpu+omp", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "simd", "host_transpose_simd",
+     "tiles turned in vector registers, and stored past the caches where they would not stay",
+     "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
 
+#include "host_isa.h"
 #include "host_kernels.h"
+#include "host_stream.h"
+#include "host_team.h"
 
 enum {
     TILE_BYTES = 128,         /* of a tile's row: two cache lines */
     POLL_ITEMS = 1 << 20,     /* moved between two polls, also where each misses every cache */
     PARALLEL_LEAST = 1 << 14, /* items */
+
+    /* of the rung `simd` */
+    PATCH_SIDE = 16,      /* bytes of an input row that a vector register takes */
+    WIDE = HOST_LINE,     /* bytes of an input row in a tile: every line is read once */
+    TALL = 256,           /* bytes of an output row in a tile */
+    BLOCK = 1024,         /* bytes of both in a block: as many pages as the TLB holds */
+    TEAM_LEAST = 1 << 18, /* bytes: below, waking the threads costs more than it saves */
 };
 
 /* A part of the input: rows from `top` to `bottom`, columns from `left` to `right`. */
@@ -119,17 +132,187 @@ static enum status host_transpose(struct device *device, const struct host_kerne
     return STATUS_OK;
 }
 
-#define MOVER(name) \
-    static const struct mover mover_##name = {move_##name, TILE_BYTES / sizeof(type_##name)};
-MOVER(uint8)
-MOVER(uint16)
-MOVER(uint32)
-MOVER(uint64)
-MOVER(complex128)
+/* --- the rung `simd`
+ *
+ * A block is one thread's task; its tiles are turned patch by patch into a buffer in the
+ * first-level cache, whose rows then go to memory as whole cache lines.
+ */
 
-#define KERNEL_ROWS(name)                                                                  \
-    {"host_transpose_serial_move_" #name "_" #name, host_transpose, &mover_##name, false}, \
-        {"host_transpose_openmp_move_" #name "_" #name, host_transpose, &mover_##name, true},
+/* patch_<bits>_<isa>: N columns of 16 bytes' items, as many rows as items fill a vector. Register i
+ * holds rows i, i + N, i + 2 N... beside each other, and log2(N) rounds of interleaving register i
+ * with i + N / 2 turn them into columns. */
+#if defined(__x86_64__)
+typedef __m128i vector_16;
+typedef __m256i vector_32;
+typedef __m512i vector_64;
+#define PIECE(at) _mm_loadu_si128((const __m128i *)(at))
+#define GATHER_16(at, next) PIECE(at)
+#define GATHER_32(at, next) \
+    _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE(at)), PIECE((at) + (next)), 1)
+#define GATHER_64(at, next)                                         \
+    _mm512_inserti64x4(_mm512_castsi256_si512(GATHER_32(at, next)), \
+                       GATHER_32((at) + 2 * (next), next), 1)
+#define PATCH(isa, target, bytes, prefix, here, bits)                                     \
+    target HOST_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) { \
+        enum { N = 128 / bits, ROUNDS = N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : 1 };      \
+        vector_##bytes a[N], b[N];                                                        \
+        for (int i = 0; i < N; i++)                                                       \
+            a[i] = GATHER_##bytes(in + (size_t)i * row, N * row);                         \
+        for (int round = 0; round < ROUNDS; round++) {                                    \
+            for (int i = 0; i < N / 2; i++) {                                             \
+                b[2 * i] = prefix##_unpacklo_epi##bits(a[i], a[i + N / 2]);               \
+                b[2 * i + 1] = prefix##_unpackhi_epi##bits(a[i], a[i + N / 2]);           \
+            }                                                                             \
+            for (int i = 0; i < N; i++)                                                   \
+                a[i] = b[i];                                                              \
+        }                                                                                 \
+        for (int i = 0; i < N; i++)                                                       \
+            memcpy(out + i * TALL, &a[i], bytes);                                         \
+    }
+#else
+#define PATCH(isa, target, bytes, prefix, here, bits)                                          \
+    HOST_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) {             \
+        for (int i = 0; i < 128 / bits; i++)                                                   \
+            for (int j = 0; j < 128 / bits; j++)                                               \
+                memcpy(out + i * TALL + j * (bits / 8), in + (size_t)j * row + i * (bits / 8), \
+                       bits / 8);                                                              \
+    }
+#endif
+
+/* An item of 16 bytes is a patch by itself. */
+#define PATCH_128(isa, target, bytes, prefix, here, unused)                          \
+    target HOST_INLINE void patch_128_##isa(const char *in, size_t row, char *out) { \
+        for (size_t i = 0; i < bytes / 16; i++)                                      \
+            memcpy(out + 16 * i, in + i * row, 16);                                  \
+    }
+
+/* turn_<bits>_<isa>: a tile into its buffer; patches, and what is left at its edges by itself. */
+#define TURN(isa, target, vector, prefix, here, bits)                                            \
+    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,              \
+                                           size_t columns, char *out) {                          \
+        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };            \
+        const size_t high = rows / HIGH * HIGH, broad = columns / BROAD * BROAD;                 \
+        for (size_t r = 0; r < high; r += HIGH)                                                  \
+            for (size_t c = 0; c < broad; c += BROAD)                                            \
+                patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
+        for (size_t r = 0; r < rows; r++)                                                        \
+            for (size_t c = r < high ? broad : 0; c < columns; c++)                              \
+                memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
+    }
+#define PATCHES_AND_TURNS(bits) \
+    HOST_ISAS(PATCH, bits)      \
+    HOST_ISAS(TURN, bits)
+PATCHES_AND_TURNS(8)
+PATCHES_AND_TURNS(16)
+PATCHES_AND_TURNS(32)
+PATCHES_AND_TURNS(64)
+HOST_ISAS(PATCH_128, unused)
+HOST_ISAS(TURN, 128)
+
+typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out);
+
+struct turner {
+    turn_function *turn[HOST_ISA_COUNT];
+    const struct mover *mover; /* where there is nothing to gain */
+    uint64_t size;             /* bytes of an item */
+};
+
+struct blocks {
+    const struct turner *turner;
+    struct part whole;
+    uint64_t tall, wide, across; /* rows and columns of a block, blocks beside each other */
+    uint64_t first;              /* rows of the uppermost blocks: the others' begin on a line */
+    bool stream;
+};
+
+static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
+    for (uint64_t r = 0; r < rows; r++)
+        __builtin_prefetch(in + r * row);
+}
+
+/* Tile by tile, along the rows of the input. */
+static void turn_block(const struct blocks *blocks, const struct part *block) {
+    const struct turner *turner = blocks->turner;
+    turn_function *const turn = turner->turn[host_isa()];
+    const uint64_t size = turner->size, tall = TALL / size, wide = WIDE / size;
+    const uint64_t in_row = block->columns * size, out_row = block->rows * size;
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
+    for (uint64_t top = block->top; top < block->bottom; top += tall)
+        for (uint64_t left = block->left; left < block->right; left += wide) {
+            const uint64_t rows = least(tall, block->bottom - top);
+            const uint64_t columns = least(wide, block->right - left);
+            const char *in = (const char *)block->in + top * in_row + left * size;
+            char *out = (char *)block->out + left * out_row + top * size;
+            if (left + wide < block->right)
+                prefetch_tile(in + WIDE, in_row, rows);
+            turn(in, in_row, rows, columns, buffer);
+            for (uint64_t c = 0; c < columns; c++)
+                if (blocks->stream)
+                    host_stream(out + c * out_row, buffer + c * TALL, rows * size);
+                else if (rows == tall)
+                    memcpy(out + c * out_row, buffer + c * TALL, TALL);
+                else
+                    memcpy(out + c * out_row, buffer + c * TALL, rows * size);
+        }
+}
+
+static void block_task(const void *state, uint64_t task, struct host_worker *worker) {
+    (void)worker;
+    const struct blocks *blocks = state;
+    struct part block = blocks->whole;
+    const uint64_t down = task / blocks->across;
+    block.top = down ? blocks->first + (down - 1) * blocks->tall : 0;
+    block.bottom = least(down ? block.top + blocks->tall : blocks->first, block.rows);
+    block.left = task % blocks->across * blocks->wide;
+    block.right = least(block.left + blocks->wide, block.columns);
+    if (block.rows * blocks->turner->size < HOST_LINE)
+        blocks->turner->mover->move(&block);
+    else
+        turn_block(blocks, &block);
+    if (blocks->stream)
+        host_stream_end();
+}
+
+static enum status host_transpose_simd(struct device *device, const struct host_kernel *kernel,
+                                       void **arguments) {
+    const struct turner *turner = kernel->data;
+    struct blocks blocks = {
+        .turner = turner,
+        .whole = {.in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
+                  .out = (void *)(uintptr_t) * (const device_address *)arguments[1],
+                  .rows = *(const uint64_t *)arguments[2],
+                  .columns = *(const uint64_t *)arguments[3]},
+    };
+    const uint64_t size = turner->size, side = BLOCK / size;
+    const uint64_t rows = blocks.whole.rows, columns = blocks.whole.columns;
+    const uint64_t skew = (uintptr_t)blocks.whole.out % HOST_LINE;
+    blocks.wide = side * (side / least(side, rows));
+    blocks.tall = side * (side / least(side, columns));
+    blocks.across = (columns - 1) / blocks.wide + 1;
+    blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
+    blocks.stream = host_streams(rows * columns * size);
+    const uint64_t down = rows <= blocks.first ? 1 : (rows - blocks.first - 1) / blocks.tall + 2;
+    const int threads = rows * columns * size < TEAM_LEAST ? 1 : host_threads();
+    return host_team_run(device, threads, down * blocks.across, block_task, &blocks);
+}
+
+/* --- kernels */
+
+#define TURN_NAME(isa, target, vector, prefix, here, bits) turn_##bits##_##isa,
+#define MOVER(name, bits)                                                                     \
+    static const struct mover mover_##name = {move_##name, TILE_BYTES / sizeof(type_##name)}; \
+    static const struct turner turner_##name = {                                              \
+        {HOST_ISAS(TURN_NAME, bits)}, &mover_##name, sizeof(type_##name)};
+MOVER(uint8, 8)
+MOVER(uint16, 16)
+MOVER(uint32, 32)
+MOVER(uint64, 64)
+MOVER(complex128, 128)
+
+#define KERNEL_ROWS(name)                                                                     \
+    {"host_transpose_serial_move_" #name "_" #name, host_transpose, &mover_##name, false},    \
+        {"host_transpose_openmp_move_" #name "_" #name, host_transpose, &mover_##name, true}, \
+        {"host_transpose_simd_move_" #name "_" #name, host_transpose_simd, &turner_##name, true},
 
 const struct host_kernel host_transpose_kernels[] = {KERNEL_ROWS(uint8) KERNEL_ROWS(
     uint16) KERNEL_ROWS(uint32) KERNEL_ROWS(uint64) KERNEL_ROWS(complex128)};

@@ -42,7 +42,13 @@ RUNG(2, "2-historical", "stencil1d_2h",
      "D1 stencil, the data race", 32, 1024, 256, 1, RUNG_HISTORICAL, 0)
 RUNG(3, "registers", "stencil1d_3",
      "several outputs a thread, from a window of inputs that slides through its registers",
-     "after D1 and D2", 32, 1024, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
+     "after D1 and D2", 32, 1024, 128, 4, RUNG_WIDE, 0)
+RUNG(4, "vector", "stencil1d_4",
+     "loads and stores of 16 bytes; the neighbours' packs come from the first-level cache",
+     "after the decks", 32, 1024, 128, 4, RUNG_WIDE, 0)
+RUNG(5, "shared-sums", "stencil1d_5",
+     "wide windows: the sums of whole groups of inputs serve all the windows that hold them",
+     "after the decks: van Herk 1992, Gil and Werman 1993", 64, 256, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
 // clang-format on
 #else
 
@@ -259,6 +265,184 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
     }
 }
 
+// New: where windows begin and end near packs of 16 bytes, a thread loads whole packs: its own and
+// SIDES on either side, which its neighbours load as well. Wider windows slide as before.
+template <unsigned Sides, class Op, class In, class Acc>
+__device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sums)[OUTPUTS]) {
+    constexpr int reach = Sides * (16 / sizeof(In)); // items on either side
+    constexpr int packs = (2 * reach + OUTPUTS) * sizeof(In) / 16;
+    union {
+        uint4 packs[packs];
+        In items[2 * reach + OUTPUTS];
+    } window;
+    const uint4 *from = reinterpret_cast<const uint4 *>(s.in + middle - reach);
+    const int radius = static_cast<int>(s.radius);
+#pragma unroll
+    for (int p = 0; p < packs; p++)
+        window.packs[p] = from[p];
+#pragma unroll
+    for (unsigned j = 0; j < OUTPUTS; j++)
+        sums[j] = 0;
+#pragma unroll
+    for (int k = -reach; k <= reach; k++)
+        if (k >= -radius && k <= radius)
+#pragma unroll
+            for (unsigned j = 0; j < OUTPUTS; j++)
+                sums[j] = Op::add(sums[j], static_cast<Acc>(window.items[reach + int(j) + k]),
+                                  s.weights, k + radius);
+}
+
+template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
+    constexpr int64 pack = 16 / sizeof(In);
+    const int64 output = static_cast<int64>(global_thread()) * OUTPUTS;
+    const int64 middle = s.first + output, left = middle - s.radius;
+    if (output >= s.outputs)
+        return;
+    Acc sums[OUTPUTS];
+    const uint64 addresses =
+        reinterpret_cast<uint64>(s.in + s.first) | reinterpret_cast<uint64>(s.out);
+    const bool packs = addresses % 16 == 0 && output + int64(OUTPUTS) <= s.outputs;
+    if (packs && s.radius <= pack && s.whole(middle - pack, middle + OUTPUTS + pack - 1))
+        packed_window<1, Op>(s, middle, sums);
+    else if (packs && s.radius <= 2 * pack &&
+             s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1))
+        packed_window<2, Op>(s, middle, sums);
+    else if (s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
+        sliding_window<true, 0, Op>(s, left, sums);
+    else
+        sliding_window<false, 0, Op>(s, left, sums);
+    if (packs) {
+        group<In> items;
+#pragma unroll
+        for (unsigned j = 0; j < OUTPUTS; j++)
+            items.items[j] = static_cast<In>(sums[j]);
+        *reinterpret_cast<group<In> *>(s.out + output) = items;
+    } else {
+#pragma unroll
+        for (unsigned j = 0; j < OUTPUTS; j++)
+            if (output + j < s.outputs)
+                s.out[output + j] = static_cast<In>(sums[j]);
+    }
+}
+
+// New: plain sums over WIDE_RADIUS and more. A thread has GROUP neighbouring outputs. Their windows
+// begin in its own group of inputs, from whose end it adds up the part of each; then they hold the
+// same `whole` groups, whose sums the block's threads have made once; then they end within the next
+// two groups, in which the thread goes on item by item. So every output is still a sum of its own
+// inputs, but of 2 * radius + 1 additions some 6 are left. Shared memory has one word more a group,
+// so that neighbouring threads, GROUP items apart, meet different banks.
+constexpr unsigned GROUP = 16;
+constexpr int64 WIDE_RADIUS = 8, WIDEST_RADIUS = 1024;
+
+template <class T> __device__ T sum_of(T a, T b) {
+    using W = typename wrapping<T>::type;
+    return static_cast<T>(W(a) + W(b));
+}
+
+template <class In> __device__ In *place(In *tile, unsigned item) {
+    return tile + item + item / GROUP;
+}
+
+// Loads the block's inputs, from `left` on; beyond the ends 0 for a constant.
+template <class In, class Acc>
+__device__ void load_groups(const stencil<In, Acc> &s, In *tile, int64 left, unsigned items) {
+    const unsigned t = threadIdx.x, block = blockDim.x;
+    if (!s.whole(left, left + items - 1)) {
+        for (unsigned i = t; i < items; i += block) {
+            const int64 at = inside(left + i, s.n, s.mode);
+            *place(tile, i) = at < 0 ? In(0) : s.in[at];
+        }
+        return;
+    }
+    In loaded[GROUP];
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        loaded[k] = s.in[left + t + k * block];
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        *place(tile, t + k * block) = loaded[k];
+    for (unsigned i = GROUP * block + t; i < items; i += block)
+        *place(tile, i) = s.in[left + i];
+}
+
+// What the constant beyond the ends adds to an output, whose tile had 0 there.
+template <class In, class Acc>
+__device__ Acc beyond_sum(const stencil<In, Acc> &s, int64 left, int64 width) {
+    const int64 before = left < 0 ? (left + width < 0 ? width : -left) : 0;
+    const int64 after = left + width > s.n ? (left > s.n ? width : left + width - s.n) : 0;
+    using W = typename wrapping<Acc>::type;
+    return before + after ? static_cast<Acc>(W(static_cast<Acc>(s.beyond)) * W(before + after))
+                          : Acc(0);
+}
+
+template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
+    const unsigned t = threadIdx.x, block = blockDim.x, width = 2 * unsigned(s.radius) + 1;
+    const unsigned groups = (GROUP * block + 2 * unsigned(s.radius) + GROUP - 1) / GROUP;
+    Acc *group_sums = shared_memory<Acc>();
+    In *tile = reinterpret_cast<In *>(group_sums + groups);
+    const int64 first = static_cast<int64>(blockIdx.x) * (GROUP * block);
+    const int64 left = s.first + first - s.radius;
+    load_groups(s, tile, left, groups * GROUP);
+    __syncthreads();
+
+    Acc parts[GROUP], sum = 0;
+#pragma unroll
+    for (int k = GROUP - 1; k >= 0; k--)
+        parts[k] = sum = sum_of(sum, static_cast<Acc>(*place(tile, t * GROUP + k)));
+    group_sums[t] = sum;
+    for (unsigned g = block + t; g < groups; g += block) {
+        sum = 0;
+#pragma unroll
+        for (int k = GROUP - 1; k >= 0; k--)
+            sum = sum_of(sum, static_cast<Acc>(*place(tile, g * GROUP + k)));
+        group_sums[g] = sum;
+    }
+    __syncthreads();
+
+    const unsigned whole = width / GROUP - 1, rest = width % GROUP;
+    const In *ends = place(tile, (t + 1 + whole) * GROUP);
+    sum = 0;
+    for (unsigned g = 1; g <= whole; g++)
+        sum = sum_of(sum, group_sums[t + g]);
+    for (unsigned k = 0; k < rest; k++)
+        sum = sum_of(sum, static_cast<Acc>(ends[k]));
+    const bool constant =
+        s.mode == CONSTANT && !s.whole(left, left + GROUP * block + 2 * s.radius - 1);
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++) {
+        parts[k] = sum_of(parts[k], sum);
+        if (constant)
+            parts[k] = sum_of(parts[k], beyond_sum(s, left + t * GROUP + k, width));
+        if (k + 1 < GROUP)
+            sum = sum_of(sum, static_cast<Acc>(ends[rest + k + (rest + k) / GROUP]));
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        *place(tile, t * GROUP + k) = static_cast<In>(parts[k]);
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        if (first + t + k * block < s.outputs)
+            __stcs(s.out + first + t + k * block, *place(tile, t + k * block));
+}
+
+template <class Op> struct shares_sums {
+    static __device__ bool at(int64) { return false; }
+};
+template <> struct shares_sums<op_sum> {
+    static __device__ bool at(int64 radius) {
+        return radius >= WIDE_RADIUS && radius <= WIDEST_RADIUS;
+    }
+};
+
+template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
+    if (shares_sums<Op>::at(s.radius))
+        stencil1d_groups(s);
+    else
+        stencil1d_4<Op>(s);
+}
+
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>
 
 using type_int32 = int32;
@@ -274,11 +458,21 @@ using type_float64 = float64;
         rung<op_##op>(stencil<type_##items, type_##acc>{                                        \
             in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond}); \
     }
+#define STENCIL1D_KERNEL_5(rung, op, items, acc)                                                \
+    extern "C" __global__ void __launch_bounds__(256) rung##_##op##_##items##_##acc(            \
+        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,      \
+        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                         \
+        given<type_##acc>::type beyond) {                                                       \
+        rung<op_##op>(stencil<type_##items, type_##acc>{                                        \
+            in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond}); \
+    }
 #define STENCIL1D_EVERY_RUNG(op, items, acc)       \
     STENCIL1D_KERNEL(stencil1d_1, op, items, acc)  \
     STENCIL1D_KERNEL(stencil1d_2, op, items, acc)  \
     STENCIL1D_KERNEL(stencil1d_2h, op, items, acc) \
-    STENCIL1D_KERNEL(stencil1d_3, op, items, acc)
+    STENCIL1D_KERNEL(stencil1d_3, op, items, acc)  \
+    STENCIL1D_KERNEL(stencil1d_4, op, items, acc)  \
+    STENCIL1D_KERNEL_5(stencil1d_5, op, items, acc)
 
 STENCIL1D_SIGNATURES(STENCIL1D_EVERY_RUNG)
 

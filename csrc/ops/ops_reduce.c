@@ -8,16 +8,17 @@
 #include <string.h>
 
 enum {
-    GRID_MAX = 0x7fffffff,   /* blocks, in x */
-    ONE_BLOCK_ITEMS = 32,    /* a thread, up to which a grid-stride rung needs no second block */
-    SCRATCH_ALIGNMENT = 256, /* bytes, as the device's allocator */
-    SHUFFLE = 8,             /* from this rung on a warp has one value in shared memory, */
-    VECTOR = 9,              /* a load takes a pack, */
-    SHARES = 10,             /* a block has an even share */
-    PACK = 16,               /* bytes */
-    IN_FLIGHT = 8,           /* packs that a thread of reduce.cu loads at once */
-    PIECE = 256 * 64 * 256,  /* items of a non-contiguous array at a time, on the cpu: 2^22, the
-                                segment of host_reduce.c */
+    STREAM_BYTES = 256 << 20, /* of an array on a GPU at a time; long enough to hide its launches */
+    GRID_MAX = 0x7fffffff,    /* blocks, in x */
+    ONE_BLOCK_ITEMS = 32,     /* a thread, up to which a grid-stride rung needs no second block */
+    SCRATCH_ALIGNMENT = 256,  /* bytes, as the device's allocator */
+    SHUFFLE = 8,              /* from this rung on a warp has one value in shared memory, */
+    VECTOR = 9,               /* a load takes a pack, */
+    SHARES = 10,              /* a block has an even share */
+    PACK = 16,                /* bytes */
+    IN_FLIGHT = 8,            /* packs that a thread of reduce.cu loads at once */
+    PIECE = 256 * 64 * 256,   /* items of a non-contiguous array at a time, on the cpu: 2^22, the
+                                 segment of host_reduce.c */
 };
 
 /* Blocks of the rungs with even shares, tuned on an H200 (November 2026, 132 multiprocessors,
@@ -200,6 +201,54 @@ static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choic
     return status;
 }
 
+/* The result of items that are on the device, left there; nobody waits. */
+static enum status reduce_to(struct ops_queue *queue, const struct ops_choice *choice,
+                             device_address items, uint64_t n, device_address to) {
+    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
+    struct ops_plan plan;
+    enum status status = ops_plan(queue, choice, &problem, &plan);
+    if (status)
+        return status;
+    status = ops_run(queue, &plan);
+    if (!status)
+        status = queue->device->ops->copy(queue->device, to, plan.result, plan.result_bytes);
+    ops_plan_free(queue, &plan);
+    return status;
+}
+
+/* More items than shall be on the device at once: a piece after the other through one buffer, then
+ * the rung on the pieces' results. The queue's order is all that keeps a piece from the one before:
+ * while that is reduced, the next is on its way through the host's buffers. */
+static enum status reduce_stream(struct ops_queue *queue, const struct ops_choice *choice,
+                                 struct device_source source, uint64_t n, void *accumulator) {
+    const struct device_ops *ops = queue->device->ops;
+    const struct reg_signature *given = choice->signature;
+    const size_t item = dtype_size(given->items), result = dtype_size(given->accumulator);
+    const uint64_t most = STREAM_BYTES / item, pieces = (n - 1) / most + 1;
+    struct ops_choice last = *choice;
+    last.signature = reg_signature(choice->family, choice->rung, given->op, given->accumulator,
+                                   given->accumulator);
+    device_address buffer = 0, results = 0;
+    enum status status = ops->alloc(queue->device, STREAM_BYTES, &buffer);
+    if (!status)
+        status = ops->alloc(queue->device, pieces * result, &results);
+    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
+        const uint64_t count = n - piece * most < most ? n - piece * most : most;
+        status = ops->copy_in(queue->device, buffer, &source, count * item);
+        if (!status)
+            status = reduce_to(queue, choice, buffer, count, results + piece * result);
+        if (source.data)
+            source.data = (const char *)source.data + count * item;
+    }
+    if (!status)
+        status = reduce_there(queue, &last, results, pieces, accumulator);
+    if (results)
+        ops->free(queue->device, results);
+    if (buffer)
+        ops->free(queue->device, buffer);
+    return status;
+}
+
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
@@ -208,6 +257,8 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                                            n, accumulator)
                             : reduce_pieces(queue, choice, source, n, accumulator);
     const size_t bytes = n * dtype_size(choice->signature->items);
+    if (bytes > STREAM_BYTES && queue->device->capabilities & DEVICE_STREAMS)
+        return reduce_stream(queue, choice, *source, n, accumulator);
     device_address items = 0;
     enum status status = ops->alloc(queue->device, bytes, &items);
     if (status)

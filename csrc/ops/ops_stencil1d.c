@@ -4,11 +4,23 @@
  */
 #include "ops.h"
 
+#include <string.h>
+
 enum {
-    PIECE = 1024,          /* of stencil1d.cu: inputs of a window in shared memory at a time */
     GRID_MAX = 0x7fffffff, /* blocks, in x */
     NUMBERS = 6,
+    /* of stencil1d.cu: */
+    PIECE = 1024, /* inputs of a window in shared memory at a time */
+    GROUP = 16,   /* outputs a thread of rung 5 where windows are wide */
+    WIDE_RADIUS = 8,
+    WIDEST_RADIUS = 1024,
 };
+
+/* Whether the choice adds up shared sums of groups. */
+static bool shares_sums(const struct ops_choice *choice, uint64_t radius) {
+    return choice->rung->number == 5 && strcmp(choice->signature->op, "sum") == 0 &&
+           radius >= WIDE_RADIUS && radius <= WIDEST_RADIUS;
+}
 
 enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan) {
@@ -21,7 +33,9 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     if (status || rung->flags & RUNG_HOST)
         return status;
 
-    const uint64_t blocks = (outputs - 1) / ((uint64_t)choice->block * rung->items_per_thread) + 1;
+    const uint64_t radius = problem->numbers[3];
+    const unsigned outputs_a_thread = shares_sums(choice, radius) ? GROUP : rung->items_per_thread;
+    const uint64_t blocks = (outputs - 1) / ((uint64_t)choice->block * outputs_a_thread) + 1;
     if (blocks > GRID_MAX)
         return status_fail(STATUS_BAD_VALUE,
                            "variant: rung '%s' with block=%u cannot take %llu items; use a larger "
@@ -29,6 +43,11 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                            rung->name, choice->block, (unsigned long long)outputs);
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
+    if (shares_sums(choice, radius)) {
+        const unsigned groups = choice->block + (2 * (unsigned)radius + GROUP - 1) / GROUP;
+        step->shared_bytes = groups * (unsigned)dtype_size(choice->signature->accumulator) +
+                             groups * (GROUP + 1) * (unsigned)dtype_size(choice->signature->items);
+    }
     if (rung->number == 2)
         step->shared_bytes = (choice->block + (unsigned)(width < PIECE ? width : PIECE) - 1) *
                              (unsigned)dtype_size(choice->signature->items);

@@ -12,6 +12,10 @@ enum {
 
 static uint64_t blocks(uint64_t items, unsigned a_block) { return (items - 1) / a_block + 1; }
 
+/* The sides of wide_tile in transpose.cu. */
+static unsigned wide_rows(size_t item) { return item <= 2 ? 128 : 256 / (unsigned)item; }
+static unsigned wide_columns(size_t item) { return item == 2 ? 64 : wide_rows(item); }
+
 enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan) {
     const struct reg_rung *rung = choice->rung;
@@ -29,6 +33,10 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
         x = blocks(rows * columns, choice->block);
     } else if (strcmp(rung->name, "1d") == 0) {
         x = blocks(rows, choice->block);
+    } else if (strcmp(rung->name, "vector") == 0) {
+        const size_t item = dtype_size(choice->signature->items);
+        x = blocks(rows, wide_rows(item));
+        y = blocks(columns, wide_columns(item));
     } else {
         /* 2d and tex count blocks over the output, one item a thread; the others tiles of the
          * input */

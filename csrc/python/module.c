@@ -69,10 +69,15 @@ static PyMethodDef module_methods[] = {
     {"counter_table", py_counter_table, METH_O,
      "counter_table($module, kind, /)\n--\n\nA kind's counters: name, metric, meaning."},
     {"record", (PyCFunction)(void (*)(void))py_record, METH_FASTCALL,
-     "record($module, sink, collecting, default_device, /)\n--\n\n"
-     "Tell sink of every launch from now on; returns the three values in force before."},
+     "record($module, sink, collecting, default_device, trace, /)\n--\n\n"
+     "Tell sink of every launch from now on; returns the four values in force before. trace is "
+     "None "
+     "or (launches before, (x, y, z) of the block, warp or -1, most events)."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
+    {"sources", py_sources, METH_NOARGS,
+     "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
+     "lines."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,6 +2,7 @@
 #include "py_core.h"
 
 #include "../cuda/cuda_device.h"
+#include "../host/host_isa.h"
 
 #include <string.h>
 
@@ -109,17 +110,20 @@ PyObject *py_probes(PyObject *module, PyObject *nothing) {
 }
 
 PyObject *py_config(PyObject *module, PyObject *nothing) {
-    (void)module;
     (void)nothing;
     const char *library = NULL;
+    const enum status status = host_isa_choose();
+    if (status)
+        return py_raise(py_state_of(module), status);
     const int driver = cuda_driver_version(&library);
     const struct device_image *image = &gpuopt_image;
-    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s}", "version", GPUOPT_VERSION,
-                         "nvcc", GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver",
-                         driver, "driver_library", library, "architectures", GPUOPT_ARCHITECTURES,
-                         "machine_code_bytes",
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s, s:s}", "version",
+                         GPUOPT_VERSION, "nvcc", GPUOPT_NVCC_FOUND, "toolkit",
+                         cuda_toolkit_version(), "driver", driver, "driver_library", library,
+                         "architectures", GPUOPT_ARCHITECTURES, "machine_code_bytes",
                          (Py_ssize_t)(image->machine_code_end - image->machine_code), "ptx_bytes",
-                         (Py_ssize_t)(image->ptx_end - image->ptx), "compiler", __VERSION__);
+                         (Py_ssize_t)(image->ptx_end - image->ptx), "compiler", __VERSION__,
+                         "instruction_set", host_isa_name());
 }
 
 PyObject *py_ptx(PyObject *module, PyObject *nothing) {
@@ -127,4 +131,12 @@ PyObject *py_ptx(PyObject *module, PyObject *nothing) {
     (void)nothing;
     const struct device_image *image = &gpuopt_image;
     return PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)(image->ptx_end - image->ptx));
+}
+
+PyObject *py_sources(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    const struct device_image *image = &gpuopt_image;
+    return PyUnicode_FromStringAndSize(image->sources,
+                                       (Py_ssize_t)(image->sources_end - image->sources));
 }

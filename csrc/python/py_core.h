@@ -52,8 +52,10 @@ struct py_state {
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array; /* numpy.ma.MaskedArray, once it is needed */
     PyObject *bench_type;
-    PyObject *sink;          /* called with each launch's counters; NULL: nothing is recorded */
-    int collecting;          /* findings are recorded instead of raised */
+    PyObject *sink; /* called with each launch's counters; NULL: nothing is recorded */
+    int collecting; /* findings are recorded instead of raised */
+    int traces;     /* one of the launches is traced: */
+    struct device_tracing tracing;
     char default_device[32]; /* for a call that names none; "" */
     struct py_pool pools[PY_POOLS];
 };
@@ -168,5 +170,6 @@ PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);
 PyObject *py_ptx(PyObject *module, PyObject *nothing);
+PyObject *py_sources(PyObject *module, PyObject *nothing);
 
 #endif

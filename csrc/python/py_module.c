@@ -1,32 +1,13 @@
-/* py_module.c: Module: somebody's PTX, or the embedded image, on a device: memory there, its
- * kernels, their launches, run or timed. Takes arguments as bytes; what they mean and whether they
- * fit is gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no
- * caller makes a device read past a value.
+/* py_module.c: Module: somebody's PTX, or the embedded image, on a device: memory, textures,
+ * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
+ * gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no caller
+ * makes a device read past a value.
  */
-#include "py_core.h"
+#include "py_module.h"
 
-#include <string.h>
+/* --- begin and end */
 
-struct allocation {
-    device_address address;
-    int unwanted; /* freed while a call ran in another thread */
-};
-
-struct ptx_module {
-    PyObject_HEAD PyObject *module;
-    struct ops_queue *queue; /* NULL: not open */
-    const struct device_ops *kind;
-    char which[32];
-    PyObject *ptx; /* the text, which the device may use; None: the embedded image */
-    struct device_module *loaded;
-    struct allocation *allocations;
-    Py_ssize_t allocation_count, allocation_capacity;
-    int busy; /* a method runs without the GIL */
-};
-
-/* --- between these the GIL is free, and only this thread uses the queue */
-
-static int begin(struct ptx_module *self, struct py_unlocked *unlocked) {
+int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
     if (self->busy) {
         PyErr_SetString(PyExc_RuntimeError, "this Module is in use by another thread");
         return -1;
@@ -37,17 +18,31 @@ static int begin(struct ptx_module *self, struct py_unlocked *unlocked) {
     return 0;
 }
 
+static void release(struct ptx_module *self, const struct allocation *allocation) {
+    struct device *device = self->queue->device;
+    switch (allocation->what) {
+    case DEVICE_MEMORY:
+        self->kind->free(device, allocation->value);
+        break;
+    case PINNED_MEMORY:
+        self->kind->unpin(device, (void *)(uintptr_t)allocation->value);
+        break;
+    case TEXTURE:
+        self->kind->texture_close(device, allocation->value);
+    }
+}
+
 static void free_unwanted(struct ptx_module *self) {
     Py_ssize_t kept = 0;
     for (Py_ssize_t i = 0; i < self->allocation_count; i++)
         if (self->allocations[i].unwanted)
-            self->kind->free(self->queue->device, self->allocations[i].address);
+            release(self, &self->allocations[i]);
         else
             self->allocations[kept++] = self->allocations[i];
     self->allocation_count = kept;
 }
 
-static int end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status) {
+int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status) {
     struct py_state *state = py_state_of(self->module);
     py_lock(unlocked);
     if (status)
@@ -94,13 +89,13 @@ static PyObject *module_new(PyTypeObject *type, PyObject *arguments, PyObject *k
             .ptx_end = PyBytes_AsString(ptx) + PyBytes_Size(ptx),
         };
     struct py_unlocked unlocked;
-    if (begin(self, &unlocked))
+    if (py_module_begin(self, &unlocked))
         goto fail;
     struct device_module *loaded = NULL;
     const enum status status = self->kind->module_load(self->queue->device, &image, &loaded);
     if (!status)
         self->loaded = loaded;
-    if (end(self, &unlocked, status))
+    if (py_module_end(self, &unlocked, status))
         goto fail;
     return (PyObject *)self;
 fail:
@@ -110,7 +105,8 @@ fail:
 
 static void module_dealloc(struct ptx_module *self) {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
-    freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+    freefunc give_back = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+    struct py_state *state = py_state_of(self->module);
     if (self->queue) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
@@ -118,19 +114,23 @@ static void module_dealloc(struct ptx_module *self) {
         if (self->loaded &&
             self->ptx != Py_None) /* the embedded image lives as long as the device */
             self->kind->module_unload(self->queue->device, self->loaded);
-        py_queue_give(py_state_of(self->module), self->queue, self->kind, self->which);
+        for (int i = 0; i < STREAMS_MORE; i++)
+            if (self->more[i])
+                py_queue_give(state, self->more[i], self->kind, self->which);
+        self->kind->adopt(self->queue->device, 0);
+        py_queue_give(state, self->queue, self->kind, self->which);
     }
     PyMem_Free(self->allocations);
     Py_XDECREF(self->ptx);
     Py_XDECREF(self->module);
-    release(self);
+    give_back(self);
     Py_DECREF(type);
 }
 
 /* --- memory */
 
-/* Notes an allocation; with the GIL, and nobody else at work. */
-static int remember(struct ptx_module *self, device_address address) {
+/* Notes what is to be given back; with the GIL, and nobody else at work. */
+static int remember(struct ptx_module *self, struct allocation allocation) {
     if (self->allocation_count == self->allocation_capacity) {
         const Py_ssize_t capacity = 2 * self->allocation_capacity + 8;
         struct allocation *grown =
@@ -142,35 +142,89 @@ static int remember(struct ptx_module *self, device_address address) {
         self->allocations = grown;
         self->allocation_capacity = capacity;
     }
-    self->allocations[self->allocation_count++] = (struct allocation){.address = address};
+    self->allocations[self->allocation_count++] = allocation;
     return 0;
+}
+
+/* Ends a method that has made something, and answers with its address or handle. */
+static PyObject *answer(struct ptx_module *self, struct py_unlocked *unlocked, enum status status,
+                        struct allocation made) {
+    int failed = py_module_end(self, unlocked, status);
+    if (!status && (failed || remember(self, made))) {
+        release(self, &made);
+        failed = 1;
+    }
+    return failed ? NULL : PyLong_FromUnsignedLongLong(made.value);
 }
 
 static PyObject *module_alloc(struct ptx_module *self, PyObject *argument) {
     const size_t bytes = PyLong_AsSize_t(argument);
     struct py_unlocked unlocked;
-    device_address address = 0;
-    if (PyErr_Occurred() || begin(self, &unlocked))
+    struct allocation made = {.what = DEVICE_MEMORY};
+    if (PyErr_Occurred() || py_module_begin(self, &unlocked))
         return NULL;
-    const enum status status = self->kind->alloc(self->queue->device, bytes, &address);
-    int failed = end(self, &unlocked, status);
-    if (!status && (failed || remember(self, address))) {
-        self->kind->free(self->queue->device, address);
-        failed = 1;
+    return answer(self, &unlocked, self->kind->alloc(self->queue->device, bytes, &made.value),
+                  made);
+}
+
+static PyObject *module_pin(struct ptx_module *self, PyObject *argument) {
+    const size_t bytes = PyLong_AsSize_t(argument);
+    struct py_unlocked unlocked;
+    void *memory = NULL;
+    if (PyErr_Occurred() || py_module_begin(self, &unlocked))
+        return NULL;
+    const enum status status = self->kind->pin(self->queue->device, bytes, &memory);
+    return answer(self, &unlocked, status,
+                  (struct allocation){.what = PINNED_MEMORY, .value = (uintptr_t)memory});
+}
+
+static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
+    struct device_texture texture = {0};
+    unsigned long long address;
+    unsigned texel;
+    int linear_filter, wrap, normalised;
+    struct allocation made = {.what = TEXTURE};
+    struct py_unlocked unlocked;
+    if (!PyArg_ParseTuple(arguments, "KIIIIppp", &address, &texture.width, &texture.height,
+                          &texture.channels, &texel, &linear_filter, &wrap, &normalised))
+        return NULL;
+    if (texel >= TEXEL_COUNT || !texture.width || texture.channels - 1 > 3) {
+        PyErr_SetString(PyExc_ValueError, "texture: no such shape or texel");
+        return NULL;
     }
-    return failed ? NULL : PyLong_FromUnsignedLongLong(address);
+    if (py_module_begin(self, &unlocked))
+        return NULL;
+    texture.data = address;
+    texture.texel = (enum device_texel)texel;
+    texture.linear_filter = linear_filter;
+    texture.wrap = wrap;
+    texture.normalised = normalised;
+    return answer(self, &unlocked,
+                  self->kind->texture_open(self->queue->device, &texture, &made.value), made);
 }
 
 static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
-    const device_address address = PyLong_AsUnsignedLongLong(argument);
+    const uint64_t value = PyLong_AsUnsignedLongLong(argument);
     if (PyErr_Occurred())
         return NULL;
     for (Py_ssize_t i = self->allocation_count - 1; i >= 0; i--)
-        if (self->allocations[i].address == address)
+        if (self->allocations[i].value == value && !self->allocations[i].unwanted) {
             self->allocations[i].unwanted = 1;
+            break;
+        }
     if (!self->busy)
         free_unwanted(self);
     return Py_NewRef(Py_None);
+}
+
+static PyObject *module_adopt(struct ptx_module *self, PyObject *argument) {
+    const uint64_t stream = PyLong_AsUnsignedLongLong(argument);
+    struct py_unlocked unlocked;
+    if (PyErr_Occurred() || py_module_begin(self, &unlocked))
+        return NULL;
+    return py_module_end(self, &unlocked, self->kind->adopt(self->queue->device, stream))
+               ? NULL
+               : Py_NewRef(Py_None);
 }
 
 static PyObject *copy(struct ptx_module *self, PyObject *arguments, int in) {
@@ -182,7 +236,7 @@ static PyObject *copy(struct ptx_module *self, PyObject *arguments, int in) {
     if (!PyArg_ParseTuple(arguments, "KO", &address, &object) ||
         PyObject_GetBuffer(object, &view, in ? PyBUF_SIMPLE : PyBUF_WRITABLE))
         return NULL;
-    if (begin(self, &unlocked)) {
+    if (py_module_begin(self, &unlocked)) {
         PyBuffer_Release(&view);
         return NULL;
     }
@@ -194,7 +248,7 @@ static PyObject *copy(struct ptx_module *self, PyObject *arguments, int in) {
         status = self->kind->copy_in(device, address, &source, (size_t)view.len);
     else
         status = self->kind->copy_out(device, view.buf, address, (size_t)view.len);
-    const int failed = end(self, &unlocked, status);
+    const int failed = py_module_end(self, &unlocked, status);
     PyBuffer_Release(&view);
     return failed ? NULL : Py_NewRef(Py_None);
 }
@@ -214,13 +268,13 @@ static PyObject *module_kernel(struct ptx_module *self, PyObject *name) {
     struct py_unlocked unlocked;
     struct device_kernel *kernel = NULL;
     PyObject *sizes = PyList_New(0);
-    if (!symbol || !sizes || begin(self, &unlocked)) {
+    if (!symbol || !sizes || py_module_begin(self, &unlocked)) {
         Py_XDECREF(sizes);
         return NULL;
     }
     struct device *device = self->queue->device;
     enum status status = self->kind->kernel_get(device, self->loaded, symbol, &kernel);
-    int failed = end(self, &unlocked, status);
+    int failed = py_module_end(self, &unlocked, status);
     size_t bytes = 1;
     for (unsigned i = 0; !failed && bytes; i++) {
         status = self->kind->parameter_bytes(device, kernel, i, &bytes);
@@ -235,135 +289,21 @@ static PyObject *module_kernel(struct ptx_module *self, PyObject *name) {
     return sizes;
 }
 
-/* One value for every parameter, each as long as it is. */
-static enum status check_sizes(struct ptx_module *self, const struct device_kernel *kernel,
-                               const char *name, const size_t *sizes, unsigned count) {
-    for (unsigned i = 0; i <= count; i++) {
-        size_t bytes = 0;
-        const enum status status =
-            self->kind->parameter_bytes(self->queue->device, kernel, i, &bytes);
-        if (status)
-            return status;
-        if (bytes != (i < count ? sizes[i] : 0))
-            return status_fail(STATUS_BAD_VALUE,
-                               "kernel %.120s: argument %u has %zu bytes, its parameter has %zu",
-                               name, i + 1, i < count ? sizes[i] : 0, bytes);
-    }
-    return STATUS_OK;
-}
-
-/* A launch as Python gives it; the names and values are the given tuple's. */
-struct given {
-    struct device_launch launch;
-    const char *name;
-    void **values;
-    size_t *sizes;
-};
-
-static void forget(struct given *given) {
-    PyMem_Free(given->values);
-    PyMem_Free(given->sizes);
-}
-
-static int read_launch(PyObject *arguments, struct given *given) {
-    struct device_launch *launch = &given->launch;
-    PyObject *tuple;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &given->name, &launch->grid[0],
-                          &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
-                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple))
-        return -1;
-    const unsigned count = (unsigned)PyTuple_Size(tuple);
-    given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
-    given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);
-    if (!given->values || !given->sizes) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    launch->arguments = given->values;
-    launch->argument_count = count;
-    for (unsigned i = 0; i < count; i++) {
-        char *data = NULL;
-        Py_ssize_t bytes = 0;
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &data, &bytes))
-            return -1;
-        given->values[i] = data;
-        given->sizes[i] = (size_t)bytes;
-    }
-    return 0;
-}
-
-/* Finds the kernel; between begin() and end(). */
-static enum status prepare(struct ptx_module *self, struct given *given) {
-    struct device_kernel *kernel = NULL;
-    const enum status status =
-        self->kind->kernel_get(self->queue->device, self->loaded, given->name, &kernel);
-    given->launch.kernel = kernel;
-    return status
-               ? status
-               : check_sizes(self, kernel, given->name, given->sizes, given->launch.argument_count);
-}
-
 static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
     struct given given = {0};
     struct py_unlocked unlocked;
-    int failed = read_launch(arguments, &given);
-    if (!failed && !(failed = begin(self, &unlocked))) {
+    int failed = py_launch_read(arguments, &given);
+    if (!failed && !(failed = py_module_begin(self, &unlocked))) {
         struct device *device = self->queue->device;
-        enum status status = prepare(self, &given);
+        enum status status = py_launch_prepare(self, &given);
         if (!status)
             status = self->kind->launch(device, &given.launch);
         if (!status)
             status = self->kind->sync(device);
-        failed = end(self, &unlocked, status);
+        failed = py_module_end(self, &unlocked, status);
     }
-    forget(&given);
+    py_launch_forget(&given);
     return failed ? NULL : Py_NewRef(Py_None);
-}
-
-/* Every launch once to warm up, then all of them in turn, `runs` times over. */
-static enum status time_all(struct ptx_module *self, struct given *given, Py_ssize_t count,
-                            unsigned runs, double *seconds) {
-    struct device *device = self->queue->device;
-    enum status status = STATUS_OK;
-    for (Py_ssize_t i = 0; i < count && !status; i++) {
-        status = prepare(self, &given[i]);
-        if (!status)
-            status = self->kind->launch(device, &given[i].launch);
-    }
-    if (!status)
-        status = self->kind->sync(device);
-    if (!status)
-        status = self->kind->timer_begin(device);
-    for (unsigned run = 0; run < runs && !status; run++)
-        for (Py_ssize_t i = 0; i < count && !status; i++)
-            status = self->kind->launch(device, &given[i].launch);
-    return status ? status : self->kind->timer_end(device, seconds);
-}
-
-static PyObject *module_time(struct ptx_module *self, PyObject *arguments) {
-    PyObject *launches;
-    unsigned runs;
-    double seconds = 0;
-    struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "O!I", &PyTuple_Type, &launches, &runs))
-        return NULL;
-    const Py_ssize_t count = PyTuple_Size(launches);
-    if (runs == 0 || count == 0) {
-        PyErr_SetString(PyExc_ValueError, "launches, runs: must be at least 1");
-        return NULL;
-    }
-    struct given *given = PyMem_Calloc((size_t)count, sizeof *given);
-    if (!given)
-        return PyErr_NoMemory();
-    int failed = 0;
-    for (Py_ssize_t i = 0; i < count && !failed; i++)
-        failed = read_launch(PyTuple_GetItem(launches, i), &given[i]);
-    if (!failed && !(failed = begin(self, &unlocked)))
-        failed = end(self, &unlocked, time_all(self, given, count, runs, &seconds));
-    for (Py_ssize_t i = 0; i < count; i++)
-        forget(&given[i]);
-    PyMem_Free(given);
-    return failed ? NULL : PyFloat_FromDouble(seconds / runs);
 }
 
 static PyObject *module_device(struct ptx_module *self, void *closure) {
@@ -374,8 +314,14 @@ static PyObject *module_device(struct ptx_module *self, void *closure) {
 static PyMethodDef module_methods[] = {
     {"alloc", (PyCFunction)(void (*)(void))module_alloc, METH_O,
      "alloc($self, nbytes, /)\n--\n\nDevice memory, as its address."},
+    {"pin", (PyCFunction)(void (*)(void))module_pin, METH_O,
+     "pin($self, nbytes, /)\n--\n\nPinned host memory, as its address."},
+    {"texture", (PyCFunction)(void (*)(void))module_texture, METH_VARARGS,
+     "texture($self, address, width, height, channels, texel, linear_filter, wrap, normalised, /)\n"
+     "--\n\nA texture object over device memory, as its handle; texel is device.h's number."},
     {"free", (PyCFunction)(void (*)(void))module_free, METH_O,
-     "free($self, address, /)\n--\n\nGive it back; later, while a call runs in another thread."},
+     "free($self, address, /)\n--\n\nGive one of these back; later, while a call runs in another "
+     "thread."},
     {"copy_in", (PyCFunction)(void (*)(void))module_copy_in, METH_VARARGS,
      "copy_in($self, address, buffer, /)\n--\n\nCopy a contiguous buffer to the device."},
     {"copy_out", (PyCFunction)(void (*)(void))module_copy_out, METH_VARARGS,
@@ -385,11 +331,14 @@ static PyMethodDef module_methods[] = {
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, name, grid, block, shared, values, /)\n--\n\n"
      "Run a kernel to its end; the values are bytes, one for each parameter."},
-    {"time", (PyCFunction)(void (*)(void))module_time, METH_VARARGS,
-     "time($self, launches, runs, /)\n--\n\n"
-     "Seconds that a round of launches takes, of `runs` rounds back to back after a first one; "
-     "each\n"
-     "launch is a tuple of launch's arguments. Raises where the device has no timer."},
+    {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_O,
+     "adopt($self, stream, /)\n--\n\nWork on a caller's CUstream; on its own again for 0."},
+    {"time", (PyCFunction)(void (*)(void))py_module_time, METH_VARARGS,
+     "time($self, steps, runs, how, /)\n--\n\n"
+     "Seconds that a round of steps takes, of `runs` rounds after a first one. Each step is\n"
+     "(stream, launch's arguments) or (stream, (to, from, nbytes)), a copy. how: 0 back to back,\n"
+     "1 waiting for each, 2 as a graph, 3 the host's time until all is handed over. Raises where\n"
+     "the device has no timer."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -50,18 +50,52 @@ static PyObject *findings_list(const struct device_report *report) {
     return list;
 }
 
+static PyObject *names_tuple(const char *const *names) {
+    PyObject *list = PyList_New(0);
+    for (; list && *names; names++) {
+        PyObject *name = PyUnicode_FromString(*names);
+        if (!name || PyList_Append(list, name))
+            Py_CLEAR(list);
+        Py_XDECREF(name);
+    }
+    return list;
+}
+
+/* The events as bytes, for numpy.frombuffer. */
+static PyObject *trace_dict(const struct device_trace *trace) {
+    if (!trace)
+        return Py_NewRef(Py_None);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < trace->instruction_count; i++) {
+        const struct device_instruction *in = &trace->instructions[i];
+        PyObject *item = Py_BuildValue("(sszIII)", in->text, in->kind, in->file, in->line,
+                                       in->ptx_line, in->function);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    PyObject *events = PyBytes_FromStringAndSize(
+        (const char *)trace->events, (Py_ssize_t)(trace->event_count * sizeof *trace->events));
+    return Py_BuildValue("{s:(III), s:N, s:N, s:N, s:N, s:O}", "block", trace->block[0],
+                         trace->block[1], trace->block[2], "events", events, "instructions", list,
+                         "spaces", names_tuple(trace->spaces), "accesses",
+                         names_tuple(trace->accesses), "truncated",
+                         trace->truncated ? Py_True : Py_False);
+}
+
 static void tell(void *state, const struct device_report *report) {
     struct telling *telling = state;
     if (telling->failed)
         return;
     PyObject *launch = Py_BuildValue(
-        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:N, s:N, s:N}", "kind",
+        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:N, s:N, s:N, s:N}", "kind",
         telling->ops->kind, "kernel", report->kernel, "grid", report->grid[0], report->grid[1],
         report->grid[2], "block", report->block[0], report->block[1], report->block[2],
         "shared_bytes", report->shared_bytes, "warps_resident", report->warps_resident,
         "warps_most", report->warps_most, "limiter", report->limiter, "values",
         values_list(report->values, telling->ops->counter_count), "lines",
-        lines_list(report, telling->ops->counter_count), "findings", findings_list(report));
+        lines_list(report, telling->ops->counter_count), "findings", findings_list(report), "trace",
+        trace_dict(report->trace));
     PyObject *told = launch ? PyObject_CallFunctionObjArgs(telling->sink, launch, NULL) : NULL;
     telling->failed = !told;
     Py_XDECREF(launch);
@@ -72,6 +106,7 @@ void py_recording_begin(struct py_state *state, struct ops_queue *queue) {
     const bool counts = queue->device->capabilities & DEVICE_COUNTERS;
     queue->device->recording = counts && state->sink;
     queue->device->collecting = counts && state->sink && state->collecting;
+    queue->device->tracing = counts && state->sink && state->traces ? &state->tracing : NULL;
 }
 
 int py_recording_end(struct py_state *state, struct ops_queue *queue) {
@@ -79,6 +114,7 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
     if (!queue->device->recording)
         return 0;
     queue->device->recording = queue->device->collecting = false;
+    queue->device->tracing = NULL;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     struct telling telling = {ops, state->sink ? Py_NewRef(state->sink) : NULL,
@@ -96,9 +132,20 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
 
 PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "record() takes a sink, collecting and a default device");
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError,
+                        "record() takes a sink, collecting, a default device and what to trace");
         return NULL;
+    }
+    struct device_tracing tracing = {.warp = -1};
+    unsigned long long before_it, most;
+    if (arguments[3] != Py_None &&
+        !PyArg_ParseTuple(arguments[3], "K(III)iK", &before_it, &tracing.block[0],
+                          &tracing.block[1], &tracing.block[2], &tracing.warp, &most))
+        return NULL;
+    if (arguments[3] != Py_None) {
+        tracing.launches_before = before_it;
+        tracing.most_events = most;
     }
     const char *device = py_given(arguments[2]) ? py_text(arguments[2], "device") : "";
     const int collecting = PyObject_IsTrue(arguments[1]);
@@ -111,11 +158,23 @@ PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
         if (status)
             return py_raise(state, status);
     }
-    PyObject *before = Py_BuildValue("(OOs)", state->sink ? state->sink : Py_None,
-                                     state->collecting ? Py_True : Py_False, state->default_device);
+    PyObject *traced =
+        state->traces && !state->tracing.done
+            ? Py_BuildValue("(K(III)iK)", (unsigned long long)state->tracing.launches_before,
+                            state->tracing.block[0], state->tracing.block[1],
+                            state->tracing.block[2], state->tracing.warp,
+                            (unsigned long long)state->tracing.most_events)
+            : Py_NewRef(Py_None);
+    PyObject *before =
+        Py_BuildValue("(OOsN)", state->sink ? state->sink : Py_None,
+                      state->collecting ? Py_True : Py_False, state->default_device, traced);
+    if (!before)
+        return NULL;
     PyObject *old = state->sink;
     state->sink = arguments[0] == Py_None ? NULL : Py_NewRef(arguments[0]);
     state->collecting = collecting;
+    state->traces = arguments[3] != Py_None;
+    state->tracing = tracing;
     PyOS_snprintf(state->default_device, sizeof state->default_device, "%s", device);
     Py_XDECREF(old);
     return before;

@@ -225,6 +225,58 @@ enum {
         8 /* all blocks must be resident together (grid-wide synchronisation) */
 };
 
+/* What to record of a launch: one block, or one warp of it, instruction by instruction. */
+struct sim_trace_request {
+    uint32_t block[3];
+    int warp;             /* -1: all of the block's */
+    uint64_t most_events; /* what comes after them is left out, and `truncated` set */
+};
+
+/* One instruction of one warp. An instruction that accesses memory in several ways has an event for
+ * each, and they differ in `part`. */
+struct sim_event {
+    uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
+                             lane that each lane reads */
+    uint64_t base;        /* global memory: where the first address's allocation begins */
+    uint32_t instruction; /* into the trace's instructions */
+    uint32_t warp;
+    uint32_t active, mask; /* lanes that are here; those of them that the instruction works for */
+    uint32_t bytes;        /* a lane accesses */
+    uint8_t space, access; /* enum sim_trace_space, enum sim_trace_access */
+    uint8_t part, unused;
+};
+/* clang-format off */
+#define SIM_TRACE_SPACES(X) X(none) X(global) X(shared) X(local) X(constant) X(parameter)
+#define SIM_TRACE_ACCESSES(X) X(none) X(load) X(store) X(atomic) X(reduce) X(shuffle)
+/* clang-format on */
+enum sim_trace_space {
+#define SIM_X(name) SIM_SPACE_##name,
+    SIM_TRACE_SPACES(SIM_X)
+#undef SIM_X
+};
+enum sim_trace_access {
+#define SIM_X(name) SIM_TRACE_##name,
+    SIM_TRACE_ACCESSES(SIM_X)
+#undef SIM_X
+};
+
+struct sim_instruction {
+    const char *text; /* the PTX statement, with its guard */
+    const char *kind; /* its class: "integer", "shared", "control", ... */
+    const char *file; /* NULL where there is no line table */
+    unsigned line, ptx_line;
+    unsigned function; /* 0 is the kernel, others are what it calls */
+};
+
+struct sim_trace {
+    uint32_t block[3];
+    const struct sim_event *events; /* in the order in which they happened */
+    size_t event_count;
+    const struct sim_instruction *instructions;
+    size_t instruction_count;
+    int truncated;
+};
+
 struct sim_launch {
     struct sim_kernel *kernel;
     uint32_t grid[3], block[3];
@@ -236,6 +288,7 @@ struct sim_launch {
     unsigned host_threads; /* 0 for one */
     sim_poll_fn poll;
     void *poll_arg;
+    const struct sim_trace_request *trace; /* NULL: nothing is recorded */
 };
 
 /* A source line's share of a launch. */
@@ -313,6 +366,8 @@ const struct sim_counters *sim_report_counters(const struct sim_report *report);
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
 size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings);
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report);
+const struct sim_trace *
+sim_report_trace(const struct sim_report *report); /* NULL: none asked for */
 
 /* Counter names for generic code: iterate i from 0 to sim_counter_count(). */
 size_t sim_counter_count(void);

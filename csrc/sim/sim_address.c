@@ -261,6 +261,8 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
                            .region = region,
                            .value = value};
     sim_count_access(l->w, &a);
+    if (SIM_UNLIKELY(l->w->recorder != NULL))
+        sim_trace_access(l->w->recorder, &a);
     return l->w->run->check_races && (l->space == SIM_S_SHARED || l->space == SIM_S_GLOBAL)
                ? sim_races_access(l->w, l->warp, &a)
                : 0;

@@ -267,8 +267,8 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
 
 /* What an instruction is: its class, and its floating-point operations per thread by precision (0
  * f16, 1 f32, 2 f64). */
-static enum sim_class class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
-                               unsigned *precision) {
+enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
+                            unsigned *precision) {
     const struct sim_insn *in = &k->code[pc];
     *flops = 0;
     *precision = 1;
@@ -370,7 +370,7 @@ static void add_instruction(const struct sim_kernel *k, uint32_t pc,
                             struct sim_counters *c) {
     const struct sim_insn *in = &k->code[pc];
     unsigned flops, precision;
-    enum sim_class class = class_of(k, pc, &flops, &precision);
+    enum sim_class class = sim_class_of(k, pc, &flops, &precision);
     uint64_t on = b->threads - (n->guard_off < b->threads ? n->guard_off : b->threads);
     c->warp_instructions += b->warps;
     c->thread_instructions += b->threads;

@@ -372,6 +372,8 @@ static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in
         }
         if (!ok)
             from = lane;
+        if (SIM_UNLIKELY(w->recorder != NULL))
+            sim_trace_shuffle(w->recorder, (uint32_t)lane, (uint32_t)from);
         out[lane] = a[from];
         in_range |= (uint32_t)ok << lane;
     }
@@ -659,7 +661,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                        uint64_t budget) {
     struct sim_run *run = w->run;
     const struct sim_kernel *k = run->kernel;
-    const struct sim_insn *code = k->code;
+    const struct sim_insn *code = w->recorder ? sim_trace_code(w->recorder) : k->code;
     struct sim_block_count *counts = w->blocks;
     uint64_t steps = 0;
     uint32_t pc, active, local_base;
@@ -685,6 +687,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 in->fn(regs + in->dst, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
             pc = (uint32_t)(in - code);
         }
+    recorded:;
         uint32_t mask = active;
         if (SIM_UNLIKELY(in->flags & (SIM_F_GUARD | SIM_F_DIV))) {
             if (in->flags & SIM_F_GUARD) {
@@ -970,9 +973,13 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 if (r < 0)
                     goto failed;
                 if (r > 0) { /* others have to come first */
+                    if (w->recorder)
+                        sim_trace_undo(w->recorder);
                     stop = SIM_STOP_SPLIT;
                     goto stopped;
                 }
+                if (w->recorder)
+                    sim_trace_members(w->recorder, mask);
             }
             warp_wide(w, warp, in, mask, members, regs);
             break;
@@ -1039,6 +1046,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 sim_warp_mark_local(warp, at, 4);
             }
             break;
+        case SIM_OP_TRACE:
+            sim_trace_instruction(w, warp, pc, active, regs);
+            in = &k->code[pc];
+            goto recorded;
         default:
             break;
         }
@@ -1049,6 +1060,8 @@ out_of_memory:
 failed:
     stop = SIM_STOP_ERROR;
 stopped:
+    if (stop == SIM_STOP_TOKEN && w->recorder)
+        sim_trace_undo(w->recorder);
     if (split->depth)
         split->stack[split->depth - 1].pc = pc;
 left:

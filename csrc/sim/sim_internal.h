@@ -306,7 +306,7 @@ int sim_lanes_wide(void); /* the processor can run the wide forms */
     X(PAND) X(POR) X(PXOR) X(PNOT) X(PMOV) X(PCONST) X(SELP) X(PSELP) X(SREG) X(LOCALADDR)              \
     X(ADDCC) X(SUBCC) X(MADCC) X(LD) X(ST) X(LDPARAM) X(ATOM) X(CVTA) X(ISSPACEP) X(PREFETCH)          \
     X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ACTIVEMASK) X(ELECT) X(WARPSYNC)                                \
-    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA)
+    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE)
 
 enum sim_op {
 #define SIM_X(id) SIM_OP_##id,
@@ -399,6 +399,7 @@ struct sim_where {
     unsigned ptx_line, file, line;
     uint16_t lane_op; /* which row, for the disassembler and the classes */
     uint16_t flops;   /* per thread; high bits: precision 0 f16, 1 f32, 2 f64 */
+    const char *text; /* its mnemonic in the module's text */
 };
 
 struct sim_block_info {    /* a basic block */

@@ -452,7 +452,7 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     }
     if (run->check_races && !sim_races_open(run))
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for race detection");
-    return SIM_OK;
+    return l->trace ? sim_trace_open(run, error) : SIM_OK;
 }
 
 static int by_block(const void *a, const void *b) {
@@ -465,6 +465,8 @@ static void fill_report(struct sim_run *run, struct sim_worker *workers, unsigne
                         struct sim_report *report) {
     sim_count_report(run, workers, count, report);
     report->occupancy = run->occupancy;
+    report->recorder = run->recorder;
+    run->recorder = NULL;
     report->findings = calloc(run->found_count + 1, sizeof *report->findings);
     for (uint64_t i = 0; i < run->found_count && report->findings; i++)
         report->findings[report->finding_count++] = run->found[i].finding;
@@ -496,6 +498,7 @@ static void close_run(struct sim_run *run) {
     }
     if (run->check_races)
         sim_races_close(run);
+    sim_trace_close(run->recorder);
     free(run->params);
     free(run->found);
     pthread_cond_destroy(&run->changed);
@@ -580,6 +583,7 @@ void sim_report_free(struct sim_report *report) {
         return;
     free(report->lines);
     free(report->findings);
+    sim_trace_close(report->recorder);
     free(report);
 }
 

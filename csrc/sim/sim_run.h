@@ -138,6 +138,7 @@ struct sim_block_count {
 struct sim_worker {
     struct sim_run *run;
     struct sim_block *block;
+    struct sim_recorder *recorder; /* while it runs the block that is traced; else NULL */
     struct sim_pc_count *pcs;
     struct sim_block_count *blocks;
     struct sim_region *last_region;
@@ -182,6 +183,7 @@ struct sim_run {
     uint64_t found_count, found_lost;
     uint32_t found_capacity;
     struct sim_release_log *releases; /* sim_races.c */
+    struct sim_recorder *recorder;    /* sim_trace.c; NULL: nothing is recorded */
     enum sim_status status;
     struct sim_error error;
 };
@@ -193,6 +195,7 @@ struct sim_report {
     struct sim_finding *findings;
     size_t finding_count;
     struct sim_occupancy occupancy;
+    struct sim_recorder *recorder;
 };
 
 /* ---- sim_exec.c ---- */
@@ -242,6 +245,8 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
 /* ---- observers ---- */
 void sim_count_access(struct sim_worker *w, const struct sim_access *a);
+enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
+                            unsigned *precision);
 void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                       struct sim_report *report);
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
@@ -255,5 +260,18 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
                      int writes, int reads);
 int sim_races_open(struct sim_run *run);
 void sim_races_close(struct sim_run *run);
+/* ---- sim_trace.c: the observer that records. What a traced block executes is a copy of the code
+ * in which SIM_OP_TRACE stands for every instruction, so that other blocks pay nothing for it. ----
+ */
+enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error);
+void sim_trace_close(struct sim_recorder *recorder);
+int sim_trace_records(const struct sim_recorder *recorder, const struct sim_block *block);
+const struct sim_insn *sim_trace_code(const struct sim_recorder *recorder);
+void sim_trace_instruction(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                           uint32_t active, const uint8_t *regs);
+void sim_trace_access(struct sim_recorder *recorder, const struct sim_access *a);
+void sim_trace_shuffle(struct sim_recorder *recorder, uint32_t lane, uint32_t from);
+void sim_trace_undo(struct sim_recorder *recorder); /* it will be executed again */
+void sim_trace_members(struct sim_recorder *recorder, uint32_t mask); /* lanes that joined it */
 
 #endif

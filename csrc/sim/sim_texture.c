@@ -61,7 +61,7 @@ enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct s
     return status;
 }
 
-/* A coordinate in range, or -1 where a clamped fetch of raw integers finds nothing. */
+/* A coordinate in range. */
 static int64_t place(int64_t i, uint32_t size, int wrap) {
     if (wrap)
         return (i % (int64_t)size + size) % size;
@@ -99,6 +99,10 @@ static void fetch(const struct sim_texture *t, const uint8_t *base, double x, do
     uint32_t rows = t->height ? t->height : 1, u[4];
     float f[4];
     int wrap0 = t->wrap[0] && t->normalised, wrap1 = t->wrap[1] && t->normalised;
+    if (integer && !t->height && !(x >= 0 && x < t->width)) { /* beside linear memory: zero */
+        memset(out, 0, 4 * sizeof *out);
+        return;
+    }
     if (t->normalised && !integer) {
         x *= t->width;
         y *= rows;

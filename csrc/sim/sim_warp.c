@@ -457,6 +457,7 @@ static void check_barriers(struct sim_run *run, struct sim_block *block) {
 static int run_block(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
+    w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
     if (w->run->kernel->communicates && block->turn_left <= 0)
         return SIM_RUN_TURN_OVER; /* the turn was run ahead */
     for (;; block->next_warp++) {

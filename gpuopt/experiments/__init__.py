@@ -15,10 +15,15 @@ from collections.abc import Callable
 
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments.double_literal import double_literal
+from gpuopt.experiments.host_link import host_link
+from gpuopt.experiments.launch_overhead import launch_overhead
+from gpuopt.experiments.overlap import overlap
+from gpuopt.experiments.texture import texture
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
-    function.__name__: function for function in (double_literal,)
+    function.__name__: function
+    for function in (double_literal, texture, host_link, overlap, launch_overhead)
 }
 
 __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]

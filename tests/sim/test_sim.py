@@ -264,7 +264,7 @@ SPEED = [
     ),
     "transpose_multi_move_uint32_uint32_b256 32,32 32,8 0 in out u64:1024 u64:1024",
     *(
-        f"stencil1d_{n}_sum_int32_int32 {4096 // (n if n > 2 else 1)} 256 1048 in u64:0 out"
+        f"stencil1d_{n}_sum_int32_int32 4096 256 1048 in u64:0 out"
         " u64:1048576 u64:1048576 u64:0 u64:3 u64:0 s32:0"
         for n in (1, 2)
     ),

@@ -1,0 +1,70 @@
+/* cuda_graph.c: a list of launches as a CUDA graph: a chain of kernel nodes, started as one. */
+#include "cuda_queue.h"
+
+static enum status add_chain(struct gpu *gpu, CUgraph graph, const struct device_launch *launches,
+                             size_t count) {
+    CUgraphNode last = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct device_launch *launch = &launches[i];
+        const CUDA_KERNEL_NODE_PARAMS parameters = {
+            .func = (CUfunction)launch->kernel,
+            .gridDimX = launch->grid[0],
+            .gridDimY = launch->grid[1],
+            .gridDimZ = launch->grid[2],
+            .blockDimX = launch->block[0],
+            .blockDimY = launch->block[1],
+            .blockDimZ = launch->block[2],
+            .sharedMemBytes = launch->shared_bytes,
+            .kernelParams = launch->arguments,
+        };
+        CUgraphNode node = NULL;
+        const CUresult result =
+            cuda.cuGraphAddKernelNode(&node, graph, last ? &last : NULL, last ? 1 : 0, &parameters);
+        if (result)
+            return cuda_refused(gpu, launch, result, "cuGraphAddKernelNode");
+        last = node;
+    }
+    return STATUS_OK;
+}
+
+enum status cuda_graph_open(struct device *device, const struct device_launch *launches,
+                            size_t count, struct device_graph **graph) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    *graph = NULL;
+    enum status status = cuda_enter(gpu);
+    if (status)
+        return status;
+    CUgraph chain = NULL;
+    CUgraphExec ready = NULL;
+    status = cuda_check(cuda.cuGraphCreate(&chain, 0), "cuGraphCreate");
+    for (size_t i = 0; i < count && !status; i++)
+        if (launches[i].shared_bytes > 48 << 10)
+            status = cuda_check(cuda_allow_shared(&launches[i]), "cuFuncSetAttribute");
+    if (!status)
+        status = add_chain(gpu, chain, launches, count);
+    if (!status)
+        status = cuda_check(cuda.cuGraphInstantiateWithFlags(&ready, chain, 0),
+                            "cuGraphInstantiateWithFlags");
+    if (chain)
+        cuda.cuGraphDestroy(chain);
+    *graph = (struct device_graph *)ready;
+    return cuda_leave(gpu, status);
+}
+
+enum status cuda_graph_launch(struct device *device, struct device_graph *graph) {
+    struct queue *queue = queue_of(device);
+    enum status status = cuda_enter(queue->gpu);
+    if (status)
+        return status;
+    return cuda_leave(queue->gpu, cuda_check(cuda.cuGraphLaunch((CUgraphExec)graph, queue->stream),
+                                             "cuGraphLaunch"));
+}
+
+void cuda_graph_close(struct device *device, struct device_graph *graph) {
+    struct queue *queue = queue_of(device);
+    if (!graph || cuda_enter(queue->gpu))
+        return; /* a lost context has destroyed everything */
+    cuda.cuStreamSynchronize(queue->stream);
+    cuda.cuGraphExecDestroy((CUgraphExec)graph);
+    cuda_leave(queue->gpu, STATUS_OK);
+}

@@ -1,0 +1,176 @@
+/* cuda_ring.c: large arrays on their way to a GPU, through a ring of pinned buffers that several
+ * threads fill while others travel.
+ *
+ * Parts are taken, filled and sent in order. The calling thread alone talks to the driver: it lets
+ * the threads fill the part whose buffer is free again and sends what is filled. The threads live
+ * as long as one copy, so that none is there at a fork or at the end of the process. The ring is
+ * the GPU's, one copy's at a time.
+ */
+#include "cuda_queue.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { THREADS_MOST = 8 };
+
+struct copy {
+    struct ring *ring;
+    const char *from;
+    size_t bytes, parts;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t allowed, taken; /* parts that may be filled, and that a thread has begun with */
+    bool stop;
+    atomic_size_t
+        filled[RING_PARTS]; /* by buffer: one more than the last part it was filled with */
+    pthread_t threads[THREADS_MOST];
+    int thread_count;
+};
+
+static size_t part_bytes(const struct copy *copy, size_t part) {
+    const size_t left = copy->bytes - part * RING_PART_BYTES;
+    return left < RING_PART_BYTES ? left : RING_PART_BYTES;
+}
+
+static void *fill(void *state) {
+    struct copy *copy = state;
+    for (;;) {
+        pthread_mutex_lock(&copy->lock);
+        while (!copy->stop && copy->taken == copy->allowed && copy->taken < copy->parts)
+            pthread_cond_wait(&copy->changed, &copy->lock);
+        const bool through = copy->stop || copy->taken == copy->parts;
+        const size_t part = copy->taken;
+        copy->taken += !through;
+        pthread_mutex_unlock(&copy->lock);
+        if (through)
+            return NULL;
+        memcpy(copy->ring->parts[part % RING_PARTS].host, copy->from + part * RING_PART_BYTES,
+               part_bytes(copy, part));
+        atomic_store(&copy->filled[part % RING_PARTS], part + 1);
+    }
+}
+
+/* --- threads */
+
+static int threads_wanted(size_t parts) {
+    cpu_set_t cpus;
+    int count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
+    count = count < THREADS_MOST ? count : THREADS_MOST;
+    return parts < (size_t)count ? (int)parts : count;
+}
+
+static void start_threads(struct copy *copy) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the caller's business */
+    const int wanted = threads_wanted(copy->parts);
+    while (copy->thread_count < wanted &&
+           !pthread_create(&copy->threads[copy->thread_count], NULL, fill, copy))
+        copy->thread_count++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void allow(struct copy *copy, size_t allowed, bool stop) {
+    pthread_mutex_lock(&copy->lock);
+    copy->allowed = allowed;
+    copy->stop = stop;
+    pthread_cond_broadcast(&copy->changed);
+    pthread_mutex_unlock(&copy->lock);
+}
+
+static void end_threads(struct copy *copy) {
+    allow(copy, copy->allowed, true);
+    for (int i = 0; i < copy->thread_count; i++)
+        pthread_join(copy->threads[i], NULL);
+}
+
+/* --- the calling thread */
+
+/* Whether a buffer may be filled: it is there, and no copy from it is under way. */
+static enum status is_free(struct staging *part, bool *is) {
+    enum status status = STATUS_OK;
+    *is = false;
+    if (!part->done)
+        status =
+            cuda_check(cuda.cuEventCreate(&part->done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (!status && !part->host)
+        status =
+            cuda_check(cuda.cuMemHostAlloc(&part->host, RING_PART_BYTES, CU_MEMHOSTALLOC_PORTABLE),
+                       "cuMemHostAlloc");
+    if (!status && part->busy) {
+        const CUresult result = cuda.cuEventQuery(part->done);
+        if (result == CUDA_ERROR_NOT_READY)
+            return STATUS_OK;
+        status = cuda_check(result, "cuEventQuery");
+    }
+    if (!status) {
+        part->busy = false;
+        *is = true;
+    }
+    return status;
+}
+
+static enum status send_part(struct queue *queue, struct staging *part, device_address to,
+                             size_t bytes) {
+    enum status status = cuda_check(cuda.cuMemcpyHtoDAsync(to, part->host, bytes, queue->stream),
+                                    "cuMemcpyHtoDAsync");
+    if (status)
+        return status;
+    status = cuda_check(cuda.cuEventRecord(part->done, queue->stream), "cuEventRecord");
+    part->busy = !status;
+    if (status)
+        cuda.cuStreamSynchronize(queue->stream); /* nothing else tells when it has been read */
+    return status;
+}
+
+static enum status send_all(struct queue *queue, struct copy *copy, device_address to) {
+    const struct timespec pause = {.tv_nsec = 10000};
+    size_t sent = 0, allowed = 0;
+    enum status status = STATUS_OK;
+    while (sent < copy->parts && !status) {
+        const size_t before = allowed + sent;
+        bool free_again = true;
+        while (allowed < copy->parts && allowed < sent + RING_PARTS && free_again && !status) {
+            status = is_free(&copy->ring->parts[allowed % RING_PARTS], &free_again);
+            if (!status && free_again)
+                allow(copy, ++allowed, false);
+        }
+        while (sent < allowed && !status &&
+               atomic_load(&copy->filled[sent % RING_PARTS]) == sent + 1) {
+            status = send_part(queue, &copy->ring->parts[sent % RING_PARTS],
+                               to + sent * RING_PART_BYTES, part_bytes(copy, sent));
+            sent++;
+        }
+        if (!status)
+            status = device_poll(&queue->device);
+        if (allowed + sent == before)
+            nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
+bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
+                       enum status *status) {
+    struct ring *ring = &queue->gpu->ring;
+    struct copy copy = {
+        .ring = ring,
+        .from = from,
+        .bytes = bytes,
+        .parts = (bytes - 1) / RING_PART_BYTES + 1,
+    };
+    if (pthread_mutex_trylock(&ring->lock))
+        return false;
+    pthread_mutex_init(&copy.lock, NULL);
+    pthread_cond_init(&copy.changed, NULL);
+    start_threads(&copy);
+    const bool can = copy.thread_count > 1;
+    if (can)
+        *status = send_all(queue, &copy, to);
+    end_threads(&copy);
+    pthread_cond_destroy(&copy.changed);
+    pthread_mutex_destroy(&copy.lock);
+    pthread_mutex_unlock(&ring->lock);
+    return can;
+}

@@ -1,0 +1,267 @@
+/* py_time.c: launches and copies as Python gives them, and their times: on several streams, waiting
+ * for each, or as a graph.
+ */
+#include "py_module.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* --- launches */
+
+void py_launch_forget(struct given *given) {
+    PyMem_Free(given->values);
+    PyMem_Free(given->sizes);
+}
+
+int py_launch_read(PyObject *arguments, struct given *given) {
+    struct device_launch *launch = &given->launch;
+    PyObject *tuple;
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &given->name, &launch->grid[0],
+                          &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
+                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple))
+        return -1;
+    const unsigned count = (unsigned)PyTuple_Size(tuple);
+    given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
+    given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);
+    if (!given->values || !given->sizes) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    launch->arguments = given->values;
+    launch->argument_count = count;
+    for (unsigned i = 0; i < count; i++) {
+        char *data = NULL;
+        Py_ssize_t bytes = 0;
+        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &data, &bytes))
+            return -1;
+        given->values[i] = data;
+        given->sizes[i] = (size_t)bytes;
+    }
+    return 0;
+}
+
+/* One value for every parameter, each as long as it is. */
+static enum status check_sizes(struct ptx_module *self, const struct device_kernel *kernel,
+                               const char *name, const size_t *sizes, unsigned count) {
+    for (unsigned i = 0; i <= count; i++) {
+        size_t bytes = 0;
+        const enum status status =
+            self->kind->parameter_bytes(self->queue->device, kernel, i, &bytes);
+        if (status)
+            return status;
+        if (bytes != (i < count ? sizes[i] : 0))
+            return status_fail(STATUS_BAD_VALUE,
+                               "kernel %.120s: argument %u has %zu bytes, its parameter has %zu",
+                               name, i + 1, i < count ? sizes[i] : 0, bytes);
+    }
+    return STATUS_OK;
+}
+
+enum status py_launch_prepare(struct ptx_module *self, struct given *given) {
+    struct device_kernel *kernel = NULL;
+    const enum status status =
+        self->kind->kernel_get(self->queue->device, self->loaded, given->name, &kernel);
+    given->launch.kernel = kernel;
+    return status
+               ? status
+               : check_sizes(self, kernel, given->name, given->sizes, given->launch.argument_count);
+}
+
+/* --- time */
+
+enum how { BACK_TO_BACK, WAITING, AS_GRAPH, HOST_ONLY, HOW_COUNT };
+
+/* A launch, or a copy, on one of the module's streams. */
+struct step {
+    unsigned stream;
+    bool is_copy;
+    struct given given;
+    unsigned long long to, from;
+    Py_ssize_t bytes;
+};
+
+struct rounds {
+    struct ptx_module *self;
+    struct step *steps;
+    Py_ssize_t count;
+    unsigned runs;
+    unsigned streams; /* the highest number */
+};
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static struct device *stream_of(const struct rounds *rounds, unsigned number) {
+    return (number ? rounds->self->more[number - 1] : rounds->self->queue)->device;
+}
+
+static enum status give(const struct rounds *rounds, const struct step *step) {
+    const struct device_ops *ops = rounds->self->kind;
+    struct device *device = stream_of(rounds, step->stream);
+    return step->is_copy ? ops->copy(device, step->to, step->from, (size_t)step->bytes)
+                         : ops->launch(device, &step->given.launch);
+}
+
+static enum status give_all(const struct rounds *rounds, unsigned runs, bool waiting) {
+    const struct device_ops *ops = rounds->self->kind;
+    enum status status = STATUS_OK;
+    for (unsigned run = 0; run < runs && !status; run++) {
+        for (Py_ssize_t i = 0; i < rounds->count && !status; i++) {
+            status = give(rounds, &rounds->steps[i]);
+            if (!status && waiting)
+                status = ops->sync(stream_of(rounds, rounds->steps[i].stream));
+        }
+        if (!status)
+            status = device_poll(rounds->self->queue->device);
+    }
+    return status;
+}
+
+/* Who asks for signals while a stream is waited for. */
+static void watch(const struct rounds *rounds, bool on) {
+    const struct device *first = stream_of(rounds, 0);
+    for (unsigned i = 1; i <= rounds->streams; i++) {
+        stream_of(rounds, i)->interrupted = on ? first->interrupted : NULL;
+        stream_of(rounds, i)->interrupted_state = on ? first->interrupted_state : NULL;
+    }
+}
+
+/* The other streams begin after the first has come here; or it goes on after they have. */
+static enum status fork_streams(const struct rounds *rounds) {
+    enum status status = STATUS_OK;
+    for (unsigned i = 1; i <= rounds->streams && !status; i++)
+        status = rounds->self->kind->follow(stream_of(rounds, i), stream_of(rounds, 0));
+    return status;
+}
+
+static enum status join_streams(const struct rounds *rounds, enum status status) {
+    for (unsigned i = 1; i <= rounds->streams; i++) {
+        const enum status joined =
+            rounds->self->kind->follow(stream_of(rounds, 0), stream_of(rounds, i));
+        status = status ? status : joined; /* what is freed later waits for all, whatever failed */
+    }
+    return status;
+}
+
+static enum status time_graph(const struct rounds *rounds, double *seconds) {
+    const struct device_ops *ops = rounds->self->kind;
+    struct device *device = stream_of(rounds, 0);
+    struct device_graph *graph = NULL;
+    struct device_launch *launches = malloc((size_t)rounds->count * sizeof *launches);
+    if (!launches)
+        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for a graph's launches");
+    for (Py_ssize_t i = 0; i < rounds->count; i++)
+        launches[i] = rounds->steps[i].given.launch;
+    enum status status = ops->graph_open(device, launches, (size_t)rounds->count, &graph);
+    free(launches);
+    if (!status)
+        status = ops->graph_launch(device, graph);
+    if (!status)
+        status = ops->sync(device);
+    if (!status)
+        status = ops->timer_begin(device);
+    for (unsigned run = 0; run < rounds->runs && !status; run++)
+        status = ops->graph_launch(device, graph);
+    if (!status)
+        status = ops->timer_end(device, seconds);
+    ops->graph_close(device, graph);
+    return status;
+}
+
+static enum status time_rounds(const struct rounds *rounds, enum how how, double *seconds) {
+    const struct device_ops *ops = rounds->self->kind;
+    struct device *device = stream_of(rounds, 0);
+    if (!(device->capabilities & DEVICE_TIMER))
+        return ops->timer_begin(device); /* says so */
+    enum status status = STATUS_OK;
+    for (Py_ssize_t i = 0; i < rounds->count && !status; i++)
+        if (!rounds->steps[i].is_copy)
+            status = py_launch_prepare(rounds->self, &rounds->steps[i].given);
+    if (!status)
+        status = fork_streams(rounds);
+    if (!status)
+        status = give_all(rounds, 1, false);
+    status = join_streams(rounds, status);
+    if (!status)
+        status = ops->sync(device);
+    if (status || how == AS_GRAPH)
+        return status ? status : time_graph(rounds, seconds);
+    if (how == BACK_TO_BACK)
+        status = ops->timer_begin(device);
+    const double begin = now();
+    if (!status)
+        status = fork_streams(rounds);
+    if (!status)
+        status = give_all(rounds, rounds->runs, how == WAITING);
+    *seconds = now() - begin;
+    status = join_streams(rounds, status);
+    if (!status)
+        status = how == BACK_TO_BACK ? ops->timer_end(device, seconds) : ops->sync(device);
+    return status;
+}
+
+static int read_step(PyObject *tuple, struct step *step, enum how how) {
+    PyObject *what;
+    if (!PyArg_ParseTuple(tuple, "IO!", &step->stream, &PyTuple_Type, &what))
+        return -1;
+    if (step->stream > STREAMS_MORE) {
+        PyErr_Format(PyExc_ValueError, "stream: %u is not from 0 to %d", step->stream,
+                     STREAMS_MORE);
+        return -1;
+    }
+    step->is_copy = PyTuple_Size(what) == 3;
+    if (how == AS_GRAPH && (step->is_copy || step->stream)) {
+        PyErr_SetString(PyExc_ValueError, "launches: a graph takes launches on stream 0 alone");
+        return -1;
+    }
+    return step->is_copy ? PyArg_ParseTuple(what, "KKn", &step->to, &step->from, &step->bytes) - 1
+                         : py_launch_read(what, &step->given);
+}
+
+static int open_streams(struct rounds *rounds) {
+    struct ptx_module *self = rounds->self;
+    for (Py_ssize_t i = 0; i < rounds->count; i++)
+        if (rounds->steps[i].stream > rounds->streams)
+            rounds->streams = rounds->steps[i].stream;
+    for (unsigned i = 0; i < rounds->streams; i++)
+        if (!self->more[i] &&
+            !(self->more[i] = py_queue_take(py_state_of(self->module), self->kind, self->which)))
+            return -1;
+    return 0;
+}
+
+PyObject *py_module_time(struct ptx_module *self, PyObject *arguments) {
+    PyObject *tuple;
+    struct rounds rounds = {.self = self};
+    unsigned how;
+    double seconds = 0;
+    struct py_unlocked unlocked;
+    if (!PyArg_ParseTuple(arguments, "O!II", &PyTuple_Type, &tuple, &rounds.runs, &how))
+        return NULL;
+    rounds.count = PyTuple_Size(tuple);
+    if (rounds.runs == 0 || rounds.count == 0 || how >= HOW_COUNT) {
+        PyErr_SetString(PyExc_ValueError, "launches, runs: must be at least 1");
+        return NULL;
+    }
+    rounds.steps = PyMem_Calloc((size_t)rounds.count, sizeof *rounds.steps);
+    if (!rounds.steps)
+        return PyErr_NoMemory();
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < rounds.count && !failed; i++)
+        failed = read_step(PyTuple_GetItem(tuple, i), &rounds.steps[i], (enum how)how);
+    if (!failed)
+        failed = open_streams(&rounds);
+    if (!failed && !(failed = py_module_begin(self, &unlocked))) {
+        watch(&rounds, true);
+        const enum status status = time_rounds(&rounds, (enum how)how, &seconds);
+        watch(&rounds, false);
+        failed = py_module_end(self, &unlocked, status);
+    }
+    for (Py_ssize_t i = 0; i < rounds.count; i++)
+        py_launch_forget(&rounds.steps[i].given);
+    PyMem_Free(rounds.steps);
+    return failed ? NULL : PyFloat_FromDouble(seconds / rounds.runs);
+}

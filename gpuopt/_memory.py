@@ -1,0 +1,189 @@
+"""What lives on a module's device, or near it: buffers, pinned arrays, textures, bound launches."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from gpuopt import _core
+
+TIMES = ("queue", "sync", "graph", "host")  # the numbers that _core.Module.time takes
+
+
+class Buffer:
+    """Memory on a module's device, which stays there between launches.
+
+    Made by `Module.empty` and `Module.copy`; an argument for 64-bit parameters. It is freed with
+    the object.
+
+    Attributes
+    ----------
+    address : int
+        Where it begins, on the device.
+    nbytes : int
+    """
+
+    def __init__(self, core: _core.Module, nbytes: int) -> None:
+        self._core = core
+        self.nbytes = nbytes
+        self.address = core.alloc(nbytes)
+
+    def __del__(self) -> None:
+        self._free()
+
+    def _free(self) -> None:
+        if self.__dict__.get("address"):
+            self._core.free(self.address)
+            self.address = 0
+
+    def __repr__(self) -> str:
+        return f"<Buffer of {self.nbytes:,} bytes on {self._core.device}>"
+
+    def get(self, dtype: DTypeLike = np.uint8) -> np.ndarray:
+        """Copy the bytes to the host.
+
+        Parameters
+        ----------
+        dtype : dtype
+            How to read them.
+
+        Returns
+        -------
+        numpy.ndarray
+            One-dimensional.
+
+        Raises
+        ------
+        ValueError
+            `nbytes` is no multiple of the dtype's size.
+        """
+        kind = np.dtype(dtype)
+        if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
+            raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
+        host = np.empty(self.nbytes, np.uint8)
+        self._core.copy_out(self.address, host)
+        return host.view(kind)
+
+
+class Bound(NamedTuple):
+    """A launch or a copy with its arguments, made by `Kernel.bind` or `Module.transfer`."""
+
+    launch: tuple[Any, ...]
+    keep: tuple[Any, ...]  # what must live as long
+    stream: int = 0
+
+    def on(self, stream: int) -> Bound:
+        """Return the same on another of the module's streams, 0 to 7."""
+        return self._replace(stream=stream)
+
+
+class _Pinned:
+    """Pinned host memory, which NumPy keeps alive."""
+
+    def __init__(self, core: _core.Module, nbytes: int) -> None:
+        self._core = core
+        self.address = core.pin(nbytes)
+        self.__array_interface__ = {
+            "data": (self.address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        if self.__dict__.get("address"):
+            self._core.free(self.address)
+
+
+def pinned(core: _core.Module, shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Return an array in pinned memory, freed with it."""
+    kind = np.dtype(dtype)
+    if kind.hasobject:
+        raise TypeError("dtype: Python objects cannot lie in pinned memory; use a number's dtype")
+    plan = np.broadcast_to(np.empty((), kind), shape)  # NumPy's own checks of a shape
+    return np.asarray(_Pinned(core, max(1, plan.nbytes)))[: plan.nbytes].view(kind).reshape(shape)
+
+
+class Texture:
+    """A texture object: an argument for a kernel's `cudaTextureObject_t`; see `Module.texture`.
+
+    Attributes
+    ----------
+    handle : int
+        What the kernel gets.
+    """
+
+    def __init__(
+        self,
+        core: _core.Module,
+        shape: tuple[int, int, int],
+        texel: int,
+        buffer: Buffer,
+        sampling: tuple[bool, bool, bool],
+    ) -> None:
+        height, width, channels = shape
+        self._core = core
+        self._buffer = None if height else buffer  # linear memory is read where it lies
+        self._text = f"{f'{width} x {height}' if height else width} texels"
+        self.handle = core.texture(buffer.address, width, height, channels, texel, *sampling)
+
+    def __del__(self) -> None:
+        if self.__dict__.get("handle"):
+            self._core.free(self.handle)
+
+    def __repr__(self) -> str:
+        return f"<Texture of {self._text} on {self._core.device}>"
+
+
+_TEXELS = {np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1"))}
+
+
+def texture_plan(
+    array: ArrayLike, channels: int, linear_filter: bool, wrap: bool, normalised: bool
+) -> tuple[np.ndarray, tuple[int, int, int], int]:
+    """Check what a texture is asked for; return its texels, (height, width, channels), format."""
+    data = np.asarray(array)
+    data = np.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    if data.dtype not in _TEXELS:
+        raise TypeError(
+            f"array: a texture has texels of float32, int32, uint32 or uint8, not {data.dtype}"
+        )
+    if index(channels) not in (1, 2, 4):
+        raise ValueError(f"channels: {channels} is not 1, 2 or 4")
+    extents = data.shape if channels == 1 else data.shape[:-1]
+    if len(extents) not in (1, 2) or (channels > 1 and data.shape[-1:] != (channels,)):
+        raise ValueError(
+            f"array: of shape {data.shape} with {channels} channels; give (width,) or "
+            f"(height, width){', channels last' if channels > 1 else ''}"
+        )
+    if not data.size or max(extents) >= 1 << 31:
+        raise ValueError(f"array: a texture cannot have the shape {data.shape}")
+    if len(extents) == 1 and (linear_filter or wrap or normalised):
+        raise ValueError(
+            "linear_filter, wrap, normalised: linear memory is read by integer index alone; give "
+            "a 2-D array"
+        )
+    if wrap and not normalised:
+        raise ValueError("wrap: needs normalised=True; other coordinates are clamped")
+    if linear_filter and data.dtype.name in ("int32", "uint32"):
+        raise ValueError("linear_filter: integers are not filtered; give float32 or uint8")
+    height, width = extents if len(extents) == 2 else (0, extents[0])
+    return data, (height, width, channels), _TEXELS[data.dtype]
+
+
+def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int, int]:
+    """Return address and bytes of one end of a copy."""
+    if isinstance(value, Buffer):
+        if value._core is not core:
+            raise ValueError(f"{name}: is a Buffer of another module")
+        return value.address, value.nbytes
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name}: must be a Buffer or a NumPy array, not {value!r:.60}")
+    if not value.flags.c_contiguous or value.dtype.hasobject:
+        raise ValueError(f"{name}: must be contiguous and hold no Python objects")
+    if writable and not value.flags.writeable:
+        raise ValueError(f"{name}: is read-only")
+    return value.__array_interface__["data"][0], value.nbytes

@@ -1,0 +1,171 @@
+"""host_link: copies between host and GPU, from pageable and from pinned memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+
+from gpuopt._ptx import Module
+from gpuopt.experiments import _lab, _steps
+from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.experiments._steps import Timed
+
+ROUNDS = 7
+SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)  # bytes
+DECK = "3.2 GB/s on PCIe 1, 5.2 on PCIe 2"  # pinned, x16
+
+
+def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experiment:
+    """Copy between host and GPU: pageable against pinned memory, both ways, several sizes.
+
+    Parameters
+    ----------
+    nbytes : int, optional
+        Bytes of a copy, a multiple of 4. Default: 4 KiB, 64 KiB, 1, 16 and 256 MiB.
+    device : str, optional
+        A GPU, "cuda" or "cuda:1".
+
+    Returns
+    -------
+    Experiment
+        Rows "in" (host to device) and "out" from memory that is "pageable" (the driver stages it),
+        "staged" (gpuopt does, on its way into every other function) and "pinned"; "both" ways at
+        once, pinned, counts the bytes of both. `seconds` and `bandwidth` (bytes/s); the share is of
+        the best pinned rate of that direction found here.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An `nbytes` that is no such count; a device without a timer.
+    VerificationError
+        A copy arrived wrong.
+
+    Notes
+    -----
+    Source: deck D3.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.experiments.host_link(device="sim")
+    Traceback (most recent call last):
+    ...
+    ValueError: device: 'sim:h200' has no timer, which host_link needs; use 'cuda'
+    """
+    described = _steps.choose(device, "host_link")
+    size = _lab.size(nbytes, 0, "nbytes") if nbytes is not None else 0
+    if size % 4:
+        raise ValueError(f"nbytes: {size} is not a multiple of 4")
+    module = Module(None, described.name)
+    sizes = (size,) if size else SIZES
+    groups = [_trials(module, each) for each in sizes]
+    trials = [trial for group in groups for trial in group]
+    _steps.measure(module, trials, ROUNDS)
+    pairs = [(size, trial) for size, group in zip(sizes, groups, strict=True) for trial in group]
+    rates: dict[str, float] = {}
+    for size, trial in pairs:
+        way, kind = trial.name.split(", ")
+        if kind == "pinned":
+            rates[way] = max(rates.get(way, 0), _moved(trial, size) / trial.median)
+    return Experiment(
+        "host_link",
+        described,
+        "copies between host and GPU",
+        [
+            Column("nbytes", "KiB", ",.0f", 1 / 1024),
+            Column("seconds", "us", ",.1f", 1e6),
+            Column("spread", "spread", ".1%"),
+            Column("bandwidth", "GB/s", ",.2f", 1e-9),
+        ],
+        [_row(trial, size, rates) for size, trial in pairs],
+        "the best pinned rate of the same direction: "
+        + ", ".join(f"{way} {rate / 1e9:.1f} GB/s" for way, rate in rates.items()),
+        [
+            f"medians of {ROUNDS} samples in turns, back to back, verified before and after",
+            "staged: by the host's clock; the others by the GPU's",
+        ],
+    )
+
+
+def _moved(trial: Timed, size: int) -> int:
+    return 2 * size if trial.name.startswith("both") else size
+
+
+def _trials(module: Module, size: int) -> list[Timed]:
+    """Return the copies of one size: each way from each kind of memory, and both ways at once."""
+    data = np.random.default_rng(size).integers(0, 2**32, size // 4, np.uint32)
+    spoiled = np.zeros_like(data)
+    source, target = module.copy(data), module.empty(size)
+    hosts = {"pageable": (data, np.empty_like(data))}
+    hosts["pinned"] = module.pinned(data.shape, data.dtype), module.pinned(data.shape, data.dtype)
+    hosts["pinned"][0][...] = data
+    core = module._core
+
+    def spoil() -> None:
+        core.copy_in(target.address, spoiled)
+        for _, back in hosts.values():
+            back[...] = 0
+
+    def check_in() -> str:
+        return _lab.wrong(target.get(np.uint32), data)
+
+    def check_out(back: np.ndarray) -> str:
+        return _lab.wrong(back, data)
+
+    def staged_in(runs: int) -> float:
+        start = perf_counter()
+        for _ in range(runs):
+            core.copy_in(target.address, data)
+        core.copy_out(target.address, first)  # waits for the last part to arrive
+        return (perf_counter() - start) / runs
+
+    def staged_out(runs: int) -> float:
+        start = perf_counter()
+        for _ in range(runs):
+            core.copy_out(source.address, hosts["pageable"][1])
+        return (perf_counter() - start) / runs
+
+    first = np.empty(1, np.uint32)
+    trials = []
+    for kind, (away, back) in hosts.items():
+        trials += [
+            Timed(f"in, {kind}", [module.transfer(target, away)], spoil, check_in),
+            Timed(f"out, {kind}", [module.transfer(back, source)], spoil, partial(check_out, back)),
+        ]
+    back = hosts["pageable"][1]
+    trials[2:2] = [
+        Timed("in, staged", (), spoil, check_in, seconds=staged_in),
+        Timed("out, staged", (), spoil, partial(check_out, back), seconds=staged_out),
+    ]
+    away, back = hosts["pinned"]
+    both = [module.transfer(target, away), module.transfer(back, source).on(1)]
+    trials.append(
+        Timed("both, pinned", both, spoil, lambda: check_in() or check_out(back)),
+    )
+    return trials
+
+
+def _row(trial: Timed, size: int, rates: dict[str, float]) -> Row:
+    way, kind = trial.name.split(", ")
+    bandwidth = _moved(trial, size) / trial.median
+    share = bandwidth / rates[way]
+    readings = {
+        "pageable": "the driver copies it through a pinned buffer of its own",
+        "staged": "gpuopt's host threads fill pinned buffers while others travel",
+        "pinned": "the GPU reads and writes it by itself",
+    }
+    reading = readings[kind]
+    if way == "both":
+        reading = f"the link carries both ways at once: {bandwidth / rates['in']:.2f} of one way"
+    elif share < 0.5 and size < 1 << 20:
+        reading = "too small: the start of a copy is most of its time"
+    return Row(
+        trial.name,
+        {"nbytes": size, "way": way, "memory": kind},
+        {"seconds": trial.median, "spread": trial.spread, "bandwidth": bandwidth},
+        share,
+        reading,
+        DECK if kind == "pinned" and way != "both" and size >= 1 << 24 else "",
+    )

@@ -1,0 +1,173 @@
+"""overlap: copies on one stream while a kernel runs on another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from gpuopt._ptx import Bound, Buffer, Module
+from gpuopt.experiments import _lab, _steps
+from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.experiments._steps import Timed
+
+BLOCK = 256
+ROUNDS = 7
+STREAMS_AND_CHUNKS = ((1, 8), (2, 2), (2, 8), (3, 8), (4, 16), (4, 64))
+STEPS_MOST = 100_000
+
+
+def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
+    """Copy in, compute, copy out: one after the other against chunks on two and more streams.
+
+    The kernel's work is chosen so that it takes about as long as a copy.
+
+    Parameters
+    ----------
+    n : int, optional
+        32-bit items, at least 4096. Default: 2^25, 128 MiB.
+    device : str, optional
+        A GPU, "cuda" or "cuda:1".
+
+    Returns
+    -------
+    Experiment
+        Rows "copy in", "kernel", "copy out", each alone; "serial"; "S streams, C chunks" each.
+        `seconds`; the share is of the longest of the three alone, the least that any overlap can
+        take, over the row's time. `speedup` is over "serial".
+
+    Raises
+    ------
+    TypeError, ValueError
+        An `n` that is no such count; a device without a timer.
+    VerificationError
+        A wrong result: what a missing dependence between streams gives.
+
+    Notes
+    -----
+    Source: decks D1 and D3. Host memory is pinned: copies of other memory wait.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.experiments.overlap(device="sim")
+    Traceback (most recent call last):
+    ...
+    ValueError: device: 'sim:h200' has no timer, which overlap needs; use 'cuda'
+    """
+    described = _steps.choose(device, "overlap")
+    n = _lab.size(n, 1 << 25)
+    if n < 4096:
+        raise ValueError(f"n: must be at least 4096, to be split into chunks, not {n}")
+    work = _Work(Module(None, described.name), n, described.multiprocessors)
+    trials = [*work.alone(), work.pipeline("serial", 1, 1)]
+    for streams, chunks in STREAMS_AND_CHUNKS:
+        name = f"{streams} stream{'s' * (streams > 1)}, {chunks} chunks"
+        trials.append(work.pipeline(name, streams, chunks))
+    _steps.measure(work.module, trials, ROUNDS)
+    least = max(trial.median for trial in trials[:3])
+    serial = trials[3].median
+    return Experiment(
+        "overlap",
+        described,
+        f"{n:,} items in, {work.steps:,} steps of a generator each, and out",
+        [
+            Column("streams", "streams"),
+            Column("chunks", "chunks"),
+            Column("seconds", "us", ",.1f", 1e6),
+            Column("spread", "spread", ".1%"),
+            Column("speedup", "speedup", ".2f"),
+        ],
+        [_row(trial, least, serial) for trial in trials],
+        "the longest of the three alone, which no overlap can hide",
+        [f"medians of {ROUNDS} samples in turns, verified before and after; pinned host memory"],
+    )
+
+
+class _Work:
+    """The arrays, and the steps of any division into chunks."""
+
+    def __init__(self, module: Module, n: int, multiprocessors: int) -> None:
+        self.module, self.n, self.blocks = module, n, 8 * multiprocessors
+        self.source = module.pinned(n, np.uint32)
+        self.target = module.pinned(n, np.uint32)
+        self.source[...] = np.random.default_rng(3).integers(0, 2**32, n, np.uint32)
+        self.whole = module.copy(self.source)
+        self.steps = 1
+        self.steps = self._balance()
+        self.right = _steps.advanced(self.source, self.steps)
+
+    def _kernel(self, buffer: Buffer, stream: int = 0) -> Bound:
+        kernel = self.module["micro_advance_uint32"]
+        return kernel.bind(self.blocks, BLOCK, buffer, buffer.nbytes // 4, self.steps).on(stream)
+
+    def _balance(self) -> int:
+        """Return the steps for which the kernel takes as long as a copy."""
+        copy = self.module.time(self.module.transfer(self.whole, self.source), 3)
+        self.steps = 256
+        many = self.module.time(self._kernel(self.whole), 3)
+        return max(1, min(STEPS_MOST, round(256 * copy / many)))
+
+    def _poison(self) -> None:
+        self.target[...] = ~self.right
+
+    def _check(self) -> str:
+        return _lab.wrong(self.target, self.right)
+
+    def alone(self) -> list[Timed]:
+        """Return the three parts, each by itself."""
+        whole, core = self.whole, self.module._core
+
+        def holds(right: np.ndarray) -> Callable[[], str]:
+            return lambda: _lab.wrong(whole.get(np.uint32), right)
+
+        def load(items: np.ndarray) -> Callable[[], None]:
+            return lambda: core.copy_in(whole.address, items)
+
+        def poison_both() -> None:
+            core.copy_in(whole.address, self.right)
+            self._poison()
+
+        # Timed runs begin with one that is not timed: the kernel goes twice over its items.
+        twice = _steps.advanced(self.right, self.steps)
+        return [
+            Timed("copy in", [self.module.transfer(whole, self.source)], load(~self.source),
+                  holds(self.source)),
+            Timed("kernel", [self._kernel(whole)], load(self.source), holds(twice)),
+            Timed("copy out", [self.module.transfer(self.target, whole)], poison_both,
+                  self._check),
+        ]  # fmt: skip
+
+    def pipeline(self, name: str, streams: int, chunks: int) -> Timed:
+        """Return copy, kernel, copy of each chunk, the chunks dealt out to the streams."""
+        bounds = [self.n * i // chunks for i in range(chunks + 1)]
+        steps = []
+        for i, (begin, end) in enumerate(pairwise(bounds)):
+            buffer = self.module.empty(4 * (end - begin))
+            stream = i % streams
+            steps += [
+                self.module.transfer(buffer, self.source[begin:end]).on(stream),
+                self._kernel(buffer, stream),
+                self.module.transfer(self.target[begin:end], buffer).on(stream),
+            ]
+        return Timed(name, steps, self._poison, self._check)
+
+
+def _row(trial: Timed, least: float, serial: float) -> Row:
+    chunks = len(trial.steps) // 3
+    parameters = {}
+    reading = "alone"
+    if chunks:
+        streams = 1 + max(step.stream for step in trial.steps)
+        parameters = {"streams": streams, "chunks": chunks}
+        if chunks == 1:
+            reading = "nothing overlaps: the sum of the three"
+        elif streams == 1:
+            reading = "one stream runs in order, however many chunks: nothing overlaps"
+        else:
+            reading = f"{serial / trial.median:.2f} times as fast as serial"
+    values = {"seconds": trial.median, "spread": trial.spread}
+    if chunks:
+        values["speedup"] = serial / trial.median
+    return Row(trial.name, parameters, values, least / trial.median if chunks else None, reading)
