@@ -254,10 +254,10 @@ def test_memory_is_bounded(runner, tmp_path, options, factor):
 
 # What the bar on speed is for: kernel, grid, block, dynamic shared bytes, arguments.
 SPEED = [
-    *(f"reduce_{n}_sum_int32_int32 32768 128 512 in out u64:4194304" for n in (1, 2, 3)),
-    *(f"reduce_{n}_sum_int32_int32 16384 128 512 in out u64:4194304" for n in (4, 5)),
-    "reduce_6_sum_int32_int32_b128 16384 128 512 in out u64:4194304",
-    "reduce_7_sum_int32_int32_b128 2112 128 512 in out u64:4194304",
+    *(f"reduce_{n}_sum_int32_int32 8192 128 512 in out u64:1048576" for n in (1, 2, 3)),
+    *(f"reduce_{n}_sum_int32_int32 4096 128 512 in out u64:1048576" for n in (4, 5)),
+    "reduce_6_sum_int32_int32_b128 4096 128 512 in out u64:1048576",
+    "reduce_7_sum_int32_int32_b128 528 128 512 in out u64:1048576",
     *(
         f"transpose_{name}_move_uint32_uint32 32,32 32,32 0 in out u64:1024 u64:1024"
         for name in ("2d", "tex", "shared", "padded")
@@ -273,7 +273,7 @@ SPEED = [
 
 def rates(runner, path, *options):
     """Million warp-instructions a second of one core, by kernel; the best of several runs."""
-    done = run(runner, path, "-v", "-r", "5", *options)
+    done = run(runner, path, "-v", "-r", "3", *options)
     assert done.returncode == 0, done.stderr[-4000:]
     found = re.findall(r":\d+ (\w+): ok\n.* ([\d.]+) M warp", done.stdout)
     return {name: float(rate) for name, rate in found}
@@ -285,12 +285,15 @@ def test_speed(tmp_path):
     core = pytest.importorskip("gpuopt._core")
     runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
     path = tmp_path / "speed.ptx"
-    buffers = "// buffer: in s32 4194304 zero\n// buffer: out s32 4194304 zero\n"
+    buffers = "// buffer: in s32 1048576 zero\n// buffer: out s32 1048576 zero\n"
     launches = "".join(f"// launch: {line}\n" for line in SPEED)
     path.write_text(buffers + launches + core.ptx())
-    for _ in range(3):
-        plain = rates(runner, path, "--no-races", "--no-uninit")
-        checked = rates(runner, path)
+    plain: dict[str, float] = {}
+    checked: dict[str, float] = {}
+    for _ in range(4):  # a disturbed run is no measurement: the best counts
+        for best, options in ((plain, ("--no-races", "--no-uninit")), (checked, ())):
+            for name, rate in rates(runner, path, *options).items():
+                best[name] = max(rate, best.get(name, 0))
         print("\nM warp-instructions a second and core: counters, with all checks")
         for name, rate in plain.items():
             print(f"  {name:40} {rate:6.1f} {checked[name]:6.1f}   1/{rate / checked[name]:.1f}")
