@@ -320,5 +320,8 @@ int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim
                     a->bytes, shared ? "shared" : "global", (unsigned long long)a->address[lane],
                     other.other_block[0], other.other_block[1], other.other_block[2],
                     other.other_thread[0], other.other_thread[1], other.other_thread[2],
-                    other_wrote ? "wrote" : "read", where, fix);
+                    other_wrote ? "wrote"
+                    : c->many   ? "and others read"
+                                : "read",
+                    where, fix);
 }
