@@ -116,10 +116,8 @@ static int same_value(const struct view *v, uint32_t lane, const struct sim_race
     if (a->kind != SIM_ACCESS_STORE || !a->value)
         return 0;
     const uint8_t *mine = a->value + (size_t)lane * a->bytes;
-    /* A cell of several readers names one of them: that it is this very lane says nothing of the
-     * others. */
-    const int itself = c->many && owner == lane;
-    if (c->warp == warp->index && !itself && a->mask >> owner & 1 &&
+    const int here = a->space == SIM_S_SHARED || c->block == (warp->block->linear & 0xffffff);
+    if (here && c->warp == warp->index && owner != lane && a->mask >> owner & 1 &&
         a->address[owner] == a->address[lane] &&
         memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
         return 1;
