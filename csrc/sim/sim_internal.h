@@ -152,6 +152,8 @@ struct sim_symbol {
     int is_extern, is_entry_param, is_return;
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
+    const struct sim_kernel
+        *user; /* module-level shared VAR: the kernel last laid out that uses it */
     struct sim_symbol *shadowed, *next_in_scope, *chain;
     uint32_t hash, depth;
 };
@@ -260,7 +262,7 @@ struct sim_module {
     struct sim_symbol **globals;  /* hash table of module variables */
     struct sim_symbol *variables; /* the same, listed */
     uint32_t global_table;
-    uint64_t shared_bytes, shared_align; /* module-level shared variables */
+    uint64_t shared_bytes; /* all module-level shared variables together */
     struct sim_file_name *files;
     uint32_t file_count, file_capacity;
     uint64_t *allocations;
