@@ -315,6 +315,20 @@ static uint16_t round_small(double x, int mantissa, int least, int most, int mod
     }
     return (uint16_t)(s | r);
 }
+/* A conversion from float64 keeps a NaN's sign and what fits of its payload (seen on an H200; from
+ * the other formats it gives the canonical NaN). */
+INLINE float f32_of_f64(double x) {
+    const uint64_t u = bits64(x);
+    return x == x ? (float)x
+                  : float_of((uint32_t)(u >> 32 & 0x80000000u) | 0x7fc00000u |
+                             (uint32_t)(u >> 29 & 0x3fffffu));
+}
+INLINE uint16_t small_nan(double x, int mantissa) {
+    const uint64_t u = bits64(x);
+    const unsigned quiet = ((1u << (16 - mantissa)) - 1) << (mantissa - 1) & 0x7fff;
+    return (uint16_t)((u >> 48 & 0x8000) | quiet |
+                      (u >> (52 - mantissa) & ((1u << (mantissa - 1)) - 1)));
+}
 INLINE uint16_t round_f16(double x, int mode) { return round_small(x, 10, -14, 15, mode); }
 INLINE uint16_t round_bf16(double x, int mode) { return round_small(x, 7, -126, 127, mode); }
 INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }

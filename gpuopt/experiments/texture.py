@@ -47,7 +47,9 @@ def sample(
 
     Notes
     -----
-    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3.
+    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3. That the
+    product of both fractions has as many bits, and that the other three weights follow from it, was
+    measured on an H200 (November 2026).
 
     Examples
     --------
@@ -74,8 +76,15 @@ def sample(
         return plane[place(np.floor(y).astype(np.int64), height)][:, columns]
     left, right, a = neighbours(x, width)
     above, below, b = neighbours(y, height)
-    rows = plane[above] * (1 - b[:, None]) + plane[below] * b[:, None]
-    return rows[:, left] * (1 - a) + rows[:, right] * a
+    b = b[:, None]
+    both = np.floor(a * b * 2.0**bits + 0.5) / 2.0**bits
+    up, down = plane[above], plane[below]
+    return (
+        up[:, left] * (1 - a - b + both)
+        + up[:, right] * (a - both)
+        + down[:, left] * (b - both)
+        + down[:, right] * both
+    )
 
 
 def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
