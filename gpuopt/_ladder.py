@@ -342,6 +342,7 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
 
 
 def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
+    """Make the case of a reduction."""
     from gpuopt import reduce
 
     items = np.dtype(dtype)
