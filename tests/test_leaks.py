@@ -57,6 +57,6 @@ print(_core.close_idle())
 
 
 def test_nothing_is_left_when_the_simulated_gpus_are_closed():
-    done = run_python(EVERYTHING)
+    done = run_python(EVERYTHING, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n")[:2] == ["(0, 0)"] * 2
