@@ -29,6 +29,7 @@ struct device_info {
     uint64_t memory_total, memory_free; /* bytes */
     int multiprocessors;                /* cores, on the cpu */
     int threads_per_multiprocessor;
+    int shared_per_block;   /* bytes of shared memory that a block may ask for */
     int compute_capability; /* 90 for 9.0; 0 where there is none */
     int clock_khz, memory_clock_khz, memory_bus_bits;
     uint64_t cache_bytes; /* the last level */

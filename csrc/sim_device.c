@@ -205,6 +205,7 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     info->memory_total = info->memory_free = limits.device_bytes;
     info->multiprocessors = (int)preset->sm_count;
     info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
+    info->shared_per_block = (int)preset->shared_per_block;
     info->compute_capability = (int)preset->cc;
     info->clock_khz = (int)(preset->clock_ghz * 1e6);
     return STATUS_OK;

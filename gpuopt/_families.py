@@ -469,8 +469,9 @@ def matmul(
         float64.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
-        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async" and 9 "warp-tiles" are CUDA kernels,
-        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device.
+        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA
+        kernels, "serial", "openmp" and "simd" run on the cpu. Default: the best for the device,
+        which is the highest that its shared memory holds.
     out : ndarray, shape (M, N), optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional

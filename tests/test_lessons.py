@@ -71,14 +71,17 @@ def test_matmul_beyond_the_deck(rng):
     """One tile of 128 x 128: fewer accesses to shared memory, then wider ones."""
     side = 128
     a, b = rng.random((side, side), np.float32), rng.random((side, side), np.float32)
-    found = [counted(gpuopt.matmul, a, b, variant=variant) for variant in range(5, 10)]
-    assert all(each.flops_f32 == 2 * side**3 for each in found)
-    eight, targets, words, ring, tiles = found
+    found = [counted(gpuopt.matmul, a, b, variant=variant) for variant in range(5, 11)]
+    eight, targets, words, ring, tiles, tuned = found
+    assert all(each.flops_f32 == 2 * side**3 for each in found[:-1])
+    assert tuned.flops_f32 == 2 * side**3 + side**2  # the sums of two slices are added
     assert targets.shared_load_requests * 4 < eight.shared_load_requests * 3
     assert words.shared_load_requests * 4 == targets.shared_load_requests
     assert words.global_load_requests * 4 == targets.global_load_requests
     assert ring.shared_load_requests == tiles.shared_load_requests == words.shared_load_requests
-    assert ring.barriers < words.barriers * 0.6
+    assert ring.barriers < words.barriers * 0.6 and tiles.barriers < ring.barriers * 0.6
+    # The grid is filled up to eight rows of tiles, of which one is needed, or two of 64 x 64.
+    assert (tiles.warps, tuned.warps) == (8 * 8, 8 * 2 * 4)
 
 
 def test_vectors():

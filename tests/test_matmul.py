@@ -86,7 +86,9 @@ def test_large(device, rung, rng):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_large_odd_sizes(rung, dtype, rng):
     """Past a tile's edge by one and by a word, K no multiple of any depth, more tiles than SMs."""
-    for m, k, n in ((2049, 1001, 2052), (4100, 777, 1027), (33, 100_003, 65), (1, 4099, 5000)):
+    shapes = ((2049, 1001, 2052), (4100, 777, 1027), (33, 100_003, 65), (1, 4099, 5000),
+              (2047, 333, 2045))  # fmt: skip  # the last: large tiles on rung 10, of an H200
+    for m, k, n in shapes:
         a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
         check(rung, gpuopt.matmul(a, b, variant=rung.variant, device="cuda"), a, b)
 
@@ -143,17 +145,50 @@ def test_asynchronous_copies_on_the_simulated_gpu(tmp_path, rng):
     assert done.returncode == 0, done.stderr
     assert "cp.async.cg.shared.global" in ptx.read_text()
     module = gpuopt.load_ptx(ptx, "sim")
-    for name in ("matmul_8_matmul_float32_float32", "matmul_9_matmul_float32_float32",
-                 "matmul_9_matmul_float64_float64"):  # fmt: skip
-        dtype = np.dtype(name.split("_")[-1])
-        ring = 2 * 8 * ((128 + 16 // dtype.itemsize) + 128) * dtype.itemsize
+    for rung, block, depth, side, dtype in (
+        ("8", "", 8, 128, "float32"), ("9", "", 16, 128, "float32"), ("9", "", 8, 128, "float64"),
+        ("10", "_b128", 32, 64, "float32"), ("10", "_b128", 16, 64, "float64"),
+    ):  # fmt: skip
+        name, dtype = f"matmul_{rung}_matmul_{dtype}_{dtype}{block}", np.dtype(dtype)
+        ring = 2 * depth * ((side + 16 // dtype.itemsize) + side) * dtype.itemsize
         for m, k, n in ((1, 1, 1), (130, 19, 140), (129, 24, 131), (64, 8, 260), (3, 0, 5)):
             a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
             c = np.full((m, n), np.nan, dtype)
-            grid = 8 * -(-n // 128), -(-m // (8 * 128))
+            grid = 8 * -(-n // side), -(-m // (8 * side))
             sizes = (np.uint64(size) for size in (m, n, k))
-            module[name](grid, 256, a, b, c, *sizes, shared=ring)
+            module[name](grid, int(block[2:] or 256), a, b, c, *sizes, shared=ring)
             check(None, c, a, b)
+
+
+@pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
+@pytest.mark.parametrize("gpu, m, n, threads", [
+    ("h200", 1024, 1024, 128),  # 64 tiles of 128 x 128 for 132 multiprocessors
+    ("h200", 2048, 2048, 256),  # 256: two rounds, 97% full
+    ("m2090", 2048, 128, 256),  # 16 for 16
+    ("m2090", 2176, 128, 128),  # 17
+])  # fmt: skip
+def test_small_tiles_where_large_ones_leave_multiprocessors_idle(gpu, m, n, threads, rng):
+    a, b = rng.standard_normal((m, 1), np.float32), rng.standard_normal((1, n), np.float32)
+    profile = gpuopt.profile(gpuopt.matmul, a, b, device=f"sim:{gpu}")
+    (launch,) = profile.launches
+    assert launch.kernel == f"matmul_10_matmul_float32_float32_b{threads}"
+    assert launch.block == (threads, 1, 1)
+    check(None, profile.result, a, b)
+
+
+@pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
+@pytest.mark.parametrize("gpu", ["g80", "gt200"])
+def test_the_default_fits_into_the_shared_memory(gpu, rng):
+    """16 KiB a block: rungs 8 to 10 need more. Whoever names one of them is told."""
+    a, b = rng.standard_normal((70, 45), np.float32), rng.standard_normal((45, 50), np.float32)
+    profile = gpuopt.profile(gpuopt.matmul, a, b, device=f"sim:{gpu}")
+    assert [launch.kernel for launch in profile.launches] == ["matmul_7_matmul_float32_float32"]
+    check(None, profile.result, a, b)
+    for variant, kernel in ((8, "matmul_8"), (9, "matmul_9"), (10, "matmul_10")):
+        with pytest.raises(ValueError, match=rf"{kernel}_.* bytes of shared memory.* 16384 "):
+            gpuopt.matmul(a, b, variant=variant, device=f"sim:{gpu}")
+    with pytest.raises(ValueError, match=r"matmul_7_.*float64: 16640 bytes of shared memory"):
+        gpuopt.matmul(a.astype(float), b.astype(float), device=f"sim:{gpu}")
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")

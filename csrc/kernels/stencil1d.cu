@@ -101,6 +101,7 @@ template <class In, class Acc> struct stencil {
 
 // sum + weight * item; integers wrap.
 struct op_sum {
+    static constexpr bool shares = true; // parts of a window's sum serve other windows
     template <class Acc>
     static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *, int64) {
         using W = typename wrapping<Acc>::type;
@@ -108,6 +109,7 @@ struct op_sum {
     }
 };
 struct op_weighted {
+    static constexpr bool shares = false;
     template <class Acc>
     static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *weights,
                               int64 k) {
@@ -265,9 +267,10 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
     }
 }
 
-// New: where windows begin and end near packs of 16 bytes, a thread loads whole packs: its own and
-// SIDES on either side, which its neighbours load as well. Wider windows slide as before.
-// `Radius` is the radius where it is known when compiling, else 0.
+// New: a thread loads whole packs of 16 bytes: its own and Sides on either side, which its
+// neighbours load as well. For windows that reach no further, of arrays that begin at 16-byte
+// boundaries; the host launches rung 3 for others. `Radius` is the radius where it is known when
+// compiling, else 0.
 template <unsigned Sides, int Radius, class Op, class In, class Acc>
 __device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sums)[OUTPUTS]) {
     constexpr int reach = Sides * (16 / sizeof(In)); // items on either side
@@ -293,49 +296,45 @@ __device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sum
                                   s.weights, k + radius);
 }
 
+// One output, item by item: where only few are needed.
+template <class Op, class In, class Acc>
+__device__ In plain_sum(const stencil<In, Acc> &s, int64 output) {
+    Acc sum = 0;
+    for (int64 k = 0; k <= 2 * s.radius; k++)
+        sum = Op::add(sum, s.read(s.first + output - s.radius + k), s.weights, k);
+    return static_cast<In>(sum);
+}
+
 template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
     constexpr int64 pack = 16 / sizeof(In);
-    const int64 output = static_cast<int64>(global_thread()) * OUTPUTS;
-    const int64 middle = s.first + output, left = middle - s.radius;
-    if (output >= s.outputs)
-        return;
-    Acc sums[OUTPUTS];
-    const uint64 addresses =
-        reinterpret_cast<uint64>(s.in + s.first) | reinterpret_cast<uint64>(s.out);
-    const bool packs = addresses % 16 == 0 && output + int64(OUTPUTS) <= s.outputs;
-    const bool inside = s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1);
-    if (packs && inside && s.radius == 3)
-        packed_window<(3 + pack - 1) / pack, 3, Op>(s, middle, sums);
-    else if (packs && inside && s.radius <= pack)
-        packed_window<1, 0, Op>(s, middle, sums);
-    else if (packs && inside && s.radius <= 2 * pack)
-        packed_window<2, 0, Op>(s, middle, sums);
-    else if (s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
-        sliding_window<true, 0, Op>(s, left, sums);
-    else
-        sliding_window<false, 0, Op>(s, left, sums);
-    if (packs) {
+    const int64 output = static_cast<int64>(global_thread()) * OUTPUTS, middle = s.first + output;
+    if (output + OUTPUTS <= s.outputs &&
+        s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1)) {
+        Acc sums[OUTPUTS];
         group<In> items;
+        if (s.radius == 3)
+            packed_window<(3 + pack - 1) / pack, 3, Op>(s, middle, sums);
+        else if (s.radius <= pack)
+            packed_window<1, 0, Op>(s, middle, sums);
+        else
+            packed_window<2, 0, Op>(s, middle, sums);
 #pragma unroll
         for (unsigned j = 0; j < OUTPUTS; j++)
             items.items[j] = static_cast<In>(sums[j]);
         *reinterpret_cast<group<In> *>(s.out + output) = items;
-    } else {
-#pragma unroll
-        for (unsigned j = 0; j < OUTPUTS; j++)
-            if (output + j < s.outputs)
-                s.out[output + j] = static_cast<In>(sums[j]);
+        return;
     }
+    for (int64 i = output; i < output + int64(OUTPUTS) && i < s.outputs; i++)
+        s.out[i] = plain_sum<Op>(s, i);
 }
 
-// New: plain sums over WIDE_RADIUS and more. A thread has GROUP neighbouring outputs. Their windows
-// begin in its own group of inputs, from whose end it adds up the part of each; then they hold the
-// same `whole` groups, whose sums the block's threads have made once; then they end within the next
-// two groups, in which the thread goes on item by item. So every output is still a sum of its own
-// inputs, but of 2 * radius + 1 additions some 6 are left. Shared memory has one word more a group,
-// so that neighbouring threads, GROUP items apart, meet different banks.
+// New: plain sums over wide windows, of GROUP inputs and more. A thread has GROUP neighbouring
+// outputs. Their windows begin in its own group of inputs, from whose end it adds up the part of
+// each; then they hold the same `whole` groups, whose sums the block's threads have made once; then
+// they end within the next two groups, in which the thread goes on item by item. So every output is
+// still a sum of its own inputs, but of 2 * radius + 1 additions some 6 are left. Shared memory has
+// one word more a group, so that neighbouring threads, GROUP items apart, meet different banks.
 constexpr unsigned GROUP = 16, THREADS = 128;
-constexpr int64 WIDE_RADIUS = 8, WIDEST_RADIUS = 1024;
 
 template <class T> __device__ T sum_of(T a, T b) {
     using W = typename wrapping<T>::type;
@@ -346,14 +345,14 @@ template <class In> __device__ In *place(In *tile, unsigned item) {
     return tile + item + item / GROUP;
 }
 
-// Loads the block's inputs, from `left` on; beyond the ends 0 for a constant.
+// Loads the block's inputs, from `left` on.
 template <class In, class Acc>
 __device__ void load_groups(const stencil<In, Acc> &s, In *tile, int64 left, unsigned items) {
     const unsigned t = threadIdx.x;
     if (!s.whole(left, left + items - 1)) {
         for (unsigned i = t; i < items; i += THREADS) {
             const int64 at = inside(left + i, s.n, s.mode);
-            *place(tile, i) = at < 0 ? In(0) : s.in[at];
+            *place(tile, i) = at < 0 ? static_cast<In>(s.beyond) : s.in[at];
         }
         return;
     }
@@ -369,16 +368,6 @@ __device__ void load_groups(const stencil<In, Acc> &s, In *tile, int64 left, uns
         *place(tile, i) = s.in[left + i];
 }
 
-// What the constant beyond the ends adds to an output, whose tile had 0 there.
-template <class In, class Acc>
-__device__ Acc beyond_sum(const stencil<In, Acc> &s, int64 left, int64 width) {
-    const int64 before = left < 0 ? (left + width < 0 ? width : -left) : 0;
-    const int64 after = left + width > s.n ? (left > s.n ? width : left + width - s.n) : 0;
-    using W = typename wrapping<Acc>::type;
-    return before + after ? static_cast<Acc>(W(static_cast<Acc>(s.beyond)) * W(before + after))
-                          : Acc(0);
-}
-
 template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
     const unsigned t = threadIdx.x, width = 2 * unsigned(s.radius) + 1;
     const unsigned groups = (GROUP * THREADS + 2 * unsigned(s.radius) + GROUP - 1) / GROUP;
@@ -386,6 +375,13 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
     In *tile = reinterpret_cast<In *>(group_sums + groups);
     const int64 first = static_cast<int64>(blockIdx.x) * (GROUP * THREADS);
     const int64 left = s.first + first - s.radius;
+    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond &&
+        !s.whole(left, left + groups * GROUP - 1)) {
+        // At the ends, where the constant is no item's value: item by item.
+        for (int64 i = first + t; i < first + GROUP * THREADS && i < s.outputs; i += THREADS)
+            s.out[i] = plain_sum<op_sum>(s, i);
+        return;
+    }
     load_groups(s, tile, left, groups * GROUP);
     __syncthreads();
 
@@ -410,13 +406,9 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
         sum = sum_of(sum, group_sums[t + g]);
     for (unsigned k = 0; k < rest; k++)
         sum = sum_of(sum, static_cast<Acc>(ends[k]));
-    const bool constant =
-        s.mode == CONSTANT && !s.whole(left, left + GROUP * THREADS + 2 * s.radius - 1);
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++) {
         parts[k] = sum_of(parts[k], sum);
-        if (constant)
-            parts[k] = sum_of(parts[k], beyond_sum(s, left + t * GROUP + k, width));
         if (k + 1 < GROUP)
             sum = sum_of(sum, static_cast<Acc>(ends[rest + k + (rest + k) / GROUP]));
     }
@@ -433,20 +425,10 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
             __stcs(to + k * THREADS, *place(tile, t + k * THREADS));
 }
 
-template <class Op> struct shares_sums {
-    static __device__ bool at(int64) { return false; }
-};
-template <> struct shares_sums<op_sum> {
-    static __device__ bool at(int64 radius) {
-        return radius >= WIDE_RADIUS && radius <= WIDEST_RADIUS;
-    }
-};
-
+// The host launches rung 4 for narrow windows and for weights, which no two outputs share.
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
-    if (shares_sums<Op>::at(s.radius))
+    if constexpr (Op::shares)
         stencil1d_groups(s);
-    else
-        stencil1d_4<Op>(s);
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

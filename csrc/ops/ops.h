@@ -28,6 +28,7 @@ struct ops_choice {
     const struct reg_rung *rung;
     const struct reg_signature *signature;
     unsigned block; /* threads; 0 on the cpu */
+    bool any_rung;  /* none was named: a planner takes a lower one where this one does not fit */
 };
 
 enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 12, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 8 };

@@ -10,6 +10,7 @@ enum {
     GRID_MAX = 0x7fffffff, /* blocks, in x */
     NUMBERS = 6,
     /* of stencil1d.cu: */
+    PACK = 16,    /* bytes */
     PIECE = 1024, /* inputs of a window in shared memory at a time */
     GROUP = 16,   /* outputs a thread of rung 5 where windows are wide */
     WIDE_RADIUS = 8,
@@ -22,12 +23,35 @@ static bool shares_sums(const struct ops_choice *choice, uint64_t radius) {
            radius >= WIDE_RADIUS && radius <= WIDEST_RADIUS;
 }
 
+/* Whether rung 4's packs hold every window, and lie at their boundaries. */
+static bool takes_packs(const struct ops_choice *choice, const struct ops_problem *problem) {
+    const size_t item = dtype_size(choice->signature->items);
+    const uint64_t first = problem->numbers[2], radius = problem->numbers[3];
+    return radius * item <= 2 * PACK && (problem->inputs[0] + first * item) % PACK == 0 &&
+           problem->output % PACK == 0;
+}
+
+/* The rung whose kernel serves: rungs 4 and 5 leave to those before them what is not for them. */
+static const struct reg_rung *serving(const struct ops_choice *choice,
+                                      const struct ops_problem *problem) {
+    const struct reg_rung *rung = choice->rung;
+    if (rung->number < 4 || rung->flags & RUNG_HOST || shares_sums(choice, problem->numbers[3]))
+        return rung;
+    const int number = takes_packs(choice, problem) ? 4 : 3;
+    const struct reg_family *family = choice->family;
+    for (size_t i = 0; i < family->rung_count; i++)
+        if (family->rungs[i].number == number && !(family->rungs[i].flags & RUNG_HOST))
+            rung = &family->rungs[i];
+    return rung;
+}
+
 enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan) {
-    const struct reg_rung *rung = choice->rung;
+    struct ops_choice served = *choice;
+    const struct reg_rung *rung = served.rung = serving(choice, problem);
     const uint64_t outputs = problem->numbers[1], width = 2 * problem->numbers[3] + 1;
     struct ops_step *step = &plan->steps[0];
-    const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+    const enum status status = ops_step_on_arrays(queue, &served, problem, plan);
     for (unsigned i = 0; i < NUMBERS; i++)
         step->values[step->value_count++] = problem->numbers[i];
     if (status || rung->flags & RUNG_HOST)

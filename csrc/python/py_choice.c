@@ -380,7 +380,8 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
         rung = best_rung(family, kind);
     target->kind = kind;
     PyOS_snprintf(target->which, sizeof target->which, "%s", which);
-    target->choice = (struct ops_choice){.family = family, .rung = rung};
+    target->choice =
+        (struct ops_choice){.family = family, .rung = rung, .any_rung = !py_given(variant)};
     target->choice.signature = find_signature(problem, rung, &target->items);
     if (!target->choice.signature) {
         raise_no_signature(problem, rung);
