@@ -151,6 +151,8 @@ struct device_report {
     unsigned grid[3], block[3], shared_bytes;
     unsigned warps_resident, warps_most; /* of a multiprocessor: theoretical occupancy */
     const char *limiter;                 /* of the occupancy */
+    double achieved_occupancy;           /* from 0 to 1 */
+    const char *output;                  /* what the kernel printed */
     const uint64_t *values;              /* in the order of the kind's counters */
     const struct device_line *lines;
     size_t line_count;

@@ -56,6 +56,14 @@ struct sim_queue {
     struct record *first, **last;
 };
 
+/* What queues still had when they were closed. */
+static uint64_t leaked, leaked_bytes;
+
+void sim_device_leaks(uint64_t *count, uint64_t *bytes) {
+    *count = __atomic_load_n(&leaked, __ATOMIC_RELAXED);
+    *bytes = __atomic_load_n(&leaked_bytes, __ATOMIC_RELAXED);
+}
+
 static struct sim_queue *queue_of(struct device *device) { return (struct sim_queue *)device; }
 
 static enum status fail(const struct sim_queue *queue, const struct sim_error *error) {
@@ -155,10 +163,14 @@ static void sim_device_texture_close(struct device *device, uint64_t handle) {
 
 static void sim_device_close(struct device *device) {
     struct sim_queue *queue = queue_of(device);
+    uint64_t count = 0, bytes = 0;
     forget(queue);
-    while (queue->planes)
+    for (; queue->planes; count++) /* whoever opens a texture closes it */
         sim_device_texture_close(device, queue->planes->handle);
-    sim_gpu_close(queue->gpu, NULL, NULL);
+    __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
+    sim_gpu_close(queue->gpu, &count, &bytes);
+    __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&leaked_bytes, bytes, __ATOMIC_RELAXED);
     free(queue);
 }
 
@@ -505,6 +517,8 @@ static enum status hand_over(const struct record *record, device_report_function
         .warps_resident = occupancy->warps_per_sm,
         .warps_most = occupancy->max_warps_per_sm,
         .limiter = occupancy->limiter,
+        .output = sim_report_output(record->report),
+        .achieved_occupancy = sim_report_achieved_occupancy(record->report),
         .values = (const uint64_t *)sim_report_counters(record->report),
         .lines = lines,
         .line_count = line_count,

@@ -8,4 +8,8 @@
 
 extern const struct device_ops sim_device_ops;
 
+/* Allocations and textures, and bytes of the former, that nobody had freed when a queue of this
+ * process was closed: an error of the program's, since queues outlive what is made on them. */
+void sim_device_leaks(uint64_t *count, uint64_t *bytes);
+
 #endif

@@ -42,7 +42,7 @@ WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
 RUNS_MOST = 1000  # in one sample
 SLOW_SECONDS = 0.05  # a run that takes longer
 SLOW_ROUNDS = 3  # is not sampled more often than that
-FORMAT = 1  # of what to_dict gives
+FORMAT = 2  # of what to_dict gives
 
 Progress = Callable[[str, float], None]
 

@@ -130,9 +130,20 @@ class Launch:
         Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
     limiter : str
         What limits the occupancy.
+    achieved_occupancy : float
+        Active warps over the most a multiprocessor holds, on average over the time in which it has
+        any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
+        no clock; its time is in steps, in each of which every warp that waits at no barrier
+        executes one instruction. A warp is active from its block's start to its own exit. Blocks
+        are placed by their indices, one on each multiprocessor in turn, then where there is room
+        first. So it shows partly filled last waves, small grids and warps that exit early; memory
+        latency it does not know.
     counters : Counters
     lines : list of Line
     findings : list of Finding
+    output : str
+        What the kernel printed with CUDA's printf, by block and within a block in the order of
+        time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
     """
 
     kernel: str
@@ -141,9 +152,11 @@ class Launch:
     shared_bytes: int
     occupancy: float
     limiter: str
+    achieved_occupancy: float
     counters: Counters
     lines: list[Line]
     findings: list[Finding]
+    output: str = ""
 
 
 def launch_of(told: dict[str, Any]) -> Launch:
@@ -154,9 +167,11 @@ def launch_of(told: dict[str, Any]) -> Launch:
         shared_bytes=told["shared_bytes"],
         occupancy=_share(told["warps_resident"], told["warps_most"]),
         limiter=told["limiter"],
+        achieved_occupancy=told["achieved_occupancy"],
         counters=Counters(told["values"]),
         lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
         findings=[Finding(**found) for found in told["findings"]],
+        output=told["output"],
     )
 
 
@@ -239,7 +254,8 @@ class Profile:
         for launch in self.launches:
             lines.append(
                 f"  {launch.kernel}, {launch.grid[0]:,} blocks of {launch.block[0]}, occupancy "
-                f"{launch.occupancy:.0%} ({launch.limiter})"
+                f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
+                f"{launch.achieved_occupancy:.0%}"
             )
         lines += [
             "",

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from gpuopt import _core
 from gpuopt._devices import Device
 
 WARP = 32  # lanes
@@ -57,33 +59,15 @@ class Gpu:
     coalescing: str
 
 
-# Limits: CUDA C++ Programming Guide, tables of compute capabilities; granularities: NVIDIA's
-# occupancy calculator.
-_ROWS = (
-    ("g80", "GeForce 8800 GTX", "1.0", 24, 8, 512, 8192, 256, 2, True, 16384, 16384, 512, 0,
-     16, 16, "strict"),
-    ("gt200", "GeForce GTX 280", "1.3", 32, 8, 512, 16384, 512, 2, True, 16384, 16384, 512, 0,
-     16, 16, "segments"),
-    ("m2090", "Tesla M2090", "2.0", 48, 8, 1024, 32768, 64, 2, False, 49152, 49152, 128, 0,
-     32, 32, "lines"),
-    ("k40", "Tesla K40", "3.5", 64, 16, 1024, 65536, 256, 4, False, 49152, 49152, 256, 0,
-     32, 32, "sectors"),
-    ("v100", "Tesla V100", "7.0", 64, 32, 1024, 65536, 256, 4, False, 98304, 98304, 256, 0,
-     32, 32, "sectors"),
-    ("t4", "Tesla T4", "7.5", 32, 16, 1024, 65536, 256, 4, False, 65536, 65536, 256, 0,
-     32, 32, "sectors"),
-    ("a100", "A100", "8.0", 64, 32, 1024, 65536, 256, 4, False, 167936, 166912, 128, 1024,
-     32, 32, "sectors"),
-    ("a10", "A10", "8.6", 48, 16, 1024, 65536, 256, 4, False, 102400, 101376, 128, 1024,
-     32, 32, "sectors"),
-    ("l4", "L4", "8.9", 48, 24, 1024, 65536, 256, 4, False, 102400, 101376, 128, 1024,
-     32, 32, "sectors"),
-    ("h200", "H200", "9.0", 64, 32, 1024, 65536, 256, 4, False, 233472, 232448, 128, 1024,
-     32, 32, "sectors"),
-    ("b200", "B200", "10.0", 64, 32, 1024, 65536, 256, 4, False, 233472, 232448, 128, 1024,
-     32, 32, "sectors"),
-)  # fmt: skip
-GPUS = {row[0]: Gpu(*row) for row in _ROWS}
+def _gpu(row: dict[str, Any]) -> Gpu:
+    """Return a preset's limits, from its row of csrc/sim/sim_preset.def."""
+    values = {field.name: row[field.name] for field in fields(Gpu)}
+    values["compute_capability"] = "{}.{}".format(*divmod(row["compute_capability"], 10))
+    values["coalescing"] = row["coalescing"].lower()
+    return Gpu(**values)
+
+
+GPUS = {row["name"]: _gpu(row) for row in _core.presets()}
 
 
 def gpu(which: str | Device | Gpu) -> Gpu:
@@ -92,9 +76,9 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     Parameters
     ----------
     which : str, Device or Gpu
-        A preset ("g80", "gt200", "m2090", "k40", "v100", "t4", "a100", "a10", "l4", "h200",
-        "b200"), or a device of `gpuopt.devices`, which counts as the preset of its compute
-        capability.
+        A preset (a key of `GPUS`: "g80", "gt200", "m2090", "k40", "v100", "t4", "a100", "a10",
+        "l4", "h200", "b200", "rtx5090"), or a device of `gpuopt.devices`, which counts as the
+        preset of its compute capability.
 
     Returns
     -------

@@ -124,7 +124,7 @@ def test_json_and_back(timed, counted):
 
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
-    with pytest.raises(ValueError, match="told: is no ladder of format 1"):
+    with pytest.raises(ValueError, match="told: is no ladder of format 2"):
         gpuopt.Ladder.from_dict(broken)
 
 

@@ -73,8 +73,12 @@ static PyMethodDef module_methods[] = {
      "Tell sink of every launch from now on; returns the four values in force before. trace is "
      "None "
      "or (launches before, (x, y, z) of the block, warp or -1, most events)."},
+    {"close_idle", py_close_idle, METH_NOARGS,
+     "close_idle($module, /)\n--\n\nClose the queues that wait for their next call; what they "
+     "hold is freed.\nReturns (allocations, bytes) that simulated GPUs of this process still had "
+     "when they were\nclosed: memory that gpuopt lost."},
     {"presets", py_presets, METH_NOARGS,
-     "presets($module, /)\n--\n\nThe simulated GPUs: their names, sizes and datasheet peaks."},
+     "presets($module, /)\n--\n\nThe simulated GPUs: their names, limits and datasheet peaks."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
     {"sources", py_sources, METH_NOARGS,

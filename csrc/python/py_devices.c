@@ -3,6 +3,8 @@
  */
 #include "py_core.h"
 
+#include "../sim_device.h"
+
 #include <string.h>
 
 static struct py_pool *pool_of(struct py_state *state, const struct device_ops *kind,
@@ -86,4 +88,12 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
         "compute_capability", info.compute_capability, "clock_khz", info.clock_khz,
         "memory_clock_khz", info.memory_clock_khz, "memory_bus_bits", info.memory_bus_bits,
         "cache_bytes", (unsigned long long)info.cache_bytes);
+}
+
+PyObject *py_close_idle(PyObject *module, PyObject *nothing) {
+    (void)nothing;
+    uint64_t count, bytes;
+    py_queues_close(py_state_of(module));
+    sim_device_leaks(&count, &bytes);
+    return Py_BuildValue("(KK)", (unsigned long long)count, (unsigned long long)bytes);
 }

@@ -178,6 +178,7 @@ struct sim_preset {
     unsigned cc; /* compute capability, times ten */
     unsigned sm_count, warps_per_sm, blocks_per_sm, threads_per_block;
     unsigned registers_per_sm, register_unit; /* allocation granularity, registers */
+    unsigned warp_unit;                       /* warps that the register file serves together */
     int registers_by_block;                   /* allocated by block (1.x) rather than by warp */
     unsigned shared_per_sm, shared_per_block, shared_unit, shared_reserved;
     unsigned banks, bank_group; /* lanes served together: 16 is a half-warp */
@@ -366,6 +367,12 @@ const struct sim_counters *sim_report_counters(const struct sim_report *report);
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
 size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings);
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report);
+/* What the kernel printed, by block and within a block in the order of time: up to 1 MiB, with a
+ * note at the end where there was more (a block has 256 KiB). */
+const char *sim_report_output(const struct sim_report *report);
+/* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the most, on
+ * average over the multiprocessors' time (sim_occupancy.c says how that is counted). */
+double sim_report_achieved_occupancy(const struct sim_report *report);
 const struct sim_trace *
 sim_report_trace(const struct sim_report *report); /* NULL: none asked for */
 

@@ -49,8 +49,10 @@ void *sim_arena_alloc(struct sim_arena *arena, uint64_t count, uint64_t size) {
         if (bytes > arena->limit - arena->used || arena->used > arena->limit)
             return NULL;
         chunk = calloc(1, sizeof *chunk + 64 + room);
-        if (!chunk)
+        if (!chunk) {
+            arena->host_is_full = 1;
             return NULL;
+        }
         chunk->size = room;
         chunk->next = arena->chunks;
         arena->chunks = chunk;
@@ -60,6 +62,14 @@ void *sim_arena_alloc(struct sim_arena *arena, uint64_t count, uint64_t size) {
     void *made = (char *)(chunk + 1) + (base - (uintptr_t)(chunk + 1)) + chunk->used;
     chunk->used += bytes;
     return made;
+}
+
+enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes) {
+    if (arena->host_is_full)
+        snprintf(text, bytes, "the host has");
+    else
+        snprintf(text, bytes, "the limit of %llu bytes", (unsigned long long)arena->limit);
+    return arena->host_is_full ? SIM_NO_MEMORY : SIM_LIMIT;
 }
 
 void sim_arena_free(struct sim_arena *arena) {

@@ -421,8 +421,8 @@ static int by_place(const void *a, const void *b) {
                                 : (x->ptx_line > y->ptx_line) - (x->ptx_line < y->ptx_line);
 }
 
-void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
-                      struct sim_report *report) {
+int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                     struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
     size_t capacity = 0;
     struct sim_block_count block = {0, 0};
@@ -454,8 +454,9 @@ void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned 
         struct sim_line *line =
             line_of(report, &capacity, file, file ? k->where[pc].line : 0, k->where[pc].ptx_line);
         add_instruction(k, pc, &block, &sum, &report->total);
-        if (line)
-            add_instruction(k, pc, &block, &sum, &line->counters);
+        if (!line)
+            return 0;
+        add_instruction(k, pc, &block, &sum, &line->counters);
     }
     for (unsigned i = 0; i < count; i++) {
         report->total.blocks += workers[i].blocks_done;
@@ -465,4 +466,5 @@ void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned 
     }
     if (report->line_count)
         qsort(report->lines, report->line_count, sizeof *report->lines, by_place);
+    return 1;
 }

@@ -40,9 +40,11 @@ enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) {
 }
 
 enum sim_status sim_decode_no_memory(struct sim_decoder *d) {
-    return sim_fail(d->error, SIM_LIMIT, 0, 0,
-                    "decoding kernel %.120s needs more memory than the limit of %llu bytes",
-                    d->kernel->function->c_name, (unsigned long long)d->arena->limit);
+    char most[64];
+    enum sim_status status =
+        sim_arena_why(d->scratch.host_is_full ? &d->scratch : d->arena, most, sizeof most);
+    return sim_fail(d->error, status, 0, 0, "decoding kernel %.120s needs more memory than %s",
+                    d->kernel->function->c_name, most);
 }
 
 /* ---- rows of ops.def by mnemonic ---- */
@@ -557,7 +559,7 @@ static enum sim_status decode_all(struct sim_decoder *d) {
 
 enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
                                   struct sim_kernel **kernel, struct sim_error *error) {
-    struct sim_arena arena = {NULL, 0, module->gpu->limits.parse_bytes};
+    struct sim_arena arena = {.limit = module->gpu->limits.parse_bytes};
     struct sim_decoder *d = sim_arena_alloc(&arena, 1, sizeof *d);
     struct sim_kernel *k = sim_arena_alloc(&arena, 1, sizeof *k);
     enum sim_status status = SIM_NO_MEMORY;

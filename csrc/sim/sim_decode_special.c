@@ -140,6 +140,15 @@ static enum sim_status decode_call(struct sim_decoder *d) {
         if (returns && returns->count)
             if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
                 return status;
+        if (in.sub == SIM_CALL_VPRINTF) { /* the format's place, and above it the arguments' */
+            uint32_t places[2];
+            if (!arguments || arguments->count != 2)
+                return sim_malformed(d, "vprintf takes a format and its arguments' address");
+            for (uint32_t n = 0; n < 2; n++)
+                if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
+                    return status;
+            in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
+        }
         return sim_emit(d, &in);
     }
     if (!callee->parsed || callee->is_entry)

@@ -996,6 +996,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             break;
         case SIM_OP_BAR: {
             split->stack[split->depth - 1].pc = pc;
+            warp->ahead = steps;
             int r = sim_warp_barrier(w, warp, split, in, mask, regs);
             if (r < 0)
                 goto failed;
@@ -1045,12 +1046,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                          "an assertion of the kernel failed");
                 goto failed;
             }
-            for (uint32_t m = mask; m && in->b != SIM_NO_SLOT;
-                 m &= m - 1) { /* printf prints nothing here */
-                uint64_t at = (uint64_t)__builtin_ctz(m) * warp->local_stride + local_base + in->b;
-                memset(warp->local + at, 0, 4);
-                sim_warp_mark_local(warp, at, 4);
-            }
+            if (sim_printf_call(w, warp, in, pc, mask, local_base))
+                goto failed;
             break;
         case SIM_OP_TRACE:
             sim_trace_instruction(w, warp, pc, active, regs);
@@ -1072,6 +1069,7 @@ stopped:
         split->stack[split->depth - 1].pc = pc;
 left:
     warp->steps += steps;
+    warp->ahead = 0;
     warp->block->turn_left -= (int64_t)steps;
     return stop;
 #undef RELOAD

@@ -44,10 +44,14 @@ enum sim_status sim_fail(struct sim_error *error, enum sim_status status, unsign
 struct sim_arena {
     struct sim_chunk *chunks;
     uint64_t used, limit;
+    int host_is_full; /* not the limit was in the way */
 };
 void *sim_arena_alloc(struct sim_arena *arena, uint64_t count,
                       uint64_t size); /* zeroed; NULL when out of memory */
 void sim_arena_free(struct sim_arena *arena);
+/* Why an allocation gave NULL, as a status and as the end of a sentence that names what needs it.
+ */
+enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes);
 
 /* ---- types: name, bytes, class ---- */
 

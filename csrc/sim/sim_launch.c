@@ -172,12 +172,15 @@ static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
     if (run->next_block >= run->total_blocks || run->ring_count >= limit)
         return NULL;
     struct sim_block *block = take_idle(run);
-    if (!block) {
+    if (!block || !sim_block_start(run, block, run->next_block++)) {
         run->stop = 1;
         run->status = sim_fail(&run->error, SIM_NO_MEMORY, 0, 0, "out of memory for another block");
+        if (block) {
+            block->next = run->idle;
+            run->idle = block;
+        }
         return NULL;
     }
-    sim_block_start(run, block, run->next_block++);
     block->turn_left = TURN_STEPS;
     if (run->ring_last)
         run->ring_last->next = block;
@@ -281,6 +284,10 @@ static void *work(void *arg) {
         switch (result) {
         case SIM_RUN_DONE:
             w->blocks_done++;
+            if (!sim_occupancy_note(run, block) || !sim_printf_note(run, block)) {
+                w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for counters");
+                fail_run(run, w);
+            }
             run->stalled_turns = 0;
             if (run->token == block) {
                 pass_token(run, block, 0);
@@ -461,15 +468,19 @@ static int by_block(const void *a, const void *b) {
                                 : (x->pc > y->pc) - (x->pc < y->pc);
 }
 
-static void fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
-                        struct sim_report *report) {
-    sim_count_report(run, workers, count, report);
+/* 0: no memory */
+static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                       struct sim_report *report) {
+    int whole = sim_count_report(run, workers, count, report) &&
+                sim_occupancy_achieved(run, &report->achieved_occupancy) &&
+                sim_printf_report(run, &report->output);
     report->occupancy = run->occupancy;
     report->recorder = run->recorder;
     run->recorder = NULL;
     report->findings = calloc(run->found_count + 1, sizeof *report->findings);
     for (uint64_t i = 0; i < run->found_count && report->findings; i++)
         report->findings[report->finding_count++] = run->found[i].finding;
+    return whole && report->findings;
 }
 
 static enum sim_status run_workers(struct sim_run *run, struct sim_worker *workers,
@@ -500,6 +511,8 @@ static void close_run(struct sim_run *run) {
         sim_races_close(run);
     sim_trace_close(run->recorder);
     free(run->params);
+    free(run->durations);
+    sim_printf_close(run);
     free(run->found);
     pthread_cond_destroy(&run->changed);
     pthread_mutex_destroy(&run->lock);
@@ -561,7 +574,10 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
             status = sim_fail(error, SIM_FINDING, run.found[0].finding.ptx_line, 0, "%s",
                               run.found[0].finding.text);
     }
-    fill_report(&run, workers, count, report);
+    if (!fill_report(&run, workers, count, report) && !status) {
+        status = sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for a report");
+        goto done;
+    }
     if (out) {
         *out = report;
         report = NULL;
@@ -583,6 +599,7 @@ void sim_report_free(struct sim_report *report) {
         return;
     free(report->lines);
     free(report->findings);
+    free(report->output);
     sim_trace_close(report->recorder);
     free(report);
 }
@@ -603,4 +620,12 @@ size_t sim_report_findings(const struct sim_report *report, const struct sim_fin
 
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report) {
     return &report->occupancy;
+}
+
+double sim_report_achieved_occupancy(const struct sim_report *report) {
+    return report->achieved_occupancy;
+}
+
+const char *sim_report_output(const struct sim_report *report) {
+    return report->output ? report->output : "";
 }

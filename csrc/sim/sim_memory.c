@@ -239,7 +239,7 @@ enum sim_status sim_copy_out(struct sim_gpu *gpu, void *to, uint64_t from, uint6
 
 enum sim_status sim_copy(struct sim_gpu *gpu, uint64_t to, uint64_t from, uint64_t bytes,
                          struct sim_error *error) {
-    struct sim_region *target, *source;
+    struct sim_region *target = NULL, *source = NULL;
     if (!bytes)
         return SIM_OK;
     pthread_mutex_lock(&gpu->lock);

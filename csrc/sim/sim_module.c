@@ -42,9 +42,9 @@ const char *sim_module_file(const struct sim_module *module, unsigned number, in
 }
 
 static enum sim_status no_memory(struct sim_parser *parser) {
-    return sim_parse_fail(parser, SIM_LIMIT,
-                          "the module needs more memory than the limit of %llu bytes",
-                          (unsigned long long)parser->arena->limit);
+    char most[64];
+    enum sim_status status = sim_arena_why(parser->arena, most, sizeof most);
+    return sim_parse_fail(parser, status, "the module needs more memory than %s", most);
 }
 
 /* .file 1 "path" [, time, size] */

@@ -21,9 +21,9 @@ enum sim_status sim_parse_fail(struct sim_parser *parser, enum sim_status status
 }
 
 enum sim_status sim_parse_no_memory(struct sim_parser *parser) {
-    return sim_parse_fail(parser, SIM_LIMIT,
-                          "parsing needs more memory than the limit of %llu bytes",
-                          (unsigned long long)parser->arena->limit);
+    char most[64];
+    enum sim_status status = sim_arena_why(parser->arena, most, sizeof most);
+    return sim_parse_fail(parser, status, "parsing needs more memory than %s", most);
 }
 
 enum sim_status sim_parse_next(struct sim_parser *parser) {

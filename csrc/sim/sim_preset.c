@@ -6,30 +6,13 @@
 #include <string.h>
 
 static const struct sim_preset presets[] = {
-#define PRESET(name, title, cc, sms, warps, blocks, threads, registers, unit, by_block, shared, \
-               shared_block, shared_unit, reserved, banks, group, coalescing, clock, bandwidth, \
-               f32, f64)                                                                        \
-    {name,                                                                                      \
-     title,                                                                                     \
-     cc,                                                                                        \
-     sms,                                                                                       \
-     warps,                                                                                     \
-     blocks,                                                                                    \
-     threads,                                                                                   \
-     registers,                                                                                 \
-     unit,                                                                                      \
-     by_block,                                                                                  \
-     shared,                                                                                    \
-     shared_block,                                                                              \
-     shared_unit,                                                                               \
-     reserved,                                                                                  \
-     banks,                                                                                     \
-     group,                                                                                     \
-     SIM_COALESCE_##coalescing,                                                                 \
-     clock,                                                                                     \
-     bandwidth,                                                                                 \
-     f32,                                                                                       \
-     f64},
+#define PRESET(name, title, cc, sms, warps, blocks, threads, registers, unit, warp_unit, by_block, \
+               shared, shared_block, shared_unit, reserved, banks, group, coalescing, clock,       \
+               bandwidth, f32, f64)                                                                \
+    {name,         title,       cc,       sms,       warps,    blocks,                             \
+     threads,      registers,   unit,     warp_unit, by_block, shared,                             \
+     shared_block, shared_unit, reserved, banks,     group,    SIM_COALESCE_##coalescing,          \
+     clock,        bandwidth,   f32,      f64},
 #include "sim_preset.def"
 #undef PRESET
 };
@@ -58,12 +41,13 @@ enum sim_status sim_occupancy_of(const struct sim_preset *p, unsigned threads, u
     if (!threads || threads > p->threads_per_block || shared > p->shared_per_block)
         return SIM_ARGUMENT;
     uint64_t blocks = p->blocks_per_sm, by_warps = p->warps_per_sm / warps;
-    /* 1.x gives registers to blocks of an even number of warps; later GPUs to warps */
-    uint64_t per_block =
-        p->registers_by_block
-            ? round_up(round_up(warps, 2) * SIM_LANES * (uint64_t)registers, p->register_unit)
-            : warps * round_up(SIM_LANES * (uint64_t)registers, p->register_unit);
-    uint64_t by_registers = per_block ? p->registers_per_sm / per_block : blocks;
+    uint64_t by_registers = blocks, each = SIM_LANES * (uint64_t)registers;
+    if (registers && p->registers_by_block)
+        by_registers =
+            p->registers_per_sm / round_up(round_up(warps, p->warp_unit) * each, p->register_unit);
+    else if (registers) /* to warps, of which as many fit in each part of the register file */
+        by_registers = p->registers_per_sm / round_up(each, p->register_unit) / p->warp_unit *
+                       p->warp_unit / warps;
     uint64_t bytes = round_up(shared + p->shared_reserved, p->shared_unit),
              by_shared = bytes ? p->shared_per_sm / bytes : blocks;
     if (by_warps < blocks) {

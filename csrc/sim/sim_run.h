@@ -54,7 +54,8 @@ struct sim_warp {
     uint32_t tid[3][SIM_LANES];
     struct sim_split *splits; /* room for one a lane, so that they never move */
     uint32_t split_count, current, rotations;
-    uint64_t steps;
+    uint64_t steps, waited; /* time passed: executed, and at barriers (sim_occupancy.c) */
+    uint64_t ahead;         /* steps of this turn that are not in `steps` yet */
     uint32_t spin_pc, spin_count;
     int done;
 };
@@ -63,6 +64,15 @@ struct sim_barrier {
     uint32_t arrived, expected; /* threads; expected 0: all that live */
     uint32_t waiting_warps;
     uint32_t popc, all, any; /* bar.red */
+    uint64_t time;           /* of the last that arrived */
+};
+
+/* What a block has printed. */
+struct sim_text {
+    char *data;
+    size_t bytes, capacity;
+    uint64_t block;
+    int cut, lost; /* there was more; for want of memory */
 };
 
 struct sim_block {
@@ -76,8 +86,10 @@ struct sim_block {
     struct sim_barrier barriers[SIM_BARRIERS];
     uint32_t barriers_begun; /* which of them somebody has reached */
     struct sim_race_block *races;
+    struct sim_text text;
     uint32_t next_warp;
     uint64_t steps, idle_rounds;
+    uint64_t duration, active_time; /* until the last warp exits; of all warps together */
     int64_t turn_left;
     int has_token;
     /* scheduling, under the launch's lock */
@@ -176,12 +188,16 @@ struct sim_run {
     struct sim_block *ring, *ring_last, *token, *idle;
     uint64_t ring_count, stalled_turns;
     uint64_t steps_used;
+    uint64_t *durations, duration_capacity, active_time; /* sim_occupancy.c, of blocks that ended */
     int stop;
     int64_t last_poll;
     pthread_mutex_t find_lock;
     struct sim_found *found;
     uint64_t found_count, found_lost;
     uint32_t found_capacity;
+    struct sim_text *texts; /* sim_printf.c, of blocks that ended */
+    size_t text_count, text_capacity;
+    uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
     struct sim_recorder *recorder;    /* sim_trace.c; NULL: nothing is recorded */
     enum sim_status status;
@@ -195,6 +211,8 @@ struct sim_report {
     struct sim_finding *findings;
     size_t finding_count;
     struct sim_occupancy occupancy;
+    double achieved_occupancy;
+    char *output; /* what the kernel printed, or NULL */
     struct sim_recorder *recorder;
 };
 
@@ -233,7 +251,8 @@ void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes);
 int sim_block_run(struct sim_worker *w, struct sim_block *block);
 struct sim_block *sim_block_new(struct sim_run *run);
 void sim_block_free(struct sim_run *run, struct sim_block *block);
-void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
+/* 0: no memory */
+int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
 enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
 /* ---- sim_launch.c ---- */
 /* last: of this turn. 1: the launch ends. */
@@ -243,12 +262,23 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
              const char *format, ...) SIM_PRINTF(8, 9);
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
+/* ---- sim_occupancy.c: 0 for no memory ---- */
+int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
+int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
+/* ---- sim_printf.c: a call of vprintf: 1 when a finding ends the launch; the others: 0 for no
+ * memory ---- */
+int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base);
+int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
+int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */
+void sim_printf_close(struct sim_run *run);
 /* ---- observers ---- */
 void sim_count_access(struct sim_worker *w, const struct sim_access *a);
 enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
                             unsigned *precision);
-void sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
-                      struct sim_report *report);
+/* 0: no memory */
+int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                     struct sim_report *report);
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
 int sim_races_init(struct sim_run *run, struct sim_block *block);
 void sim_races_free(struct sim_block *block);

@@ -160,6 +160,10 @@ static void merge_splits(struct sim_warp *warp) {
 
 /* ---- barriers ---- */
 
+static uint64_t time_of(const struct sim_warp *warp) {
+    return warp->steps + warp->ahead + warp->waited;
+}
+
 static void release_barrier(struct sim_run *run, struct sim_block *block, uint32_t id) {
     struct sim_barrier *b = &block->barriers[id];
     uint32_t warps = b->waiting_warps;
@@ -173,6 +177,8 @@ static void release_barrier(struct sim_run *run, struct sim_block *block, uint32
             const struct sim_insn *in = &run->kernel->code[top->pc - 1];
             uint8_t *regs = warp->regs + split->frames[split->frame_count - 1].base;
             split->state = SIM_SPLIT_READY;
+            if (b->time > time_of(warp))
+                warp->waited += b->time - time_of(warp);
             if (in->dst == SIM_NO_SLOT)
                 continue;
             if (in->sub == SIM_BAR_POPC) {
@@ -235,6 +241,7 @@ int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_spl
     /* with a count, warps arrive as wholes; without, threads do */
     b->arrived += threads ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
     b->waiting_warps |= 1u << warp->index;
+    b->time = b->time > time_of(warp) ? b->time : time_of(warp);
     if (in->c != SIM_NO_SLOT) {
         uint32_t yes = *(const sim_u32 *)(const void *)(regs + in->c) & mask;
         b->popc += (uint32_t)__builtin_popcount(yes);
@@ -449,6 +456,15 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
     return SIM_RUN_DONE;
 }
 
+/* Whoever waits at a barrier may have waited for this exit. */
+static void note_exit(struct sim_block *block, uint64_t time) {
+    block->active_time += time;
+    block->duration = block->duration > time ? block->duration : time;
+    for (uint32_t i = 0; i < SIM_BARRIERS; i++)
+        if (block->barriers[i].arrived && block->barriers[i].time < time)
+            block->barriers[i].time = time;
+}
+
 /* Barriers that an exit has completed. */
 static void check_barriers(struct sim_run *run, struct sim_block *block) {
     for (uint32_t m = block->barriers_begun; m; m &= m - 1)
@@ -487,6 +503,7 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             return SIM_RUN_WANTS_TOKEN;
         case SIM_STOP_DONE:
             w->warps_done++;
+            note_exit(block, time_of(warp));
             check_barriers(w->run, block);
             yields = 0;
             break;
@@ -550,6 +567,7 @@ void sim_block_free(struct sim_run *run, struct sim_block *block) {
         free(warp->local_valid);
     }
     sim_races_free(block);
+    free(block->text.data);
     free(block->shared);
     free(block->shared_valid);
     free(block->warps);
@@ -595,7 +613,7 @@ fail:
     return NULL;
 }
 
-void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear) {
+int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear) {
     const uint32_t *grid = run->launch->grid;
     const struct sim_code_function *cf = &run->kernel->functions[0];
     block->linear = linear;
@@ -604,7 +622,7 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
     block->index[2] = (uint32_t)(linear / grid[0] / grid[1]);
     block->live_threads = 0;
     block->next_warp = 0;
-    block->steps = block->idle_rounds = 0;
+    block->steps = block->idle_rounds = block->duration = block->active_time = 0;
     block->has_token = block->wants_token = block->running = block->started = 0;
     memset(block->barriers, 0, sizeof block->barriers);
     block->barriers_begun = 0;
@@ -614,7 +632,7 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
         struct sim_warp *warp = &block->warps[i];
         warp->live = warp->start_mask;
         warp->done = 0;
-        warp->steps = 0;
+        warp->steps = warp->waited = warp->ahead = 0;
         warp->spin_pc = SIM_NO_PC;
         warp->spin_count = warp->current = warp->rotations = 0;
         warp->split_count = 1;
@@ -628,12 +646,11 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
         split->depth = split->frame_count = 0;
         split->state = SIM_SPLIT_READY;
         split->patience = 0;
-        /* cannot fail but the first time, which leaves an empty stack: the warp then ends at once
-         */
         if (!sim_warp_push_frame(split, (struct sim_frame){0, 0, 0, 0}) ||
             !sim_warp_push(split, 0, SIM_NO_PC, warp->live))
-            split->depth = 0;
+            return 0;
     }
     if (run->check_races)
         sim_races_start(run, block);
+    return 1;
 }

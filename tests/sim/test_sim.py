@@ -1,8 +1,10 @@
 """The simulated GPU by itself: its runner is compiled once, and every tests/ptx/*.ptx says what has to come out."""
 
+import os
 import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -224,6 +226,39 @@ def test_hostile(runner, tmp_path, name):
     path.write_bytes("\n".join(parts).encode("latin-1"))
     done = run(runner, path)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_every_failing_allocation_is_an_error(tmp_path):
+    """Nothing crashes, leaks or goes wrong silently, whichever allocation of the library fails."""
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc")
+    flags = ["-std=c11", "-O0", "-g", "-fsanitize=address"]
+    wrapped = ",".join(
+        f"--wrap={name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc", "free")
+    )
+
+    def compiled(source):
+        target = tmp_path / f"{source.stem}.o"
+        subprocess.run(["gcc", *flags, "-c", source, "-o", target], check=True)
+        return target
+
+    with ThreadPoolExecutor(2) as pool:
+        driver = ROOT / "tests/sim/alloc_failure.c"
+        objects = list(pool.map(compiled, [driver, *sorted(SOURCES.glob("*.c"))]))
+    program = tmp_path / "alloc_failure"
+    subprocess.run(
+        ["gcc", *flags, *objects, f"-Wl,{wrapped}", "-o", program, "-lm", "-lpthread"], check=True
+    )
+    done = subprocess.run(
+        [program],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={key: value for key, value in os.environ.items() if key != "LD_PRELOAD"},
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert int(done.stdout) > 100, "hardly anything was failed"
 
 
 # Every word is written, and after a barrier read by another thread and written again: the most that
