@@ -34,6 +34,7 @@ from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
+from gpuopt._report import Report, report
 from gpuopt._roofline import Bound, Point, Roofline, roofline
 from gpuopt._rungs import Rung, rungs
 from gpuopt._source import Diff, Source, diff, source
@@ -66,6 +67,7 @@ __all__ = [
     "Picture",
     "Point",
     "Profile",
+    "Report",
     "Resources",
     "Roofline",
     "Rung",
@@ -88,6 +90,7 @@ __all__ = [
     "models",
     "profile",
     "reduce",
+    "report",
     "roofline",
     "rungs",
     "saxpy",

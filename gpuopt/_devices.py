@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -134,6 +135,18 @@ def devices() -> list[Device]:
         for number in range(available(kind).count):
             found.append(device(f"{kind}:{number}"))
     return found
+
+
+def config() -> dict[str, Any]:
+    """Return what `show_config` prints, for JSON."""
+    found = devices()  # opens the driver, if there is one: its version is known only then
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": platform.platform(),
+        **_core.config(),
+        "devices": [asdict(each) for each in found],
+    }
 
 
 def show_config() -> None:

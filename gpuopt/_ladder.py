@@ -613,6 +613,34 @@ def _count(
         measured.rows.append(Row(rung, counted=counted))
 
 
+def count(
+    family: str,
+    rung: Rung,
+    n: int | None = None,
+    *,
+    op: str = "sum",
+    dtype: str | None = None,
+    block: int | None = None,
+    device: str = "sim",
+) -> tuple[str, Profile]:
+    """Verify one rung and count what it does; return what it did it on, and the counters.
+
+    The parameters are `ladder`'s. Raises `VerificationError` where the result is wrong.
+    """
+    if rung.host:
+        kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
+        raise ValueError(
+            f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
+            f"{kernels}"
+        )
+    dtype = dtype or ("int32" if family == "reduce" else "float32")
+    n = n or (COUNTED_ITEMS if family == "reduce" else None)
+    case = _case(family, n, op, dtype, seed=0, timed=False)
+    counted = profile(lambda: case.call(rung, _block(rung, block), device), device=device)
+    _verify(case, rung, counted.result)
+    return f"{case.title}, on a {describe_device(device).description}", counted
+
+
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
     """Count the timed rungs on the simulated GPU, on fewer items."""
     n = COUNTED_ITEMS if measured.family == "reduce" else _cases.ITEMS[measured.family][1]

@@ -7,7 +7,7 @@ the metric (`Profile.describe` gives it).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any
@@ -160,6 +160,19 @@ def launch_of(told: dict[str, Any]) -> Launch:
     )
 
 
+def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
+    """Return a dataclass as a dict, and so what it holds; a dict is what JSON calls counters."""
+
+    def value(of: Any) -> Any:
+        if isinstance(of, Counters):
+            return dict(of)
+        if isinstance(of, list):
+            return [_plain(each) for each in of]
+        return of
+
+    return {each.name: value(getattr(told, each.name)) for each in fields(told)}
+
+
 @dataclass
 class Profile:
     """The launches of a block of code; a context manager, made by `gpuopt.profile`.
@@ -226,6 +239,15 @@ class Profile:
                 key = (each.file, each.line if each.file else each.ptx_line)
                 sums[key] = sums.get(key, Counters()) + each.counters
         return sums
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launches, their counters, lines and findings, for JSON; not the result."""
+        return {
+            "kind": "profile",
+            "device": self.device,
+            "counters": dict(self.counters),
+            "launches": [_plain(launch) for launch in self.launches],
+        }
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:
