@@ -38,7 +38,7 @@ QUICK_ITEMS = {
 }
 # Which pictures of a trace show what a family's ladder is about.
 PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
-    "reduce": ((1, "tree"), (1, "timeline"), (2, "banks"), (3, "tree")),
+    "reduce": ((1, "tree"), (2, "banks"), (3, "tree")),
     "transpose": (("2d", "coalescing"), ("shared", "banks"), ("padded", "banks")),
     "stencil1d": (("shared", "tile"),),
 }
@@ -61,12 +61,12 @@ h3{font-size:1rem;margin:1.5rem 0 .25rem}
 a{color:var(--link)}
 nav a{margin-right:1rem;white-space:nowrap}
 p,dd,li,figcaption,pre{overflow-wrap:anywhere}
-.soft,figcaption{color:var(--soft);font-size:.875rem}
+.note,figcaption{color:var(--soft);font-size:.875rem}
 .scroll{overflow-x:auto;max-width:100%}
 table{border-collapse:collapse;font-size:.875rem}
 th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 th:first-child,td:first-child{text-align:left}
-thead th{border-bottom:1px solid var(--rule);vertical-align:bottom}
+thead th{white-space:normal;border-bottom:1px solid var(--rule);vertical-align:bottom}
 tbody tr:nth-child(even){background:var(--band)}
 figure{margin:1rem 0}
 figure svg{display:block;width:100%;height:auto;min-width:40rem}
@@ -143,13 +143,13 @@ class Report:
 
     def _body(self) -> str:
         families = list(dict.fromkeys(each.family for each in self.ladders))
-        links = "".join(f'<a href="#{each}">{each}</a>' for each in families)
+        links = " ".join(f'<a href="#{each}">{each}</a>' for each in families)
         about = f"made {self.date[:16].replace('T', ' ')} UTC by gpuopt {self.version}"
         return (
-            f'<p class="soft">{_html.escape(about)}</p>'
-            f'<nav><a href="#device">device</a>{links}</nav>{_about(self.roofline)}'
+            f'<p class="note">{_html.escape(about)}</p>'
+            f'<nav><a href="#device">device</a> {links}</nav>{_about(self.roofline)}'
             + "".join(self._family(each) for each in families)
-            + f'<p class="soft">{_html.escape(_HOW)}</p>'
+            + f'<p class="note">{_html.escape(_HOW)}</p>'
         )
 
     def _family(self, family: str) -> str:
@@ -227,9 +227,9 @@ def check_path(path: str | os.PathLike[str]) -> None:
 # --- the parts of the page
 
 
-def _figure(svg: str, caption: str, kind: str = "") -> str:
+def _figure(svg: str, caption: str) -> str:
     return (
-        f'<figure{kind}><div class="scroll" tabindex="0">{svg}</div>'
+        f'<figure><div class="scroll" tabindex="0">{svg}</div>'
         f"<figcaption>{_html.escape(caption)}</figcaption></figure>"
     )
 
@@ -256,7 +256,7 @@ def _plot(draw: Callable[[], Any], caption: str) -> str:
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
             plt.close(figure)
     except ImportError as error:
-        return f'<p class="soft">{_html.escape(str(error))}</p>'
+        return f'<p class="note">{_html.escape(str(error))}</p>'
     svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
@@ -267,12 +267,13 @@ def _plot(draw: Callable[[], Any], caption: str) -> str:
     for colour, name in _COLOURS.items():
         svg = svg.replace(f"#{colour}", f"var(--{name})")
     label = f'<svg role="img" aria-label="{_html.escape(caption)}" '
-    return _figure(svg.replace("<svg ", label, 1), caption, ' class="plot"')
+    svg = svg.replace("<svg ", label, 1)  # its caption is the heading above it
+    return f'<figure class="plot"><div class="scroll" tabindex="0">{svg}</div></figure>'
 
 
 def _about(roof: Roofline) -> str:
     how = "the datasheet's" if roof.source == "datasheet" else f"measured {roof.date[:10]}"
-    quick = ", quickly: with less data and fewer samples" if roof.quick else ""
+    quick = ", with less data and fewer samples" if roof.quick and roof.source == "measured" else ""
     rows = [
         [each.name, _draw.rate(each.rate, each.unit), f"{each.spread:.1%}"]
         for each in roof.ceilings
@@ -286,7 +287,7 @@ def _about(roof: Roofline) -> str:
     return (
         f'<section id="device"><h2>Device and ceilings</h2>'
         f"<p>{_html.escape(describe(roof.device) + driver)}</p>"
-        f'<p class="soft">Ceilings: {_html.escape(how + quick)}.</p>{_table(head, rows)}'
+        f'<p class="note">Ceilings: {_html.escape(how + quick)}.</p>{_table(head, rows)}'
         + _plot(roof.plot, f"roofline of {roof.device.description}")
         + f"{bounds}</section>"
     )
@@ -326,7 +327,7 @@ def _times(measured: Ladder) -> str:
         for record in told
     ]
     copy = f"A plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s, read and written."
-    return _table(["rung", *(head for head, _, _ in columns)], rows) + f'<p class="soft">{copy}</p>'
+    return _table(["rung", *(head for head, _, _ in columns)], rows) + f'<p class="note">{copy}</p>'
 
 
 def _counts(measured: Ladder) -> str:
@@ -336,9 +337,10 @@ def _counts(measured: Ladder) -> str:
             counters = row.counted.counters
             cells = [form.format(of(counters)) for _, of, form in _COUNTED]
             rows.append([_tables.label(row.rung), *cells])
-    title = measured.counted_title or f"{measured.title}, on {measured.device.description}"
     table = _table(["rung", *(head for head, _, _ in _COUNTED)], rows)
-    return f'<p class="soft">Counters of {_html.escape(title)}:</p>{table}'
+    if not measured.counted_title:  # what the heading says
+        return table
+    return f'<p class="note">Counters of {_html.escape(measured.counted_title)}:</p>{table}'
 
 
 # --- making it
