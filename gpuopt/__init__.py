@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import experiments, models
+from gpuopt import _errors, experiments, models  # noqa: F401  the exceptions' examples
 from gpuopt._case_study import CaseStudy, matmul_case_study
 from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (

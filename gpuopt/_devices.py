@@ -38,6 +38,13 @@ class Device:
         0 where it is not known.
     cache_bytes : int
         The last-level cache.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> fermi = gpuopt.roofline("sim:m2090").device
+    >>> fermi.name, fermi.multiprocessors, fermi.compute_capability
+    ('sim:m2090', 16, '2.0')
     """
 
     name: str
@@ -55,7 +62,15 @@ class Device:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a kind of device can serve: true or false, with the reason."""
+    """Whether a kind of device can serve: true or false, with the reason.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> found = gpuopt.available("cpu")
+    >>> bool(found), found.kind, found.count
+    (True, 'cpu', 1)
+    """
 
     kind: str
     count: int

@@ -138,6 +138,15 @@ class Ladder:
         Libraries that were left out, and why.
     date, version : str
         When it was measured, by which gpuopt.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> counted = gpuopt.ladder("reduce", 4096, device="sim")
+    >>> [record["shared_load_conflicts"] for record in counted.records()[:3]]
+    [0, 990, 0]
+    >>> gpuopt.Ladder.from_dict(counted.to_dict()).title
+    'sum of 4,096 int32'
     """
 
     device: Device

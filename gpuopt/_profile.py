@@ -27,6 +27,15 @@ class Counters(Mapping[str, int]):
     """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
 
     A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counters = gpuopt.profile(gpuopt.reduce, np.arange(128), variant=2).counters
+    >>> counters.bank_conflicts >= counters["shared_load_conflicts"]
+    True
+    >>> (counters + counters).barriers == 2 * counters.barriers
+    True
     """
 
     def __init__(self, values: list[int] | None = None) -> None:
@@ -102,7 +111,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found while a kernel ran; `text` is the whole message."""
+    """Something that a check found while a kernel ran; `text` is the whole message.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(1000.0)
+    >>> found = gpuopt.check(gpuopt.reduce, x, variant="5-historical")  # a race, as the deck had it
+    >>> found[0].kind, found[0].file is not None
+    ('race in shared memory', True)
+    """
 
     kind: str
     text: str
@@ -133,6 +151,13 @@ class Launch:
     counters : Counters
     lines : list of Line
     findings : list of Finding
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> launch = gpuopt.profile(gpuopt.reduce, np.arange(1000), variant=3).launches[0]
+    >>> launch.grid, launch.block, launch.occupancy
+    ((8, 1, 1), (128, 1, 1), 1.0)
     """
 
     kernel: str
@@ -184,6 +209,15 @@ class Profile:
     launches : list of Launch
     result : object
         What the profiled function returned (call form).
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counted = gpuopt.profile(gpuopt.transpose, np.ones((64, 64), np.float32), variant="shared")
+    >>> counted.result.shape, counted.counters.bank_conflicts
+    ((64, 64), 3968)
+    >>> list(counted.to_dict())
+    ['kind', 'device', 'counters', 'launches']
     """
 
     device: str = "sim"
