@@ -422,9 +422,33 @@ static uint64_t align_up(uint64_t at, uint64_t align) {
     return align ? (at + align - 1) & ~(align - 1) : at;
 }
 
+static void note_use(struct sim_operand *o, const struct sim_kernel *kernel) {
+    if (o->symbol)
+        o->symbol->user = kernel;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->items[i].symbol)
+            o->items[i].symbol->user = kernel;
+}
+
+/* Places the module's shared variables that the kernel uses, as hardware's assembler does: a block
+ * does not pay for those of other kernels. */
+static uint64_t lay_out_module_shared(struct sim_decoder *d) {
+    uint64_t shared = 0;
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        for (uint32_t n = 0; n < d->parsed[i]->count; n++)
+            for (uint32_t o = 0; o < d->parsed[i]->statements[n].count; o++)
+                note_use(&d->parsed[i]->statements[n].operands[o], d->kernel);
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && !s->is_extern && s->user == d->kernel) {
+            s->address = align_up(shared, s->align);
+            shared = s->address + s->bytes;
+        }
+    return shared;
+}
+
 static enum sim_status lay_out_memory(struct sim_decoder *d) {
     struct sim_kernel *k = d->kernel;
-    uint64_t shared = d->module->shared_bytes, dynamic_align = 16;
+    uint64_t shared = lay_out_module_shared(d), dynamic_align = 16;
     for (uint32_t i = 0; i < d->parsed_count; i++) {
         struct sim_parsed *f = d->parsed[i];
         uint64_t local = 0;
@@ -457,7 +481,7 @@ static enum sim_status lay_out_memory(struct sim_decoder *d) {
             if (d->parsed[i]->variables[v]->space == SIM_S_SHARED &&
                 d->parsed[i]->variables[v]->is_extern)
                 d->parsed[i]->variables[v]->address = k->shared_bytes;
-    if (shared == d->module->shared_bytes && !shared)
+    if (!shared)
         k->shared_bytes = 0;
     return SIM_OK;
 }

@@ -688,6 +688,11 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
     RELOAD();
     for (;;) {
         const struct sim_insn *in = &code[pc];
+        if (active == SIM_FULL) { /* plain arithmetic of a whole warp needs nothing else */
+            for (; in->op == SIM_OP_LANE && !(in->flags & ~SIM_F_HELPER); in++)
+                in->fn(regs + in->dst, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
+            pc = (uint32_t)(in - code);
+        }
     recorded:;
         uint32_t mask = active;
         if (SIM_UNLIKELY(in->flags & (SIM_F_GUARD | SIM_F_DIV))) {

@@ -452,46 +452,6 @@ int sim_lanes_wide(void) { return 0; }
 #undef MASK2
 #undef ALIAS
 
-/* ---- addresses ---- */
-
-#define SPAN_BODY                                                       \
-    uint64_t first, bits = 0, differ = 0, apart = 0, least, most;       \
-    if (base32) {                                                       \
-        const c_U32 *b = base;                                          \
-        LANE_LOOP { address[i] = (uint32_t)(b[i] + (uint32_t)offset); } \
-    } else {                                                            \
-        const c_U64 *b = base;                                          \
-        LANE_LOOP { address[i] = b[i] + offset; }                       \
-    }                                                                   \
-    first = least = most = address[0];                                  \
-    for (int i = 0; i < SIM_LANES; i++) {                               \
-        bits |= address[i];                                             \
-        differ |= address[i] ^ (first + (uint64_t)i * bytes);           \
-        apart |= address[i] ^ first;                                    \
-    }                                                                   \
-    if (!differ) {                                                      \
-        most = address[SIM_LANES - 1];                                  \
-    } else if (apart) {                                                 \
-        for (int i = 1; i < SIM_LANES; i++) {                           \
-            least = address[i] < least ? address[i] : least;            \
-            most = address[i] > most ? address[i] : most;               \
-        }                                                               \
-    }                                                                   \
-    *span = (struct sim_span){least, most, bits, !differ, !apart};
-
-void sim_span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
-                    uint32_t bytes, struct sim_span *span) {
-    SPAN_BODY
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2")))
-#endif
-void sim_span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, uint32_t bytes,
-                   struct sim_span *span) {
-    SPAN_BODY
-}
-
 /* ---- the table ---- */
 
 #define LANE1(id, mnemonic, D, A, expr) \
