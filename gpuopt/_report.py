@@ -11,7 +11,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gpuopt import _cases, _core, _draw, _tables
 from gpuopt._devices import Device, describe
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters
-from gpuopt._roofline import Roofline, default_device, roofline
+from gpuopt._roofline import Point, Roofline, default_device, roofline
 from gpuopt._svg import Picture
 from gpuopt._trace import trace
 
@@ -283,14 +283,26 @@ def _about(roof: Roofline) -> str:
         head, rows = head[:2], [row[:2] for row in rows]
     driver = f", driver {roof.driver}" if roof.driver else ""
     bounds = "".join(f"<li>{_html.escape(str(roof.bound(each)))}</li>" for each in roof.points)
-    bounds = f"<h3>What binds each rung</h3><ul>{bounds}</ul>" if bounds else ""
+    bounds = (
+        f"<h3>What binds each rung (the plot has the fastest of each ladder)</h3><ul>{bounds}</ul>"
+        if bounds
+        else ""
+    )
     return (
         f'<section id="device"><h2>Device and ceilings</h2>'
         f"<p>{_html.escape(describe(roof.device) + driver)}</p>"
         f'<p class="note">Ceilings: {_html.escape(how + quick)}.</p>{_table(head, rows)}'
-        + _plot(roof.plot, f"roofline of {roof.device.description}")
+        + _plot(_fastest(roof).plot, f"roofline of {roof.device.description}")
         + f"{bounds}</section>"
     )
+
+
+def _fastest(roof: Roofline) -> Roofline:
+    """Return the roofline with the fastest rung of each ladder: all of them hide one another."""
+    best: dict[str, Point] = {}
+    for each in sorted(roof.points, key=lambda point: point.seconds):
+        best.setdefault(each.name.partition(" ")[0], each)
+    return replace(roof, points=list(best.values()))
 
 
 def _ladder(measured: Ladder) -> str:
