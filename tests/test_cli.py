@@ -188,7 +188,7 @@ def test_traced_numbers_are_the_pictures():
 def test_help_teaches():
     listed = run("--help")
     assert listed.returncode == 0 and "rung" in listed.stdout
-    commands = re.findall(r"^    ([a-z]+)  ", listed.stdout, re.M)
+    commands = re.findall(r"^    ([a-z]+)\b", listed.stdout, re.M)
     assert {"ladder", "profile", "trace", "report", "roofline", "experiment"} <= set(commands)
     for command in commands:
         done = run(command, "--help")
