@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import experiments, models
+from gpuopt import _errors, experiments, models  # noqa: F401  the exceptions' examples
 from gpuopt._case_study import CaseStudy, matmul_case_study
 from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
@@ -34,6 +34,7 @@ from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
+from gpuopt._report import Report, report
 from gpuopt._roofline import Bound, Point, Roofline, roofline
 from gpuopt._rungs import Rung, rungs
 from gpuopt._source import Diff, Source, diff, source
@@ -66,6 +67,7 @@ __all__ = [
     "Picture",
     "Point",
     "Profile",
+    "Report",
     "Resources",
     "Roofline",
     "Rung",
@@ -88,6 +90,7 @@ __all__ = [
     "models",
     "profile",
     "reduce",
+    "report",
     "roofline",
     "rungs",
     "saxpy",

@@ -6,31 +6,20 @@ import argparse
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import gpuopt
 from gpuopt import experiments
 from gpuopt._cases import ITEMS
-from gpuopt._devices import describe, devices, show_config
-from gpuopt._explain import add_commands
+from gpuopt._devices import KINDS, config, describe, devices, show_config
+from gpuopt._explain import add_commands, count
 from gpuopt._progress import bar
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
 MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
-
-
-def _count(text: str) -> int:
-    """Read 4194304, 4_194_304 or 2^22."""
-    base, _, exponent = text.replace("**", "^").partition("^")
-    try:
-        value = int(base) ** int(exponent) if exponent else int(base)
-    except ValueError:
-        value = 0
-    if not 0 < value < 2**62:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count, such as 4194304 or 2^22")
-    return value
 
 
 def _write_between_marks(path: Path, marks: str, table: str, command: str) -> None:
@@ -151,25 +140,33 @@ def _experiment(arguments: argparse.Namespace) -> int:
 
 
 def _devices(arguments: argparse.Namespace) -> int:
-    del arguments
+    found = {kind: gpuopt.available(kind) for kind in KINDS}
+    refused = {kind: each.reason for kind, each in found.items() if not each}
+    if arguments.json:
+        print(json.dumps({"devices": [asdict(each) for each in devices()], "refused": refused}))
+        return 0
     for each in devices():
         print(f"{each.name:<10}{describe(each)}")
-    found = gpuopt.available("cuda")
-    if not found:
-        print(f"{'cuda':<10}no: {found.reason}")
+    for kind, reason in refused.items():
+        print(f"{kind:<10}no: {reason}")
     return 0
 
 
 def _config(arguments: argparse.Namespace) -> int:
-    del arguments
-    show_config()
+    if arguments.json:
+        print(json.dumps(config()))
+    else:
+        show_config()
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuopt",
-        description="The classic GPU-optimisation ladders, every rung verified and timed.",
+        description="The classic GPU-optimisation ladders, every rung verified and timed. Begin "
+        "with 'ladder reduce'; ask 'profile' and 'trace' why a rung is slow, 'roofline' how fast "
+        "it could be; 'report' writes it all to one page.",
+        epilog="COMMAND --help has an example of each",
     )
     parser.add_argument("--version", action="version", version=f"gpuopt {gpuopt.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -178,13 +175,15 @@ def _parser() -> argparse.ArgumentParser:
         "ladder",
         help="verify and time every rung of a family",
         description="Verify every rung against NumPy, time it, verify it again, and print the "
-        "deck's table with the deck's own figures beside it.",
+        "deck's table with the deck's own figures beside it. For seeing which step pays here, and "
+        "why: what the counters say is below the table.",
+        epilog="example: python -m gpuopt ladder reduce --n 2^22 --dtype float32",
     )
     add = command.add_argument
     add("family", choices=["reduce", *ITEMS], help="the family of kernels")
     add(
         "--n",
-        type=_count,
+        type=count,
         help="items, as 4194304 or 2^22 (default: the deck's, or what outgrows the caches)",
     )
     add("--op", default="sum", choices=OPERATIONS, help="the reduction's (default: sum)")
@@ -195,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's)")
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
-    add("--rounds", type=_count, default=11, help="samples of each rung (default: 11)")
+    add("--rounds", type=count, default=11, help="samples of each rung (default: 11)")
     add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
     add("--peers", action="store_true", help="also time NumPy, CuPy, PyTorch and JAX, as installed")
     add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
@@ -212,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Measure a device's ceilings: its memories and its arithmetic, every kernel "
         "verified. Done once for each device and kept; of a simulated GPU, the datasheet's. A "
         "kernel left of the ridge is bound by memory, right of it by arithmetic.",
+        epilog="example: python -m gpuopt roofline --quick --add reduce -o roofline.svg",
     )
     add = command.add_argument
     add("--device", help="cuda, cuda:1, cpu, sim:m2090 (default: a GPU, else the cpu)")
@@ -230,7 +230,10 @@ def _parser() -> argparse.ArgumentParser:
         "compare",
         help="compare two files that --json wrote, rung by rung",
         description="Compare two measurements of the same work: ratio new/old for each rung, and "
-        "'slower' or 'faster' where it changed by more than both spreads.",
+        "'slower' or 'faster' where it changed by more than both spreads. For a new driver, "
+        "another GPU, a changed kernel.",
+        epilog="example: python -m gpuopt ladder reduce --json > new.json; "
+        "python -m gpuopt compare old.json new.json",
     )
     command.add_argument("old", type=Path)
     command.add_argument("new", type=Path)
@@ -241,9 +244,10 @@ def _parser() -> argparse.ArgumentParser:
         help="measure everything, as the reference for this GPU",
         description="Measure the roofline and every ladder, and write the file in which 'ladder' "
         "looks up whether a number is normal for this GPU.",
+        epilog="example: python -m gpuopt reference -o my-gpu.json",
     )
     command.add_argument("--device", help="as for roofline")
-    command.add_argument("--rounds", type=_count, default=11, help="samples of each rung")
+    command.add_argument("--rounds", type=count, default=11, help="samples of each rung")
     command.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: its place in the package"
     )
@@ -253,7 +257,9 @@ def _parser() -> argparse.ArgumentParser:
         "experiment",
         help="run one of the decks' experiments; without a name, list them",
         description="Coalescing, bank conflicts, divergence, ...: each verified, then timed on a "
-        "GPU or counted on a simulated one. Without a name: the list.",
+        "GPU or counted on a simulated one. Without a name: the list. For one property of the "
+        "hardware at a time.",
+        epilog="example: python -m gpuopt experiment banks --device sim:h200",
     )
     add = command.add_argument
     add("name", nargs="?", metavar="NAME", help=", ".join(experiments.EXPERIMENTS))
@@ -265,9 +271,23 @@ def _parser() -> argparse.ArgumentParser:
     add("--write-readme", type=Path, metavar="FILE", help="also write the list between its marks")
     command.set_defaults(run=_experiment)
 
-    command = commands.add_parser("devices", help="list the devices that can serve, and why not")
+    command = commands.add_parser(
+        "devices",
+        help="list the devices that can serve, and why not",
+        description="List every GPU, the cpu and the simulated GPUs, by the names that --device "
+        "takes, and why a kind of device cannot serve.",
+        epilog="example: python -m gpuopt devices",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_devices)
-    command = commands.add_parser("config", help="show how gpuopt was built, for a bug report")
+    command = commands.add_parser(
+        "config",
+        help="show how gpuopt was built, for a bug report",
+        description="Show versions, compilers, kernels, driver and devices: put it into a bug "
+        "report.",
+        epilog="example: python -m gpuopt config --json",
+    )
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_config)
     return parser
 

@@ -63,6 +63,13 @@ class CaseStudy:
     source : str
         Of the ceilings: "measured" or "datasheet".
     rows : list of CaseRow
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> study = gpuopt.matmul_case_study("sim:m2090")
+    >>> [round(row["predicted"] / 1e9) for row in study.records()][:2]
+    [44, 333]
     """
 
     device: Device

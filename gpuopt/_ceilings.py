@@ -35,7 +35,14 @@ Progress = Callable[[str, float], None]
 
 
 class VerificationError(RuntimeError):
-    """A kernel gave a wrong result: nothing is timed."""
+    """A kernel gave a wrong result: nothing is timed.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> issubclass(gpuopt.VerificationError, RuntimeError)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,13 @@ class Ceiling:
         In that unit.
     spread : float
         Distance of the samples' quartiles, as a share of the median; 0 for a datasheet's.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> peak = gpuopt.roofline("sim:m2090").peak("float32")
+    >>> peak.name, peak.unit, round(peak.rate / 1e12, 2)
+    ('FMA float32', 'FLOP/s', 1.33)
     """
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,13 @@ class Device:
         0 where it is not known.
     cache_bytes : int
         The last-level cache.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> fermi = gpuopt.roofline("sim:m2090").device
+    >>> fermi.name, fermi.multiprocessors, fermi.compute_capability
+    ('sim:m2090', 16, '2.0')
     """
 
     name: str
@@ -54,7 +62,15 @@ class Device:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a kind of device can serve: true or false, with the reason."""
+    """Whether a kind of device can serve: true or false, with the reason.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> found = gpuopt.available("cpu")
+    >>> bool(found), found.kind, found.count
+    (True, 'cpu', 1)
+    """
 
     kind: str
     count: int
@@ -134,6 +150,18 @@ def devices() -> list[Device]:
         for number in range(available(kind).count):
             found.append(device(f"{kind}:{number}"))
     return found
+
+
+def config() -> dict[str, Any]:
+    """Return what `show_config` prints, for JSON."""
+    found = devices()  # opens the driver, if there is one: its version is known only then
+    return {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": platform.platform(),
+        **_core.config(),
+        "devices": [asdict(each) for each in found],
+    }
 
 
 def show_config() -> None:

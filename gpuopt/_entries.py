@@ -29,7 +29,15 @@ ONLY_ASCII = bytes(range(128)) + b"?" * 128  # columns stay, and every error tex
 
 
 class Parameter(NamedTuple):
-    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes."""
+    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k(.param .f32 a) {}"
+    >>> gpuopt.load_ptx(ptx, device="sim")["k"].parameters
+    [Parameter(type='.f32', size=4)]
+    """
 
     type: str
     size: int

@@ -138,6 +138,15 @@ class Ladder:
         Libraries that were left out, and why.
     date, version : str
         When it was measured, by which gpuopt.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> counted = gpuopt.ladder("reduce", 4096, device="sim")
+    >>> [record["shared_load_conflicts"] for record in counted.records()[:3]]
+    [0, 990, 0]
+    >>> gpuopt.Ladder.from_dict(counted.to_dict()).title
+    'sum of 4,096 int32'
     """
 
     device: Device
@@ -611,6 +620,34 @@ def _count(
             continue
         _verify(case, rung, counted.result)
         measured.rows.append(Row(rung, counted=counted))
+
+
+def count(
+    family: str,
+    rung: Rung,
+    n: int | None = None,
+    *,
+    op: str = "sum",
+    dtype: str | None = None,
+    block: int | None = None,
+    device: str = "sim",
+) -> tuple[str, Profile]:
+    """Verify one rung and count what it does; return what it did it on, and the counters.
+
+    The parameters are `ladder`'s. Raises `VerificationError` where the result is wrong.
+    """
+    if rung.host:
+        kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
+        raise ValueError(
+            f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
+            f"{kernels}"
+        )
+    dtype = dtype or ("int32" if family == "reduce" else "float32")
+    n = n or (COUNTED_ITEMS if family == "reduce" else None)
+    case = _case(family, n, op, dtype, seed=0, timed=False)
+    counted = profile(lambda: case.call(rung, _block(rung, block), device), device=device)
+    _verify(case, rung, counted.result)
+    return f"{case.title}, on a {describe_device(device).description}", counted
 
 
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:

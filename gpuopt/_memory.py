@@ -24,6 +24,14 @@ class Buffer:
     address : int
         Where it begins, on the device.
     nbytes : int
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> buffer = gpuopt.load_ptx(ptx, device="sim").copy(np.arange(4, dtype=np.int32))
+    >>> buffer.nbytes, buffer.get(np.int32).tolist()
+    (16, [0, 1, 2, 3])
     """
 
     def __init__(self, core: _core.Module, nbytes: int) -> None:
@@ -114,6 +122,15 @@ class Texture:
     ----------
     handle : int
         What the kernel gets.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> module = gpuopt.load_ptx(ptx, device="sim")
+    >>> texture = module.texture(np.arange(8, dtype=np.float32))
+    >>> isinstance(texture.handle, int)
+    True
     """
 
     def __init__(

@@ -7,7 +7,7 @@ the metric (`Profile.describe` gives it).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any
@@ -27,6 +27,15 @@ class Counters(Mapping[str, int]):
     """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
 
     A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counters = gpuopt.profile(gpuopt.reduce, np.arange(128), variant=2).counters
+    >>> counters.bank_conflicts >= counters["shared_load_conflicts"]
+    True
+    >>> (counters + counters).barriers == 2 * counters.barriers
+    True
     """
 
     def __init__(self, values: list[int] | None = None) -> None:
@@ -102,7 +111,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found while a kernel ran; `text` is the whole message."""
+    """Something that a check found while a kernel ran; `text` is the whole message.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(1000.0)
+    >>> found = gpuopt.check(gpuopt.reduce, x, variant="5-historical")  # a race, as the deck had it
+    >>> found[0].kind, found[0].file is not None
+    ('race in shared memory', True)
+    """
 
     kind: str
     text: str
@@ -144,6 +162,13 @@ class Launch:
     output : str
         What the kernel printed with CUDA's printf, by block and within a block in the order of
         time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> launch = gpuopt.profile(gpuopt.reduce, np.arange(1000), variant=3).launches[0]
+    >>> launch.grid, launch.block, launch.occupancy
+    ((8, 1, 1), (128, 1, 1), 1.0)
     """
 
     kernel: str
@@ -175,6 +200,19 @@ def launch_of(told: dict[str, Any]) -> Launch:
     )
 
 
+def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
+    """Return a dataclass as a dict, and so what it holds; a dict is what JSON calls counters."""
+
+    def value(of: Any) -> Any:
+        if isinstance(of, Counters):
+            return dict(of)
+        if isinstance(of, list):
+            return [_plain(each) for each in of]
+        return of
+
+    return {each.name: value(getattr(told, each.name)) for each in fields(told)}
+
+
 @dataclass
 class Profile:
     """The launches of a block of code; a context manager, made by `gpuopt.profile`.
@@ -186,6 +224,15 @@ class Profile:
     launches : list of Launch
     result : object
         What the profiled function returned (call form).
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counted = gpuopt.profile(gpuopt.transpose, np.ones((64, 64), np.float32), variant="shared")
+    >>> counted.result.shape, counted.counters.bank_conflicts
+    ((64, 64), 3968)
+    >>> list(counted.to_dict())
+    ['kind', 'device', 'counters', 'launches']
     """
 
     device: str = "sim"
@@ -241,6 +288,15 @@ class Profile:
                 key = (each.file, each.line if each.file else each.ptx_line)
                 sums[key] = sums.get(key, Counters()) + each.counters
         return sums
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launches, their counters, lines and findings, for JSON; not the result."""
+        return {
+            "kind": "profile",
+            "device": self.device,
+            "counters": dict(self.counters),
+            "launches": [_plain(launch) for launch in self.launches],
+        }
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:

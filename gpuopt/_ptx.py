@@ -114,7 +114,15 @@ class _Argument(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """What a kernel takes of a multiprocessor: see `Kernel.resources`."""
+    """What a kernel takes of a multiprocessor: see `Kernel.resources`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> gpuopt.load_ptx(ptx, device="sim")["k"].resources.shared_bytes
+    0
+    """
 
     registers: int
     local_bytes: int
@@ -130,6 +138,15 @@ class Kernel:
     parameters : list of Parameter
         (type, size) of each: the type as the PTX has it, ".u64" or ".f32", and the size in bytes;
         ".b8" for a structure passed by value.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> kernel = gpuopt.load_ptx(ptx, device="sim")["k"]
+    >>> kernel(2, 32)  # two blocks of a warp
+    >>> gpuopt.profile(kernel, 2, 32).counters.warp_instructions
+    2
     """
 
     def __init__(self, module: Module, name: str, parameters: list[Parameter]) -> None:
@@ -343,6 +360,14 @@ class Module:
         Where it is loaded, "sim:h200" or "cuda:0".
     kernels : list of str
         The names of its kernels.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> module = gpuopt.load_ptx(ptx, device="sim")
+    >>> module.kernels, "k" in module, len(module)
+    (['k'], True, 1)
     """
 
     def __init__(self, ptx: bytes | None, device: str | None) -> None:

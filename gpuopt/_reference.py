@@ -81,7 +81,7 @@ def measure(
 
 
 def load(path: Path) -> tuple[list[Roofline], list[Ladder]]:
-    """Read what --json wrote: a roofline, a ladder, a list of them, or a reference.
+    """Read what --json wrote: a roofline, a ladder, a list of them, a report, or a reference.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def load(path: Path) -> tuple[list[Roofline], list[Ladder]]:
     for each in told if isinstance(told, list) else [told]:
         kind = each.get("kind") if isinstance(each, dict) else None
         try:
-            if kind == "reference":
+            if kind in ("reference", "report"):
                 roofs.append(Roofline.from_dict(each["roofline"]))
                 ladders += [Ladder.from_dict(one) for one in each["ladders"]]
             elif kind == "roofline":

@@ -44,6 +44,13 @@ class Point:
     seconds : float
     dtype : str
         Of the arithmetic, for the ceiling that it is compared with.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> point = gpuopt.Point("saxpy", flops=2e6, bytes=12e6, seconds=1e-4)
+    >>> round(point.intensity, 3), point.rate, point.bandwidth
+    (0.167, 20000000000.0, 120000000000.0)
     """
 
     name: str
@@ -80,6 +87,16 @@ class Bound:
     unit : str
     note : str
         What there is to know of the answer, or "".
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> roof = gpuopt.roofline("sim:m2090")
+    >>> bound = roof.bound(roof.place("naive", flops=2e9, bytes=8e9, seconds=0.1))
+    >>> print(bound)
+    naive: bound by memory (DRAM), 80.0 GB/s of 177 GB/s, 45%
+    >>> bound.share < 0.5
+    True
     """
 
     kernel: str
@@ -121,6 +138,15 @@ class Roofline:
         When, by which gpuopt, and under which driver it was measured.
     quick : bool
         Measured with less data and fewer samples.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> roof = gpuopt.roofline("sim:m2090")
+    >>> roof.source, round(roof.ridge(), 1)
+    ('datasheet', 7.5)
+    >>> gpuopt.Roofline.from_dict(roof.to_dict()) == roof
+    True
     """
 
     device: Device

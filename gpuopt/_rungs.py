@@ -41,6 +41,15 @@ class Rung:
         C on the cpu; otherwise a kernel.
     deck_us : float
         The deck's own time in microseconds; 0 where it gives none.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> rung = gpuopt.rungs("reduce")[0]
+    >>> rung.variant, rung.name, rung.deck_us
+    (1, 'interleaved', 8054.0)
+    >>> rung.lesson
+    'interleaved pairs, every (2s)-th thread adds: divergent warps'
     """
 
     family: str

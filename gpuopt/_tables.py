@@ -39,7 +39,7 @@ def counts(measured: Ladder) -> str:
     """Return the table of a ladder that was counted."""
     deck = bool(measured.deck)
     lines = [
-        f"{measured.title}{_blocks(measured)}, on a "
+        f"{measured.title}{blocks(measured)}, on a "
         f"{measured.device.description} ({measured.device.name})",
         "the same compiled kernels, verified and counted; a simulated GPU has no times",
         "",
@@ -75,7 +75,7 @@ def times(measured: Ladder) -> str:
     known = any(row.reference for row in measured.rows)
     unit = "GFLOP/s" if measured.flops else "GB/s"
     lines = [
-        f"{measured.title}{_blocks(measured)}, on "
+        f"{measured.title}{blocks(measured)}, on "
         f"{measured.device.description} ({measured.device.name})",
         f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
@@ -158,7 +158,8 @@ def _steps(measured: Ladder) -> list[Row]:
     return [row for row in measured.rows if not row.rung.ceiling]
 
 
-def _blocks(measured: Ladder) -> str:
+def blocks(measured: Ladder) -> str:
+    """Return ", blocks of 128" where all rungs have the same."""
     rung = measured.rows[0].rung
     if measured.block:
         return f", blocks of {measured.block}"
@@ -256,7 +257,7 @@ def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float
     }
 
 
-_TIMED = (
+TIMED = (
     ("warm, us", "warm_us", "{:,.1f}"),
     ("step", "step", "{:.2f}x"),
     ("cold, us", "cold_us", "{:,.1f}"),
@@ -280,7 +281,7 @@ def html(measured: Ladder) -> str:
     told = records(measured)
     columns = [
         each
-        for each in (_TIMED if measured.timed else _COUNTED)
+        for each in (TIMED if measured.timed else _COUNTED)
         if any(record[each[1]] is not None for record in told)
     ]
     if measured.flops and measured.timed:
@@ -302,7 +303,7 @@ def html(measured: Ladder) -> str:
             f'<tr><th scope="row" style="text-align:left;white-space:nowrap;padding:2px 8px">'
             f'{_html.escape(name)}</th>{cells}<td style="{text}">{about}</td></tr>'
         )
-    title = f"{measured.title}{_blocks(measured)}, on {measured.device.description}"
+    title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
     below = f"counters: {measured.counted_title}" if measured.counted_title else ""
     return (
         '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:90%">'

@@ -371,6 +371,55 @@ class Trace:
         chosen = (self.warp or 0) if warp is None else index(warp)
         return _pictures.timeline(self, chosen, index(first), index(rows))
 
+    def _costs(self) -> list[dict[str, Any]]:
+        """Return every instruction that accesses memory, with what its accesses cost."""
+        told = []
+        for space, unit in (("global", "sector"), ("shared", "wavefront")):
+            groups: dict[tuple[str, str], list[Access]] = {}
+            for access in self._accesses[space]:
+                groups.setdefault((access.place, access.text), []).append(access)
+            for (place, text), found in groups.items():
+                some = found[:RANKED_MOST]
+                costs = [
+                    len(_pictures.sectors_of(each))
+                    if space == "global"
+                    else _pictures.bank_passes(self, each).passes
+                    for each in some
+                ]
+                told.append(
+                    {
+                        "space": space,
+                        "kind": found[0].kind,
+                        "times": len(found),
+                        "lanes": sum(len(each.addresses) for each in some) / len(some),
+                        "bytes": found[0].size,
+                        "unit": unit,
+                        "least": min(costs),
+                        "most": max(costs),
+                        "place": place,
+                        "text": text,
+                    }
+                )
+        return told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `print` shows as numbers, strings, lists and dicts, for JSON."""
+        return {
+            "kind": "trace",
+            "title": self.title,
+            "kernel": self.launch.kernel,
+            "grid": self.launch.grid,
+            "block": self.launch.block,
+            "block_index": self.block_index,
+            "warp": self.warp,
+            "device": self.gpu.name,
+            "events": len(self.events),
+            "truncated": self.truncated,
+            "counters": dict(self.launch.counters),
+            "accesses": self._costs(),
+            "findings": [finding.text for finding in self.launch.findings],
+        }
+
     def _repr_html_(self) -> str:
         from html import escape
 
@@ -390,25 +439,13 @@ class Trace:
             "",
             f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
         ]
-        for space, noun in (("global", "sector"), ("shared", "wavefront")):
-            groups: dict[tuple[str, str], list[Access]] = {}
-            for access in self._accesses[space]:
-                groups.setdefault((access.place, access.text), []).append(access)
-            for (place, text), found in groups.items():
-                some = found[:RANKED_MOST]
-                costs = [
-                    len(_pictures.sectors_of(each))
-                    if space == "global"
-                    else _pictures.bank_passes(self, each).passes
-                    for each in some
-                ]
-                lanes = sum(len(each.addresses) for each in some) / len(some)
-                least, most = min(costs), max(costs)
-                more = _pictures.plural(most, noun)
-                span = more if least == most else f"{least} to {more}"
-                lines.append(
-                    f"{len(found):>6}{lanes:>7.1f}{found[0].size:>5}B  {span:<22}{place:<18}{text}"
-                )
+        for each in self._costs():
+            more = _pictures.plural(each["most"], each["unit"])
+            span = more if each["least"] == each["most"] else f"{each['least']} to {more}"
+            lines.append(
+                f"{each['times']:>6}{each['lanes']:>7.1f}{each['bytes']:>5}B  {span:<22}"
+                f"{each['place']:<18}{each['text']}"
+            )
         if self.launch.findings:
             lines += ["", *(finding.text for finding in self.launch.findings)]
         return "\n".join(lines)

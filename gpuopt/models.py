@@ -2,6 +2,10 @@
 
 Peaks, occupancy, Little's law, Brent's theorem, the roofline, coalescing and bank conflicts, each a
 function of plain numbers. The decks' own figures are its examples and its tests.
+
+>>> import gpuopt
+>>> round(gpuopt.models.littles_law(latency=24, rate=8))  # operations in flight that fill a G80
+192
 """
 
 from __future__ import annotations

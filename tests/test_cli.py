@@ -1,9 +1,11 @@
 """The command line, as a user types it."""
 
+import json
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import gpuopt
@@ -132,11 +134,69 @@ def test_source_and_diff():
         assert done.returncode != 0 and text in done.stderr and "Traceback" not in done.stderr
 
 
+def test_profile_prints_what_gpuopt_profile_counts():
+    done = run("profile", "reduce", "2", "-n", "100000")
+    assert done.returncode == 0, done.stderr
+    assert "100,000 int32" in done.stdout and "bank conflicts" in done.stdout
+    told = json.loads(run("profile", "reduce", "2", "-n", "100000", "--json").stdout)
+    x = np.arange(100_000, dtype=np.int32)
+    counted = gpuopt.profile(gpuopt.reduce, x, variant=2, dtype=np.int32)
+    assert told["counters"]["warp_instructions"] == counted.counters.warp_instructions
+    assert len(told["launches"]) == len(counted.launches) and told["launches"][0]["lines"]
+    assert f"{counted.counters.warp_instructions:,}" in done.stdout
+    done = run("profile", "transpose", "shared", "-n", "4096", "--device", "sim:g80", "--json")
+    assert json.loads(done.stdout)["device"] == "sim:g80", done.stderr
+    for arguments, text in (
+        (["reduce", "99"], "variant: 99"),
+        (["reduce", "serial"], "has no kernel to count"),
+        (["reduce", "2", "--device", "cpu"], "sim"),
+        (["reduce", "2", "-n", "many"], "such as 4194304 or 2^22"),
+        (["reduce", "2", "--dtype", "float128"], "float128"),
+        (["saxpy", "5", "--dtype", "int8"], "dtype"),
+    ):
+        done = run("profile", *arguments)
+        assert done.returncode != 0 and text in done.stderr and done.stdout == ""
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["devices"], "devices"),
+        (["config"], "version"),
+        (["trace", "reduce", "3"], "accesses"),
+        (["roofline", "--device", "sim"], "ceilings"),
+        (["ladder", "saxpy", "--device", "sim"], "rows"),
+        (["experiment", "banks", "--device", "sim"], "rows"),
+    ],
+)
+def test_json_is_all_that_is_printed(arguments, key):
+    done = run(*arguments, "--json")
+    assert done.returncode == 0 and done.stderr == ""
+    assert json.loads(done.stdout)[key]
+
+
+def test_traced_numbers_are_the_pictures():
+    told = json.loads(run("trace", "reduce", "2", "--json").stdout)
+    worst = max(
+        (each for each in told["accesses"] if each["space"] == "shared"),
+        key=lambda each: each["most"],
+    )
+    assert worst["most"] == gpuopt.trace("reduce", 2).banks().data["passes"]
+
+
 def test_help_teaches():
-    for arguments in (["--help"], ["ladder", "--help"], ["trace", "--help"]):
-        done = run(*arguments)
+    listed = run("--help")
+    assert listed.returncode == 0 and "rung" in listed.stdout
+    commands = re.findall(r"^    ([a-z]+)\b", listed.stdout, re.M)
+    assert {"ladder", "profile", "trace", "report", "roofline", "experiment"} <= set(commands)
+    for command in commands:
+        done = run(command, "--help")
         assert done.returncode == 0
-        assert "rung" in done.stdout
+        told = " ".join(done.stdout.split())
+        example = told[told.index("example: ") :]
+        assert f"python -m gpuopt {command}" in example
+        assert told.index("options:") > 100, "a sentence of when to use it"
 
 
 def test_a_wrong_rung_is_not_timed(monkeypatch):

@@ -1,0 +1,47 @@
+"""Examples for the exceptions, whose table is csrc/status.def."""
+
+from __future__ import annotations
+
+from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, PTXError, SimError
+
+_EXAMPLES: dict[type[Exception], str] = {
+    DeviceError: """
+    >>> try:
+    ...     gpuopt.reduce([1, 2], device="cuda:99")
+    ... except (gpuopt.DeviceError, ValueError):  # no driver here, or not so many GPUs
+    ...     print(gpuopt.reduce([1, 2], device="cpu"))
+    3
+    """,
+    DeviceLost: """
+    >>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call on it raises this too
+    True
+    """,
+    DeviceMemoryError: """
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> try:
+    ...     gpuopt.load_ptx(ptx, device="sim").empty(1 << 60)
+    ... except gpuopt.DeviceMemoryError as error:
+    ...     print(error.bytes_asked > error.bytes_free)
+    True
+    """,
+    PTXError: """
+    >>> try:
+    ...     gpuopt.load_ptx(".version 8.0\\n.target sm_75\\n.visible .entry k( {", device="sim")
+    ... except gpuopt.PTXError as error:
+    ...     print(error.line)
+    3
+    """,
+    SimError: """
+    >>> import numpy as np
+    >>> try:
+    ...     gpuopt.reduce(np.arange(1000.0), variant="5-historical", device="sim")
+    ... except gpuopt.SimError as error:
+    ...     print("race" in str(error))
+    True
+    """,
+}
+
+for _kind, _example in _EXAMPLES.items():
+    _kind.__doc__ = (
+        f"{_kind.__doc__}\n\n    Examples\n    --------\n    >>> import gpuopt{_example}"
+    )
