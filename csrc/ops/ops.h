@@ -30,7 +30,7 @@ struct ops_choice {
     unsigned block; /* threads; 0 on the cpu */
 };
 
-enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 12, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 8 };
+enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 24, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 12 };
 
 /* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */
@@ -93,6 +93,7 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
     enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
                                     const struct ops_problem *problem, struct ops_plan *plan)
 OPS_PLANNER(reduce);
+OPS_PLANNER(reduce_axis);
 OPS_PLANNER(roofline);
 OPS_PLANNER(transpose);
 OPS_PLANNER(stencil1d);
