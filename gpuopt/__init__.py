@@ -106,9 +106,9 @@ def reduce(
     Parameters
     ----------
     array : array_like
-        Anything that `numpy.asarray` takes, of any shape and layout. On a GPU: bool, int32, int64,
-        float32, float64. On the cpu: also every other integer type, float16 and, for "sum" and
-        "prod", complex64 and complex128.
+        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
+        Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
+        "prod". Rungs 1 to 11 take bool, int32, int64, float32 and float64.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation; "and", "or" and "xor" (bitwise) take integers and bool, "count" counts the
@@ -188,7 +188,8 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
-    if axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS):
+    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
+    if along or _axis.serves_whole(array, variant, dtype, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device
         )

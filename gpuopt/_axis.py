@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from gpuopt import _arrays as arrays
 from gpuopt._arrays import Problem
+from gpuopt._devices import available
 
 UFUNCS = {
     "sum": np.add,
@@ -34,6 +36,7 @@ PLACES = ("argmin", "argmax")
 
 # What becomes of a result, as reduce_axis.cu numbers them.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD = range(10)
+_SMALL = {"int8", "int16", "uint8", "uint16", "uint32", "uint64", "float16"}
 _OF_SIZE = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 
 AxisError = getattr(np, "exceptions", np).AxisError
@@ -62,6 +65,23 @@ class _Work:
         """Return the work on raw results of this one."""
         op = "sum" if self.op == "count" else self.op
         return replace(self, op=op, items=self.raw().stored, key=-1 if op == "sum" else self.key)
+
+
+def serves_whole(
+    array: object, variant: object, dtype: object, block: object, device: str | None
+) -> bool:
+    """Tell whether a reduction of a whole array on a GPU needs this family: for its small dtypes.
+
+    The ladder has kernels for the decks' types and their likes, and everything on the cpu.
+    """
+    if variant is not None or block is not None or dtype is not None:
+        return False
+    if not isinstance(array, np.ndarray) or array.dtype.name not in _SMALL:
+        return False
+    name = device or os.environ.get("GPUOPT_DEVICE") or ""
+    if not isinstance(name, str):
+        return False
+    return name.startswith(("cuda", "sim")) or (not name and bool(available("cuda")))
 
 
 def _axes(axis: object, ndim: int, op: str) -> tuple[int, ...]:
@@ -313,8 +333,6 @@ def _of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any)
     if op == "mean":
         return np.full(shape, np.nan if result.kind in "fc" else 0, result)
     if op not in IDENTITIES or initial is None:
-        if math.prod(shape) == 0:
-            return np.empty(shape, result)
         if initial is ... or initial is None:
             raise ValueError(
                 f"zero-size array to reduction operation {UFUNCS[op].__name__} which has no "
