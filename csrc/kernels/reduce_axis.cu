@@ -48,8 +48,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 RUNG(1, "shapes", "reduce_axis",
-     "one kernel, four shapes of work: small slabs through shared memory, long rows by 16-byte packs, "
-     "columns by packs, anything else item by item",
+     "small slabs through shared memory, long rows and columns by 16-byte packs, the rest by items",
      "after the decks", 256, 256, 256, 0, RUNG_BEST, 0)
 // clang-format on
 #else
