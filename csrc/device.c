@@ -73,6 +73,13 @@ enum status device_no_parameter_bytes(struct device *device, const struct device
                        device->ops->kind);
 }
 
+enum status device_no_kernel_resources(struct device *device, const struct device_kernel *kernel,
+                                       struct device_resources *resources) {
+    *resources = (struct device_resources){0};
+    size_t bytes;
+    return device_no_parameter_bytes(device, kernel, 0, &bytes);
+}
+
 size_t device_texture_bytes(const struct device_texture *texture) {
     const size_t texel = texture->texel == TEXEL_UINT8_NORMALISED ? 1 : 4;
     return (texture->height ? texture->height : (size_t)1) * texture->width * texture->channels *

@@ -49,6 +49,13 @@ struct device_module; /* a loaded image */
 struct device_kernel; /* a kernel of a module */
 struct device_graph;  /* launches that start as one */
 
+/* What a kernel takes of a multiprocessor. */
+struct device_resources {
+    unsigned registers;    /* 32-bit, of a thread; on a simulated GPU estimated from the PTX */
+    unsigned local_bytes;  /* of a thread: arrays, and registers that were spilled */
+    unsigned shared_bytes; /* of a block, static */
+};
+
 struct device_launch {
     const struct device_kernel *kernel;
     unsigned grid[3], block[3];
@@ -179,6 +186,8 @@ struct device_ops {
     /* The size of a kernel's parameter by its index; 0 past the last. */
     enum status (*parameter_bytes)(struct device *device, const struct device_kernel *kernel,
                                    unsigned index, size_t *bytes);
+    enum status (*kernel_resources)(struct device *device, const struct device_kernel *kernel,
+                                    struct device_resources *resources);
     enum status (*launch)(struct device *device, const struct device_launch *launch);
     enum status (*sync)(struct device *device);
     /* Host memory that a device reads and writes by itself: kernels at the same address too. */
@@ -235,6 +244,8 @@ enum status device_read(const struct device_source *source, size_t offset, void 
 void device_no_module_unload(struct device *device, struct device_module *module);
 enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                       unsigned index, size_t *bytes);
+enum status device_no_kernel_resources(struct device *device, const struct device_kernel *kernel,
+                                       struct device_resources *resources);
 enum status device_no_pin(struct device *device, size_t bytes, void **memory);
 void device_no_unpin(struct device *device, void *memory);
 enum status device_no_copy(struct device *device, device_address to, device_address from,

@@ -301,6 +301,16 @@ static enum status sim_device_parameter_bytes(struct device *device,
     return STATUS_OK;
 }
 
+static enum status sim_device_kernel_resources(struct device *device,
+                                               const struct device_kernel *kernel,
+                                               struct device_resources *resources) {
+    (void)device;
+    struct sim_kernel_info info;
+    sim_kernel_describe((const struct sim_kernel *)kernel, &info);
+    *resources = (struct device_resources){info.registers, info.local_bytes, info.shared_bytes};
+    return STATUS_OK;
+}
+
 static int poll(void *state) {
     struct device *device = state;
     return device->interrupted && device->interrupted(device->interrupted_state);
@@ -535,6 +545,7 @@ const struct device_ops sim_device_ops = {
     .module_unload = sim_device_module_unload,
     .kernel_get = sim_device_kernel_get,
     .parameter_bytes = sim_device_parameter_bytes,
+    .kernel_resources = sim_device_kernel_resources,
     .launch = sim_device_launch,
     .sync = sim_device_sync,
     .pin = device_no_pin,

@@ -19,6 +19,8 @@ except ImportError as error:
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
 from gpuopt import _axis, experiments, models
+from gpuopt._case_study import CaseStudy, matmul_case_study
+from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -29,9 +31,10 @@ from gpuopt._core import (
 )
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
-from gpuopt._ladder import Ladder, VerificationError, ladder
+from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Texture, load_ptx
+from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
+from gpuopt._roofline import Bound, Point, Roofline, roofline
 from gpuopt._rungs import Rung, rungs
 from gpuopt._source import Diff, Source, diff, source
 from gpuopt._svg import Picture
@@ -43,7 +46,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Bound",
     "Buffer",
+    "CaseStudy",
+    "Ceiling",
     "Counters",
     "Device",
     "DeviceError",
@@ -58,7 +64,10 @@ __all__ = [
     "PTXError",
     "Parameter",
     "Picture",
+    "Point",
     "Profile",
+    "Resources",
+    "Roofline",
     "Rung",
     "SimError",
     "Source",
@@ -75,9 +84,11 @@ __all__ = [
     "ladder",
     "load_ptx",
     "matmul",
+    "matmul_case_study",
     "models",
     "profile",
     "reduce",
+    "roofline",
     "rungs",
     "saxpy",
     "show_config",

@@ -113,6 +113,14 @@ class _Argument(NamedTuple):
     writable: bool
 
 
+class Resources(NamedTuple):
+    """What a kernel takes of a multiprocessor: see `Kernel.resources`."""
+
+    registers: int
+    local_bytes: int
+    shared_bytes: int
+
+
 class Kernel:
     """A kernel of a `Module`: call it as ``kernel(grid, block, *args, shared=0)``.
 
@@ -132,6 +140,16 @@ class Kernel:
     def __repr__(self) -> str:
         types = ", ".join(each.type for each in self.parameters)
         return f"<Kernel {self.name}({types}) on {self._module.device}>"
+
+    @property
+    def resources(self) -> Resources:
+        """Registers and bytes of local memory a thread, bytes of static shared memory a block.
+
+        On a GPU what its compiler made of the kernel; local memory holds arrays and the registers
+        that were spilled. A simulated GPU has PTX, which spills nothing, and estimates registers.
+        """
+        with self._module._lock:
+            return Resources(*self._module._core.resources(self.name))
 
     def __call__(
         self,

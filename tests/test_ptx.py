@@ -279,6 +279,34 @@ def test_the_same_memory_twice(device, rng):
 
 
 @everywhere
+def test_resources_of_a_kernel(device):
+    ptx = """.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry reverse(.param .u64 x)
+{
+    .reg .b32 %r<4>; .reg .b64 %x<3>;
+    .local .b8 held[16]; .shared .b8 block[512];
+    mov.u32 %r0, %tid.x;
+    st.local.u32 [held], %r0;
+    shl.b32 %r1, %r0, 2;
+    mov.u32 %r2, block;
+    add.u32 %r2, %r2, %r1;
+    st.shared.u32 [%r2], %r0;
+    bar.sync 0;
+    ld.shared.u32 %r3, [%r2];
+    ld.param.u64 %x0, [x];
+    mul.wide.u32 %x1, %r0, 4;
+    add.u64 %x2, %x0, %x1;
+    st.global.u32 [%x2], %r3;
+    ret;
+}"""
+    found = gpuopt.load_ptx(ptx, device)["reverse"].resources
+    assert found.shared_bytes == 512 and 1 <= found.registers <= 255
+    assert device == "cuda" or found.local_bytes == 16  # a compiler may do without
+
+
+@everywhere
 def test_buffers_stay_on_the_device(device, rng):
     module = gpuopt.load_ptx(ADD, device)
     kernel = module["add"]
@@ -685,19 +713,13 @@ def test_a_clean_exit_with_everything_open():
 # --- the simulator's own tests, here and on hardware
 
 
-# The simulator takes forms that the driver's compiler refuses: cvt with .sat between any types.
-ONLY_SIMULATED = {"convert"}
-# Names of inlined functions, whose section tests/ptx/make.sh leaves out.
 UNORDERED = re.compile(r"^// expect: fs\[0\] .*$", re.M)  # float atomics: in any order on hardware
-INLINED = re.compile(r", function_name [^,\n]*, inlined_at [^\n]*")
 
 
 @everywhere
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.ptx")), ids=lambda path: path.stem)
 def test_the_simulators_tests(device, path):
-    if device == "cuda" and path.stem in ONLY_SIMULATED:
-        pytest.skip("ptxas does not take all of its forms")
-    text = INLINED.sub("", path.read_text())
+    text = ptx_directives.without_names(path.read_text())
     if device == "cuda":
         text = UNORDERED.sub("", text)
     names = {name for name, _ in ptx_directives.DIRECTIVE.findall(text)}

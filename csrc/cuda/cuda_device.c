@@ -345,6 +345,23 @@ static enum status cuda_parameter_bytes(struct device *device, const struct devi
                                : cuda_check(result, "cuFuncGetParamInfo"));
 }
 
+static enum status cuda_kernel_resources(struct device *device, const struct device_kernel *kernel,
+                                         struct device_resources *resources) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    enum status status = cuda_enter(gpu);
+    if (status)
+        return status;
+    const CUfunction function = (CUfunction)kernel;
+    int registers = 0, local = 0, shared = 0;
+    CUresult result = cuda.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+    if (!result)
+        result = cuda.cuFuncGetAttribute(&local, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, function);
+    if (!result)
+        result = cuda.cuFuncGetAttribute(&shared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
+    *resources = (struct device_resources){(unsigned)registers, (unsigned)local, (unsigned)shared};
+    return cuda_leave(gpu, cuda_check(result, "cuFuncGetAttribute"));
+}
+
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
     return cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2], block[0],
@@ -480,6 +497,7 @@ const struct device_ops cuda_device_ops = {
     .module_unload = cuda_module_unload,
     .kernel_get = cuda_kernel_get,
     .parameter_bytes = cuda_parameter_bytes,
+    .kernel_resources = cuda_kernel_resources,
     .launch = cuda_launch,
     .sync = cuda_sync,
     .pin = cuda_pin,

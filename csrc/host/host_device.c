@@ -248,6 +248,7 @@ const struct device_ops host_device_ops = {
     .module_unload = device_no_module_unload,
     .kernel_get = host_kernel_get,
     .parameter_bytes = device_no_parameter_bytes,
+    .kernel_resources = device_no_kernel_resources,
     .launch = host_launch,
     .sync = host_sync,
     .pin = device_no_pin,

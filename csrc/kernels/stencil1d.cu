@@ -48,7 +48,7 @@ RUNG(4, "vector", "stencil1d_4",
      "after the decks", 32, 1024, 128, 4, RUNG_WIDE, 0)
 RUNG(5, "shared-sums", "stencil1d_5",
      "wide windows: the sums of whole groups of inputs serve all the windows that hold them",
-     "after the decks: van Herk 1992, Gil and Werman 1993", 64, 256, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
+     "after the decks: van Herk 1992, Gil and Werman 1993", 128, 128, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
 // clang-format on
 #else
 
@@ -267,7 +267,8 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
 
 // New: where windows begin and end near packs of 16 bytes, a thread loads whole packs: its own and
 // SIDES on either side, which its neighbours load as well. Wider windows slide as before.
-template <unsigned Sides, class Op, class In, class Acc>
+// `Radius` is the radius where it is known when compiling, else 0.
+template <unsigned Sides, int Radius, class Op, class In, class Acc>
 __device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sums)[OUTPUTS]) {
     constexpr int reach = Sides * (16 / sizeof(In)); // items on either side
     constexpr int packs = (2 * reach + OUTPUTS) * sizeof(In) / 16;
@@ -276,7 +277,7 @@ __device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sum
         In items[2 * reach + OUTPUTS];
     } window;
     const uint4 *from = reinterpret_cast<const uint4 *>(s.in + middle - reach);
-    const int radius = static_cast<int>(s.radius);
+    const int radius = Radius ? Radius : static_cast<int>(s.radius);
 #pragma unroll
     for (int p = 0; p < packs; p++)
         window.packs[p] = from[p];
@@ -302,11 +303,13 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
     const uint64 addresses =
         reinterpret_cast<uint64>(s.in + s.first) | reinterpret_cast<uint64>(s.out);
     const bool packs = addresses % 16 == 0 && output + int64(OUTPUTS) <= s.outputs;
-    if (packs && s.radius <= pack && s.whole(middle - pack, middle + OUTPUTS + pack - 1))
-        packed_window<1, Op>(s, middle, sums);
-    else if (packs && s.radius <= 2 * pack &&
-             s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1))
-        packed_window<2, Op>(s, middle, sums);
+    const bool inside = s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1);
+    if (packs && inside && s.radius == 3)
+        packed_window<(3 + pack - 1) / pack, 3, Op>(s, middle, sums);
+    else if (packs && inside && s.radius <= pack)
+        packed_window<1, 0, Op>(s, middle, sums);
+    else if (packs && inside && s.radius <= 2 * pack)
+        packed_window<2, 0, Op>(s, middle, sums);
     else if (s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
         sliding_window<true, 0, Op>(s, left, sums);
     else
@@ -331,7 +334,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
 // two groups, in which the thread goes on item by item. So every output is still a sum of its own
 // inputs, but of 2 * radius + 1 additions some 6 are left. Shared memory has one word more a group,
 // so that neighbouring threads, GROUP items apart, meet different banks.
-constexpr unsigned GROUP = 16;
+constexpr unsigned GROUP = 16, THREADS = 128;
 constexpr int64 WIDE_RADIUS = 8, WIDEST_RADIUS = 1024;
 
 template <class T> __device__ T sum_of(T a, T b) {
@@ -346,22 +349,23 @@ template <class In> __device__ In *place(In *tile, unsigned item) {
 // Loads the block's inputs, from `left` on; beyond the ends 0 for a constant.
 template <class In, class Acc>
 __device__ void load_groups(const stencil<In, Acc> &s, In *tile, int64 left, unsigned items) {
-    const unsigned t = threadIdx.x, block = blockDim.x;
+    const unsigned t = threadIdx.x;
     if (!s.whole(left, left + items - 1)) {
-        for (unsigned i = t; i < items; i += block) {
+        for (unsigned i = t; i < items; i += THREADS) {
             const int64 at = inside(left + i, s.n, s.mode);
             *place(tile, i) = at < 0 ? In(0) : s.in[at];
         }
         return;
     }
+    const In *from = s.in + left + t;
     In loaded[GROUP];
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++)
-        loaded[k] = s.in[left + t + k * block];
+        loaded[k] = from[k * THREADS];
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++)
-        *place(tile, t + k * block) = loaded[k];
-    for (unsigned i = GROUP * block + t; i < items; i += block)
+        *place(tile, t + k * THREADS) = loaded[k];
+    for (unsigned i = GROUP * THREADS + t; i < items; i += THREADS)
         *place(tile, i) = s.in[left + i];
 }
 
@@ -376,11 +380,11 @@ __device__ Acc beyond_sum(const stencil<In, Acc> &s, int64 left, int64 width) {
 }
 
 template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
-    const unsigned t = threadIdx.x, block = blockDim.x, width = 2 * unsigned(s.radius) + 1;
-    const unsigned groups = (GROUP * block + 2 * unsigned(s.radius) + GROUP - 1) / GROUP;
+    const unsigned t = threadIdx.x, width = 2 * unsigned(s.radius) + 1;
+    const unsigned groups = (GROUP * THREADS + 2 * unsigned(s.radius) + GROUP - 1) / GROUP;
     Acc *group_sums = shared_memory<Acc>();
     In *tile = reinterpret_cast<In *>(group_sums + groups);
-    const int64 first = static_cast<int64>(blockIdx.x) * (GROUP * block);
+    const int64 first = static_cast<int64>(blockIdx.x) * (GROUP * THREADS);
     const int64 left = s.first + first - s.radius;
     load_groups(s, tile, left, groups * GROUP);
     __syncthreads();
@@ -390,7 +394,7 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
     for (int k = GROUP - 1; k >= 0; k--)
         parts[k] = sum = sum_of(sum, static_cast<Acc>(*place(tile, t * GROUP + k)));
     group_sums[t] = sum;
-    for (unsigned g = block + t; g < groups; g += block) {
+    for (unsigned g = THREADS + t; g < groups; g += THREADS) {
         sum = 0;
 #pragma unroll
         for (int k = GROUP - 1; k >= 0; k--)
@@ -407,7 +411,7 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
     for (unsigned k = 0; k < rest; k++)
         sum = sum_of(sum, static_cast<Acc>(ends[k]));
     const bool constant =
-        s.mode == CONSTANT && !s.whole(left, left + GROUP * block + 2 * s.radius - 1);
+        s.mode == CONSTANT && !s.whole(left, left + GROUP * THREADS + 2 * s.radius - 1);
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++) {
         parts[k] = sum_of(parts[k], sum);
@@ -421,10 +425,12 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
     for (unsigned k = 0; k < GROUP; k++)
         *place(tile, t * GROUP + k) = static_cast<In>(parts[k]);
     __syncthreads();
+    In *to = s.out + first + t;
+    const bool all = first + GROUP * THREADS <= s.outputs;
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++)
-        if (first + t + k * block < s.outputs)
-            __stcs(s.out + first + t + k * block, *place(tile, t + k * block));
+        if (all || first + t + k * THREADS < s.outputs)
+            __stcs(to + k * THREADS, *place(tile, t + k * THREADS));
 }
 
 template <class Op> struct shares_sums {
@@ -459,7 +465,7 @@ using type_float64 = float64;
             in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond}); \
     }
 #define STENCIL1D_KERNEL_5(rung, op, items, acc)                                                \
-    extern "C" __global__ void __launch_bounds__(256) rung##_##op##_##items##_##acc(            \
+    extern "C" __global__ void __launch_bounds__(THREADS, 6) rung##_##op##_##items##_##acc(     \
         const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,      \
         int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                         \
         given<type_##acc>::type beyond) {                                                       \

@@ -183,7 +183,10 @@ template <class T> struct wide_tile {
     static constexpr unsigned BLOCK = 256;
     static constexpr unsigned ITEMS = 16 / sizeof(T); // of a pack
     static constexpr unsigned ROWS = sizeof(T) <= 2 ? 128 : 256 / sizeof(T);
-    static constexpr unsigned COLUMNS = sizeof(T) == 1 ? 128 : sizeof(T) == 2 ? 64 : ROWS;
+    static constexpr unsigned COLUMNS = sizeof(T) == 1    ? 128
+                                        : sizeof(T) == 2  ? 64
+                                        : sizeof(T) == 16 ? 32
+                                                          : ROWS;
     static constexpr unsigned PACKS = COLUMNS / ITEMS;     // of an input row
     static constexpr unsigned OUTPUT_PACKS = ROWS / ITEMS; // of an output row
     static constexpr unsigned PITCH = PACKS + 1;           // in shared memory
@@ -201,6 +204,10 @@ __device__ inline unsigned shift_of(const void *first, uint64 step, unsigned row
            16;
 }
 
+// A whole tile, and all packs at 16-byte boundaries; whole, and its rows' first and last packs are
+// within the array too; any.
+enum tile_kind { ALIGNED, INSIDE, EDGE };
+
 // The pack of the array at `at`, as far as the array goes. The rest is never looked at.
 template <class T> __device__ uint4 load_pack(const char *at, const char *begin, const char *end) {
     if (at >= begin && at + 16 <= end)
@@ -216,7 +223,7 @@ template <class T> __device__ uint4 load_pack(const char *at, const char *begin,
     return pack.all;
 }
 
-template <bool Whole, class T>
+template <tile_kind Kind, class T>
 __device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns, uint64 first_row,
                           uint64 first_column) {
     using wide = wide_tile<T>;
@@ -235,9 +242,9 @@ __device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns,
     for (unsigned k = 0; k < steps; k++) {
         const unsigned i = threadIdx.x + k * wide::BLOCK, row = i / wide::PACKS,
                        p = i % wide::PACKS;
-        const unsigned shift = Whole ? 0 : shift_of(first, step, row);
+        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(first, step, row);
         const char *at = first + row * step - shift + 16 * p;
-        if (Whole)
+        if (Kind != EDGE)
             packs[k] = __ldcs(reinterpret_cast<const uint4 *>(at));
         else if (row < tall && 16 * p < shift + across)
             packs[k] = load_pack<T>(at, begin, end);
@@ -248,7 +255,7 @@ __device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns,
                        p = i % wide::PACKS;
         tile[wide::place(row, p)] = packs[k];
     }
-    if (!Whole && threadIdx.x < tall) {
+    if (Kind != ALIGNED && threadIdx.x < tall) {
         const unsigned row = threadIdx.x, shift = shift_of(first, step, row);
         if (16 * wide::PACKS < shift + across)
             tile[wide::place(row, wide::PACKS)] =
@@ -258,7 +265,7 @@ __device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns,
 
 // Items `item` to `item` + ITEMS - 1 of an output row, which are a column of the tile, to `at`; as
 // far as there are items.
-template <bool Whole, class T>
+template <tile_kind Kind, class T>
 __device__ void store_pack(const uint4 *tile, char *at, int item, unsigned items, unsigned column,
                            const char *first, uint64 step) {
     using wide = wide_tile<T>;
@@ -269,14 +276,14 @@ __device__ void store_pack(const uint4 *tile, char *at, int item, unsigned items
 #pragma unroll
     for (unsigned i = 0; i < wide::ITEMS; i++) {
         const unsigned row = static_cast<unsigned>(item) + i;
-        if (Whole || row < items) {
+        if (Kind == ALIGNED || row < items) {
             const unsigned byte =
-                (Whole ? 0 : shift_of(first, step, row)) + column * unsigned(sizeof(T));
+                (Kind == ALIGNED ? 0 : shift_of(first, step, row)) + column * unsigned(sizeof(T));
             pack.items[i] = reinterpret_cast<const T *>(
                 tile + wide::place(row, byte / 16))[byte % 16 / sizeof(T)];
         }
     }
-    if (Whole || (item >= 0 && static_cast<unsigned>(item) + wide::ITEMS <= items)) {
+    if (Kind == ALIGNED || (item >= 0 && static_cast<unsigned>(item) + wide::ITEMS <= items)) {
         __stcs(reinterpret_cast<uint4 *>(at), pack.all);
     } else {
 #pragma unroll
@@ -286,14 +293,14 @@ __device__ void store_pack(const uint4 *tile, char *at, int item, unsigned items
     }
 }
 
-template <bool Whole, class T>
+template <tile_kind Kind, class T>
 __device__ void move_wide_tile(uint4 *tile, const T *in, T *out, uint64 rows, uint64 columns) {
     using wide = wide_tile<T>;
     const uint64 first_row = static_cast<uint64>(blockIdx.x) * wide::ROWS;
     const uint64 first_column = grid_row() * wide::COLUMNS;
     if (first_column >= columns)
         return; // the last layer of a grid in z
-    load_tile<Whole>(tile, in, rows, columns, first_row, first_column);
+    load_tile<Kind>(tile, in, rows, columns, first_row, first_column);
     __syncthreads();
     const char *first = reinterpret_cast<const char *>(in + first_row * columns + first_column);
     const uint64 step = columns * sizeof(T), out_step = rows * sizeof(T);
@@ -308,18 +315,18 @@ __device__ void move_wide_tile(uint4 *tile, const T *in, T *out, uint64 rows, ui
         const unsigned i = threadIdx.x + k * wide::BLOCK, rest = i / (lanes * 4);
         const unsigned p = i % lanes + rest % (wide::OUTPUT_PACKS / lanes) * lanes;
         const unsigned column = i / lanes % 4 + rest / (wide::OUTPUT_PACKS / lanes) * 4;
-        const unsigned shift = Whole ? 0 : shift_of(to, out_step, column);
+        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(to, out_step, column);
         const int item = static_cast<int>(p * wide::ITEMS) - static_cast<int>(shift / sizeof(T));
-        if (Whole || (column < across && item < static_cast<int>(tall)))
-            store_pack<Whole, T>(tile, to + column * out_step - shift + 16 * p, item, tall, column,
-                                 first, step);
+        if (Kind != EDGE || (column < across && item < static_cast<int>(tall)))
+            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * p, item, tall, column,
+                                first, step);
     }
-    if (!Whole && threadIdx.x < across) {
+    if (Kind != ALIGNED && threadIdx.x < across) {
         const unsigned column = threadIdx.x, shift = shift_of(to, out_step, column);
         const unsigned item = wide::ROWS - shift / unsigned(sizeof(T));
         if (shift && item < tall)
-            store_pack<false, T>(tile, to + column * out_step - shift + 16 * wide::OUTPUT_PACKS,
-                                 static_cast<int>(item), tall, column, first, step);
+            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * wide::OUTPUT_PACKS,
+                                static_cast<int>(item), tall, column, first, step);
     }
 }
 
@@ -329,12 +336,14 @@ __device__ void transpose_vector(const T *in, T *out, uint64 rows, uint64 column
     __shared__ uint4 tile[wide::ROWS * wide::PITCH];
     const uint64 all = reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out) |
                        rows * sizeof(T) | columns * sizeof(T);
-    const bool inside =
-        (blockIdx.x + 1ull) * wide::ROWS <= rows && (grid_row() + 1) * wide::COLUMNS <= columns;
-    if (all % 16 == 0 && inside)
-        move_wide_tile<true>(tile, in, out, rows, columns);
+    const uint64 row_end = (blockIdx.x + 1ull) * wide::ROWS;
+    const uint64 column_end = (grid_row() + 1) * wide::COLUMNS;
+    if (all % 16 == 0 && row_end <= rows && column_end <= columns)
+        move_wide_tile<ALIGNED>(tile, in, out, rows, columns);
+    else if (blockIdx.x && row_end < rows && column_end <= columns)
+        move_wide_tile<INSIDE>(tile, in, out, rows, columns);
     else
-        move_wide_tile<false>(tile, in, out, rows, columns);
+        move_wide_tile<EDGE>(tile, in, out, rows, columns);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]

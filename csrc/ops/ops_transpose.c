@@ -14,7 +14,9 @@ static uint64_t blocks(uint64_t items, unsigned a_block) { return (items - 1) / 
 
 /* The sides of wide_tile in transpose.cu. */
 static unsigned wide_rows(size_t item) { return item <= 2 ? 128 : 256 / (unsigned)item; }
-static unsigned wide_columns(size_t item) { return item == 2 ? 64 : wide_rows(item); }
+static unsigned wide_columns(size_t item) {
+    return item == 2 ? 64 : item == 16 ? 32 : wide_rows(item);
+}
 
 enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan) {

@@ -289,6 +289,22 @@ static PyObject *module_kernel(struct ptx_module *self, PyObject *name) {
     return sizes;
 }
 
+static PyObject *module_resources(struct ptx_module *self, PyObject *name) {
+    const char *symbol = py_text(name, "kernel");
+    struct py_unlocked unlocked;
+    struct device_kernel *kernel = NULL;
+    struct device_resources found = {0};
+    if (!symbol || py_module_begin(self, &unlocked))
+        return NULL;
+    struct device *device = self->queue->device;
+    enum status status = self->kind->kernel_get(device, self->loaded, symbol, &kernel);
+    if (!status)
+        status = self->kind->kernel_resources(device, kernel, &found);
+    return py_module_end(self, &unlocked, status)
+               ? NULL
+               : Py_BuildValue("(III)", found.registers, found.local_bytes, found.shared_bytes);
+}
+
 static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
     struct given given = {0};
     struct py_unlocked unlocked;
@@ -328,6 +344,9 @@ static PyMethodDef module_methods[] = {
      "copy_out($self, address, buffer, /)\n--\n\nFill a contiguous buffer from the device."},
     {"kernel", (PyCFunction)(void (*)(void))module_kernel, METH_O,
      "kernel($self, name, /)\n--\n\nThe sizes of a kernel's parameters; raises where it has none."},
+    {"resources", (PyCFunction)(void (*)(void))module_resources, METH_O,
+     "resources($self, name, /)\n--\n\n"
+     "A kernel's registers and local bytes a thread, and its static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, name, grid, block, shared, values, /)\n--\n\n"
      "Run a kernel to its end; the values are bytes, one for each parameter."},

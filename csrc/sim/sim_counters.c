@@ -8,19 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many different aligned pieces of 2^shift bytes the active lanes touch. */
-static uint32_t distinct(const uint64_t *address, uint32_t mask, uint32_t bytes, unsigned shift) {
-    uint64_t seen[SIM_LANES * 2];
+/* How many different aligned pieces of 2^shift bytes the active lanes touch. Accesses are aligned
+ * to their size, so that none spans two pieces, but for those of the bulk copies. */
+static uint32_t distinct(const struct sim_access *a, unsigned shift) {
+    const uint64_t first = a->least >> shift, last = (a->most + a->bytes - 1) >> shift,
+                   bytes = a->bytes;
+    const int64_t piece_bytes = 1ll << shift;
+    enum { TABLE = 128, SEEN = SIM_LANES * 2 };
+    uint64_t seen[SEEN];
+    uint8_t table[TABLE] = {0};
     uint32_t count = 0;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        int lane = __builtin_ctz(m);
-        uint64_t first = address[lane] >> shift, last = (address[lane] + bytes - 1) >> shift;
-        for (uint64_t piece = first; piece <= last; piece++) {
-            uint32_t i = count;
-            while (i && seen[i - 1] != piece) /* the newest is the likeliest */
-                i--;
-            if (!i && count < SIM_LANES * 2)
-                seen[count++] = piece;
+    if (first == last)
+        return 1;
+    if (a->mask == SIM_FULL && a->linear) {
+        if (a->stride >= -piece_bytes && a->stride <= piece_bytes)
+            return (uint32_t)(last - first) + 1; /* none is left out */
+        if ((a->least & (bytes - 1)) == 0 && bytes <= (uint64_t)piece_bytes)
+            return SIM_LANES;
+    }
+    if (last - first < 64) {
+        uint64_t touched = 0;
+        for (uint32_t m = a->mask; m; m &= m - 1) {
+            uint64_t at = a->address[__builtin_ctz(m)], from = (at >> shift) - first,
+                     to = ((at + bytes - 1) >> shift) - first;
+            touched |= (2ull << to) - (1ull << from);
+        }
+        return (uint32_t)__builtin_popcountll(touched);
+    }
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        uint64_t at = a->address[__builtin_ctz(m)], end = (at + bytes - 1) >> shift;
+        for (uint64_t piece = at >> shift; piece <= end; piece++) {
+            uint32_t slot = (uint32_t)(piece * 0x9e3779b97f4a7c15ull >> 57);
+            while (table[slot] && seen[table[slot] - 1] != piece)
+                slot = (slot + 1) % TABLE;
+            if (table[slot] || count == SEEN)
+                continue;
+            seen[count++] = piece;
+            table[slot] = (uint8_t)count;
         }
     }
     return count;
@@ -94,20 +118,11 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
                                                         : segment_rule(a, 0xffff0000u);
         return (struct moved){low.transactions + high.transactions, low.bytes + high.bytes};
     }
-    uint32_t lines = a->contiguous ? (uint32_t)(((a->address[SIM_LANES - 1] + a->bytes - 1) >> 7) -
-                                                (a->address[0] >> 7) + 1)
-                                   : distinct(a->address, a->mask, a->bytes, 7);
+    uint32_t lines = distinct(a, 7);
     if (rule == SIM_COALESCE_LINES &&
         a->kind == SIM_ACCESS_LOAD) /* Fermi's loads fill whole lines of L1 */
         return (struct moved){lines, lines * 128ull};
     return (struct moved){lines, sectors * (uint64_t)SIM_SECTOR};
-}
-
-static uint32_t count_sectors(const struct sim_access *a) {
-    if (a->contiguous)
-        return (uint32_t)(((a->address[SIM_LANES - 1] + a->bytes - 1) >> 5) - (a->address[0] >> 5) +
-                          1);
-    return distinct(a->address, a->mask, a->bytes, 5);
 }
 
 /* ---- shared memory: passes through the banks ---- */
@@ -138,13 +153,29 @@ static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t wor
     return most;
 }
 
+/* The same for words a constant step apart: lanes meet in a bank when they are a whole number of
+ * `period` lanes apart. */
+static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
+    uint32_t shared = (uint32_t)__builtin_ctzll(step | banks), period = banks >> shared, most = 1;
+    if (!step || period >= SIM_LANES)
+        return 1;
+    uint32_t lanes = 1;
+    for (uint32_t at = period; at < SIM_LANES; at += period)
+        lanes |= 1u << at;
+    for (uint32_t i = 0; i < period; i++) {
+        uint32_t meet = (uint32_t)__builtin_popcount(mask & lanes << i);
+        most = meet > most ? meet : most;
+    }
+    return most;
+}
+
 /* Wide accesses are served a half-warp (8 bytes) or a quarter-warp (16 bytes) at a time. */
 static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *p,
                            uint32_t *least) {
     uint32_t words = (a->bytes + 3) / 4,
              group = p->bank_group / (words > 1 ? (words < 4 ? words : 4) : 1), passes = 0;
     *least = 0;
-    if (a->contiguous && words <= 4 && p->bank_group == SIM_LANES) {
+    if (sim_contiguous(a) && words <= 4 && p->bank_group == SIM_LANES) {
         *least = a->bytes >= 4 ? words : 1;
         return *least;
     }
@@ -154,7 +185,11 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
     for (uint32_t at = 0; at < SIM_LANES; at += group) {
         uint32_t mask = a->mask & (lanes << at);
         if (mask) {
-            passes += bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
+            passes += a->linear && words <= 4 && (!a->stride || a->stride == (int64_t)a->bytes)
+                          ? 1 /* a word for all, or each in a bank of its own */
+                      : a->linear && a->bytes == 4
+                          ? linear_passes(mask, (uint64_t)a->stride / 4, p->banks)
+                          : bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
             ++*least;
         }
     }
@@ -163,27 +198,47 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
 
 /* ---- the event ---- */
 
+/* A sector's mark after a load (bit 0) or a store (bit 1); marks with another tag are of other
+ * launches. What was stored is there to be loaded. */
+static inline uint8_t touch(uint8_t old, uint8_t tag, uint8_t bit) {
+    const uint8_t seen = (old & ~3) == tag ? old & 3 : 0;
+    return (seen & bit) || (bit == 1 && seen & 2) ? old : (uint8_t)(tag | seen | bit);
+}
+
 /* What a cache that holds everything would still have to fetch or write back: sectors touched for
- * the first time. */
+ * the first time, exactly, though blocks on several host threads touch them. */
 static void first_touch(struct sim_worker *w, const struct sim_access *a) {
     struct sim_region *r = a->region;
-    uint8_t bit = a->kind == SIM_ACCESS_LOAD ? 1 : 2;
+    const uint8_t bit = a->kind == SIM_ACCESS_LOAD ? 1 : 2;
     if (!r || !r->touched)
         return;
     uint64_t *count = bit == 1 ? &w->dram_read : &w->dram_write;
-    uint8_t tag =
-        (uint8_t)((w->run->launch_number % 63 + 1) << 2); /* marks of other launches do not count */
-    for (uint32_t m = a->contiguous ? 1 : a->mask; m; m &= m - 1) {
-        int lane = __builtin_ctz(m);
-        uint64_t end = a->address[a->contiguous ? SIM_LANES - 1 : lane] + a->bytes - 1;
-        for (uint64_t s = (a->address[lane] - r->base) >> 5; s <= (end - r->base) >> 5; s++) {
+    const uint8_t tag = (uint8_t)((w->run->launch_number % 63 + 1) << 2);
+    const int row = sim_contiguous(a);
+    const uint32_t each = 0x01010101u; /* of four sectors */
+    for (uint32_t m = row ? 1 : a->mask; m; m &= m - 1) {
+        const uint64_t at = row ? a->least : a->address[__builtin_ctz(m)],
+                       end = (row ? a->most : at) + a->bytes - 1;
+        uint64_t s = (at - r->base) >> 5, last = (end - r->base) >> 5;
+        for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four alike at once */
+            sim_u32 *four = (sim_u32 *)(void *)&r->touched[s];
+            uint32_t was = __atomic_load_n(four, __ATOMIC_RELAXED);
+            const uint8_t now = touch((uint8_t)was, tag, bit);
+            if (was != each * (uint8_t)was)
+                break;
+            if (now == (uint8_t)was)
+                continue;
+            if (!__atomic_compare_exchange_n(four, &was, each * now, 0, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED))
+                break;
+            *count += 4;
+        }
+        for (; s <= last; s++) {
             uint8_t old = __atomic_load_n(&r->touched[s], __ATOMIC_RELAXED), now;
-            do {
-                uint8_t seen = (old & ~3) == tag ? old & 3 : 0;
-                now = (seen & bit) || (bit == 1 && seen & 2) ? old : (uint8_t)(tag | seen | bit);
-            } while (now != old &&
-                     !__atomic_compare_exchange_n(&r->touched[s], &old, now, 1, __ATOMIC_RELAXED,
-                                                  __ATOMIC_RELAXED));
+            while ((now = touch(old, tag, bit)) != old &&
+                   !__atomic_compare_exchange_n(&r->touched[s], &old, now, 1, __ATOMIC_RELAXED,
+                                                __ATOMIC_RELAXED))
+                continue;
             *count += now != old;
         }
     }
@@ -199,7 +254,7 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         c->sectors += passes;
         c->conflicts += passes - least;
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
-        uint32_t sectors = count_sectors(a);
+        uint32_t sectors = distinct(a, 5);
         struct moved m = coalesce(a, p->coalescing, sectors);
         c->sectors += sectors;
         c->transactions += m.transactions;

@@ -152,6 +152,8 @@ struct sim_symbol {
     int is_extern, is_entry_param, is_return;
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
+    const struct sim_kernel
+        *user; /* module-level shared VAR: the kernel last laid out that uses it */
     struct sim_symbol *shadowed, *next_in_scope, *chain;
     uint32_t hash, depth;
 };
@@ -260,7 +262,7 @@ struct sim_module {
     struct sim_symbol **globals;  /* hash table of module variables */
     struct sim_symbol *variables; /* the same, listed */
     uint32_t global_table;
-    uint64_t shared_bytes, shared_align; /* module-level shared variables */
+    uint64_t shared_bytes; /* all module-level shared variables together */
     struct sim_file_name *files;
     uint32_t file_count, file_capacity;
     uint64_t *allocations;
@@ -297,17 +299,6 @@ struct sim_lane_alias {
 extern const struct sim_lane_alias sim_lane_aliases[];
 extern const size_t sim_lane_alias_count;
 
-/* The addresses of a full warp, and what they have in common. */
-struct sim_span {
-    uint64_t least, most, bits; /* bits: all of them or-ed */
-    int contiguous, uniform;
-};
-typedef void (*sim_span_fn)(uint64_t *address, const void *base, int base32, uint64_t offset,
-                            uint32_t bytes, struct sim_span *span);
-void sim_span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
-                    uint32_t bytes, struct sim_span *span);
-void sim_span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, uint32_t bytes,
-                   struct sim_span *span);
 int sim_lanes_wide(void); /* the processor can run the wide forms */
 
 /* Instructions that are not lane operations. */
@@ -498,18 +489,19 @@ int sim_special_find(const char *name, size_t length); /* -1 if none */
 struct sim_region {
     uint64_t base, bytes;
     uint8_t *host;
-    uint64_t *valid; /* one bit a byte, NULL while all of it is initialised */
-    uint64_t *
-        *cells; /* race cells: one page of them for every SIM_CELL_PAGE bytes, made when touched */
+    uint64_t *valid;  /* one bit a byte, NULL while all of it is initialised */
+    uint64_t *cells;  /* race cells, one for each word */
+    uint64_t **after; /* more of them for reads after a write, a page of them where needed */
+    int any_after;
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
     uint8_t read_only, module_owned;
 };
-#define SIM_CELL_PAGE 4096u
+#define SIM_CELLS_A_PAGE 512u
+#define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that any GPU may have */
 
-/* Two for each page of memory: writers, then readers. */
-static inline uint64_t sim_cell_pages(const struct sim_region *region) {
-    return (region->bytes + SIM_CELL_PAGE - 1) / SIM_CELL_PAGE * 2;
+static inline uint64_t sim_after_pages(const struct sim_region *region) {
+    return (region->bytes / 4 + SIM_CELLS_A_PAGE) / SIM_CELLS_A_PAGE;
 }
 
 struct sim_freed {
@@ -525,6 +517,7 @@ struct sim_gpu {
     struct sim_freed *freed;
     size_t freed_count, freed_capacity;
     uint64_t next_address, used_bytes;
+    uint64_t after_bytes; /* of all regions' pages of reads after a write */
     struct sim_texture *textures;
     size_t texture_count;
     struct sim_module *modules;
@@ -542,6 +535,7 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
 void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes);
 int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64_t bytes);
 void sim_memory_close(struct sim_gpu *gpu);
+void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region);
 
 int sim_add(uint64_t a, uint64_t b, uint64_t *sum); /* 0 on overflow */
 int sim_multiply(uint64_t a, uint64_t b, uint64_t *product);

@@ -114,6 +114,8 @@ INLINE double max_f64(double a, double b) {
                      : b == b ? y
                               : 0x7fffffffffffffffull);
 }
+INLINE double min_nan_f64(double a, double b) { return a != a || b != b ? a + b : min_f64(a, b); }
+INLINE double max_nan_f64(double a, double b) { return a != a || b != b ? a + b : max_f64(a, b); }
 INLINE float xorsign(float x, float a, float b) {
     return float_of((bits32(x) & 0x7fffffffu) | ((bits32(a) ^ bits32(b)) & 0x80000000u));
 }
@@ -326,6 +328,22 @@ INLINE double odd_add(double a, double b) {
     return double_of((error > 0) == (s > 0) ? bits64(s) + 1 : bits64(s) - 1);
 }
 
+/* An integer as a double, rounded to odd as well: only 64-bit ones have more than 53 bits. */
+INLINE double odd_magnitude(uint64_t x) {
+    const uint64_t low = x & 0x7ff;
+    return (double)(x >> 53 && low ? (x & ~0x7ffull) | 0x800 : x);
+}
+INLINE double odd_u64(uint64_t x) { return odd_magnitude(x); }
+INLINE double odd_s64(int64_t x) {
+    return x < 0 ? -odd_magnitude(0 - (uint64_t)x) : odd_magnitude((uint64_t)x);
+}
+INLINE double odd_u8(uint8_t x) { return x; }
+INLINE double odd_s8(int8_t x) { return x; }
+INLINE double odd_u16(uint16_t x) { return x; }
+INLINE double odd_s16(int16_t x) { return x; }
+INLINE double odd_u32(uint32_t x) { return x; }
+INLINE double odd_s32(int32_t x) { return x; }
+
 /* ---- the functions ---- */
 
 #define MASK1(id, mnemonic, A, expr) MASK2(id, mnemonic, A, U32, ((void)b, (expr)))
@@ -433,46 +451,6 @@ int sim_lanes_wide(void) { return 0; }
 #undef MASK1
 #undef MASK2
 #undef ALIAS
-
-/* ---- addresses ---- */
-
-#define SPAN_BODY                                                       \
-    uint64_t first, bits = 0, differ = 0, apart = 0, least, most;       \
-    if (base32) {                                                       \
-        const c_U32 *b = base;                                          \
-        LANE_LOOP { address[i] = (uint32_t)(b[i] + (uint32_t)offset); } \
-    } else {                                                            \
-        const c_U64 *b = base;                                          \
-        LANE_LOOP { address[i] = b[i] + offset; }                       \
-    }                                                                   \
-    first = least = most = address[0];                                  \
-    for (int i = 0; i < SIM_LANES; i++) {                               \
-        bits |= address[i];                                             \
-        differ |= address[i] ^ (first + (uint64_t)i * bytes);           \
-        apart |= address[i] ^ first;                                    \
-    }                                                                   \
-    if (!differ) {                                                      \
-        most = address[SIM_LANES - 1];                                  \
-    } else if (apart) {                                                 \
-        for (int i = 1; i < SIM_LANES; i++) {                           \
-            least = address[i] < least ? address[i] : least;            \
-            most = address[i] > most ? address[i] : most;               \
-        }                                                               \
-    }                                                                   \
-    *span = (struct sim_span){least, most, bits, !differ, !apart};
-
-void sim_span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
-                    uint32_t bytes, struct sim_span *span) {
-    SPAN_BODY
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2")))
-#endif
-void sim_span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, uint32_t bytes,
-                   struct sim_span *span) {
-    SPAN_BODY
-}
 
 /* ---- the table ---- */
 

@@ -18,6 +18,9 @@
 
 #define TURN_STEPS 4000000
 #define POLL_NS 20000000
+#define POLL_STEPS                                                                                 \
+    10000u                  /* warp instructions of a worker between two looks at clock and budget \
+                             */
 #define STALLED_ROUNDS 100u /* of the whole ring, without one write */
 
 /* ---- findings ---- */
@@ -119,10 +122,15 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int sim_run_poll(struct sim_worker *w, uint64_t steps) {
+int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
     struct sim_run *run = w->run;
-    uint64_t used = __atomic_add_fetch(&run->steps_used, steps, __ATOMIC_RELAXED),
+    w->steps += steps;
+    if (w->steps < POLL_STEPS && !last)
+        return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_add_fetch(&run->steps_used, w->steps, __ATOMIC_RELAXED),
              limit = run->gpu->limits.steps;
+    w->polled += w->steps;
+    w->steps = 0;
     if (limit && used > limit) {
         if (!w->status)
             w->status = sim_fail(&w->error, SIM_STEPS, 0, 0,
@@ -131,7 +139,8 @@ int sim_run_poll(struct sim_worker *w, uint64_t steps) {
                                  run->kernel->function->c_name, (unsigned long long)limit);
         return 1;
     }
-    if (w->is_caller && run->launch->poll) {
+    if (w->is_caller && run->launch->poll && w->polled >= POLL_STEPS) {
+        w->polled = 0;
         int64_t now = now_ns();
         if (now - run->last_poll > POLL_NS) {
             run->last_poll = now;
@@ -256,7 +265,8 @@ static void *work(void *arg) {
             }
             pthread_cond_timedwait(&run->changed, &run->lock, &until);
             pthread_mutex_unlock(&run->lock);
-            int stopped = sim_run_poll(w, 0);
+            w->polled = POLL_STEPS;
+            int stopped = sim_run_poll(w, 0, 1);
             pthread_mutex_lock(&run->lock);
             if (stopped)
                 fail_run(run, w);

@@ -39,18 +39,22 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
     return NULL;
 }
 
-static void release_cells(struct sim_region *region) {
-    if (region->cells)
-        for (uint64_t i = 0; i < sim_cell_pages(region); i++)
-            free(region->cells[i]);
+/* The race detector's memory of who accessed this region. */
+void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region) {
+    for (uint64_t i = 0; region->after && i < sim_after_pages(region); i++) {
+        gpu->after_bytes -= region->after[i] ? SIM_CELLS_A_PAGE * sizeof **region->after : 0;
+        free(region->after[i]);
+    }
+    free(region->after);
     free(region->cells);
-    free(region->touched);
+    region->after = NULL;
     region->cells = NULL;
-    region->touched = NULL;
+    region->any_after = 0;
 }
 
-static void release_region(struct sim_region *region) {
-    release_cells(region);
+static void release_region(struct sim_gpu *gpu, struct sim_region *region) {
+    sim_memory_forget_races(gpu, region);
+    free(region->touched);
     free(region->valid);
     free(region->host);
 }
@@ -80,7 +84,7 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
     region.host = calloc(1, (size_t)room + 64);
     region.valid = calloc((size_t)(room / 64 + 2), sizeof *region.valid);
     if (!region.host || !region.valid) {
-        release_region(&region);
+        release_region(gpu, &region);
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of host memory for %llu simulated bytes",
                         (unsigned long long)bytes);
     }
@@ -116,7 +120,7 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
     if (gpu->freed_count < gpu->freed_capacity)
         gpu->freed[gpu->freed_count++] = (struct sim_freed){region->base, region->bytes};
     gpu->used_bytes -= region->bytes;
-    release_region(region);
+    release_region(gpu, region);
     size_t index = (size_t)(region - gpu->regions);
     memmove(region, region + 1, (gpu->region_count - index - 1) * sizeof *region);
     gpu->region_count--;
@@ -125,14 +129,14 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
 
 void sim_memory_close(struct sim_gpu *gpu) {
     for (size_t i = 0; i < gpu->region_count; i++)
-        release_region(&gpu->regions[i]);
+        release_region(gpu, &gpu->regions[i]);
     free(gpu->regions);
     free(gpu->freed);
     free(gpu->textures);
 }
 
-/* Bits are only ever set, and with atomic operations, since blocks on several host threads share
- * words. */
+/* Bits are only ever set, and atomically, since blocks on several host threads share words; where
+ * all of a word are set, a store does it. */
 void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes) {
     uint64_t *valid = region->valid;
     if (!valid)
@@ -140,7 +144,9 @@ void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes)
     while (bytes) {
         uint64_t word = offset / 64, bit = offset % 64, span = 64 - bit < bytes ? 64 - bit : bytes;
         uint64_t mask = (span == 64 ? ~0ull : (1ull << span) - 1) << bit;
-        if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
+        if (!~mask)
+            __atomic_store_n(&valid[word], mask, __ATOMIC_RELAXED);
+        else if (~__atomic_load_n(&valid[word], __ATOMIC_RELAXED) & mask)
             __atomic_fetch_or(&valid[word], mask, __ATOMIC_RELAXED);
         offset += span;
         bytes -= span;

@@ -260,8 +260,7 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
         return sim_parse_fail(parser, SIM_LIMIT, "a variable is larger than the simulated memory");
     if (d.space == SIM_S_SHARED) {
         if (!is_extern) {
-            symbol->address = (module->shared_bytes + symbol->align - 1) & ~(symbol->align - 1);
-            module->shared_bytes = symbol->address + symbol->bytes;
+            module->shared_bytes += symbol->bytes + symbol->align;
             if (module->shared_bytes > (1u << 24))
                 return sim_parse_fail(parser, SIM_LIMIT, "more shared memory than any GPU has");
         }

@@ -14,6 +14,7 @@
 #define SIM_NO_PC UINT32_MAX
 
 typedef uint16_t SIM_ALIAS sim_u16;
+typedef int16_t SIM_ALIAS sim_s16;
 typedef uint32_t SIM_ALIAS sim_u32;
 typedef int32_t SIM_ALIAS sim_s32;
 typedef uint64_t SIM_ALIAS sim_u64;
@@ -73,6 +74,7 @@ struct sim_block {
     uint8_t *shared_valid; /* a byte for each word: which of its four bytes were written */
     uint64_t shared_bytes;
     struct sim_barrier barriers[SIM_BARRIERS];
+    uint32_t barriers_begun; /* which of them somebody has reached */
     struct sim_race_block *races;
     uint32_t next_warp;
     uint64_t steps, idle_rounds;
@@ -97,7 +99,9 @@ enum sim_stop {
 static inline uint32_t sim_lanes_in(uint32_t mask) {
     if (SIM_LIKELY(mask == SIM_FULL))
         return SIM_LANES;
-    return (uint32_t)__builtin_popcount(mask);
+    mask -= mask >> 1 & 0x55555555u; /* not every processor that this is compiled for counts bits */
+    mask = (mask & 0x33333333u) + (mask >> 2 & 0x33333333u);
+    return ((mask + (mask >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
 
 /* ---- events ---- */
@@ -109,11 +113,19 @@ enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM
 struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
-    uint8_t space, kind, contiguous;
+    uint8_t space, kind;
+    uint8_t linear;            /* each lane's address is `stride` after the lane's before it */
+    int64_t stride;            /* linear only */
+    uint64_t least, most;      /* addresses of active lanes */
     const uint64_t *address;   /* 32 lanes */
     struct sim_region *region; /* global: the one that all lanes are in, or NULL */
     const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
 };
+
+/* All 32 lanes access memory in a row. */
+static inline int sim_contiguous(const struct sim_access *a) {
+    return a->mask == SIM_FULL && a->linear && a->stride == (int64_t)a->bytes;
+}
 
 /* Per instruction, and per basic block: what a worker counts. */
 struct sim_pc_count {
@@ -133,6 +145,7 @@ struct sim_worker {
     uint64_t blocks_done, warps_done;
     uint64_t writes;                /* to global memory: what a waiting block never makes */
     uint64_t dram_read, dram_write; /* sectors */
+    uint64_t steps, polled;         /* not yet counted for the launch; since the last poll */
     enum sim_status status;
     struct sim_error error;
     int is_caller;
@@ -223,7 +236,8 @@ void sim_block_free(struct sim_run *run, struct sim_block *block);
 void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
 enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
 /* ---- sim_launch.c ---- */
-int sim_run_poll(struct sim_worker *w, uint64_t steps);
+/* last: of this turn. 1: the launch ends. */
+int sim_run_poll(struct sim_worker *w, uint64_t steps, int last);
 /* Notes a finding; 1 when it ends the launch. */
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,

@@ -190,6 +190,7 @@ static void release_barrier(struct sim_run *run, struct sim_block *block, uint32
     if (run->check_races)
         sim_races_barrier(run, block, warps);
     memset(b, 0, sizeof *b);
+    block->barriers_begun &= ~(1u << id);
 }
 
 static int complete(const struct sim_block *block, const struct sim_barrier *b) {
@@ -226,6 +227,7 @@ int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_spl
     }
     struct sim_barrier *b = &block->barriers[id];
     w->pcs[pc].requests++;
+    block->barriers_begun |= 1u << id;
     if (!b->arrived)
         b->all = 1;
     if (threads)
@@ -420,11 +422,11 @@ static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
 
 /* ---- running a block ---- */
 
+/* Until a barrier opens: some lanes are at one, others may wait for those at a warp-level
+ * synchronisation. */
 static int blocked(const struct sim_warp *warp) {
-    for (uint32_t s = 0; s < warp->split_count; s++)
-        if (warp->splits[s].state != SIM_SPLIT_BARRIER)
-            return 0;
-    return 1;
+    return any_state(warp, SIM_SPLIT_BARRIER) && !any_state(warp, SIM_SPLIT_READY) &&
+           !any_state(warp, SIM_SPLIT_REJOIN);
 }
 
 static int deadlock(struct sim_worker *w, struct sim_block *block) {
@@ -433,6 +435,8 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
         if (warp->done)
             continue;
         const struct sim_split *split = &warp->splits[0];
+        while (split->state != SIM_SPLIT_BARRIER)
+            split++;
         const struct sim_barrier *b = &block->barriers[split->barrier];
         uint32_t pc = split->stack[split->depth - 1].pc - 1;
         sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(split)), SIM_FIND_DEADLOCK, 0,
@@ -447,12 +451,12 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
 
 /* Barriers that an exit has completed. */
 static void check_barriers(struct sim_run *run, struct sim_block *block) {
-    for (uint32_t i = 0; i < SIM_BARRIERS; i++)
-        if (complete(block, &block->barriers[i]))
-            release_barrier(run, block, i);
+    for (uint32_t m = block->barriers_begun; m; m &= m - 1)
+        if (complete(block, &block->barriers[__builtin_ctz(m)]))
+            release_barrier(run, block, (uint32_t)__builtin_ctz(m));
 }
 
-int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+static int run_block(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
     w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
@@ -474,7 +478,7 @@ int sim_block_run(struct sim_worker *w, struct sim_block *block) {
         uint64_t before = warp->steps;
         enum sim_stop stop = run_warp(w, warp);
         block->steps += warp->steps - before;
-        if (sim_run_poll(w, warp->steps - before))
+        if (sim_run_poll(w, warp->steps - before, 0))
             return SIM_RUN_FAILED;
         switch (stop) {
         case SIM_STOP_ERROR:
@@ -521,6 +525,11 @@ int sim_block_run(struct sim_worker *w, struct sim_block *block) {
             return SIM_RUN_TURN_OVER;
         }
     }
+}
+
+int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+    int result = run_block(w, block);
+    return sim_run_poll(w, 0, 1) ? SIM_RUN_FAILED : result;
 }
 
 /* ---- blocks ---- */
@@ -598,6 +607,7 @@ void sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t line
     block->steps = block->idle_rounds = 0;
     block->has_token = block->wants_token = block->running = block->started = 0;
     memset(block->barriers, 0, sizeof block->barriers);
+    block->barriers_begun = 0;
     memset(block->shared, 0, (size_t)block->shared_bytes);
     memset(block->shared_valid, 0, (size_t)block->shared_bytes / 4 + 1);
     for (uint32_t i = 0; i < block->warp_count; i++) {

@@ -14,16 +14,38 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.experiments.banks import banks
+from gpuopt.experiments.block_size import block_size
+from gpuopt.experiments.coalescing import coalescing
+from gpuopt.experiments.divergence import divergence
 from gpuopt.experiments.double_literal import double_literal
 from gpuopt.experiments.host_link import host_link
+from gpuopt.experiments.ilp import ilp
+from gpuopt.experiments.intrinsics import intrinsics
 from gpuopt.experiments.launch_overhead import launch_overhead
+from gpuopt.experiments.low_occupancy_copy import low_occupancy_copy
 from gpuopt.experiments.overlap import overlap
+from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.texture import texture
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
     function.__name__: function
-    for function in (double_literal, texture, host_link, overlap, launch_overhead)
+    for function in (
+        coalescing,
+        banks,
+        divergence,
+        ilp,
+        low_occupancy_copy,
+        intrinsics,
+        double_literal,
+        register_pressure,
+        block_size,
+        texture,
+        host_link,
+        overlap,
+        launch_overhead,
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]

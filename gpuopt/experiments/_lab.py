@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import SAMPLE_SECONDS, VerificationError
+from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import Launch, profile
 from gpuopt._ptx import Bound, Buffer, Module
 
@@ -170,7 +171,7 @@ class Lab:
             size = sum(
                 each.nbytes for each in trial.arguments if isinstance(each, np.ndarray | Output)
             )
-            copies = min(COPIES_MOST, 1 + CACHES * self.device.cache_bytes // max(1, size))
+            copies = min(COPIES_MOST, 2 + CACHES * self.device.cache_bytes // max(1, size))
         kernel = self.module[trial.kernel]
         return [
             kernel.bind(

@@ -145,6 +145,12 @@ HOSTILE = {
         ),
         "// launch: k 1 64 0\n// finding: DEADLOCK barrier",
     ),
+    "barrier_and_warp_sync": (
+        kernel(
+            "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 8;\n\t@%p bra A;\n\tbar.sync 1;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
+        ),
+        "// launch: k 2 40 0\n// finding: DIVERGENT_BARRIER\n// finding: DEADLOCK barrier 1 has",
+    ),
     "shift_counts": (
         kernel(
             "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 4294967295;\n\tshl.b32 %r1, %r0, %r0;\n\tshr.s32 %r2, %r0, 33;\n\tret;"
@@ -198,15 +204,122 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+# texts that are right, and were not taken for it
+RIGHT = {
+    "label_after_an_inlined_place": (
+        HEADER + ".visible .entry k()\n{\n\tbra $L;\n\t.loc 1 2 3, function_name $L_info+8, "
+        'inlined_at 1 2 3\n$L:\n\tret;\n}\n.file 1 "a.cu"\n',
+        LAUNCH,
+    ),
+    "labels_one_after_another": (kernel("\tbra L2;\nL1:\nL2: L3:\n\tret;\nL4:"), LAUNCH),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE | RIGHT)
 def test_hostile(runner, tmp_path, name):
-    text, directives = HOSTILE[name]
+    text, directives = (HOSTILE | RIGHT)[name]
     path = tmp_path / "hostile.ptx"
     # what an unterminated text would swallow comes before it
     parts = [directives, text] if name.startswith("unterminated") else [text, directives]
     path.write_bytes("\n".join(parts).encode("latin-1"))
     done = run(runner, path)
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+# Every word is written, and after a barrier read by another thread and written again: the most that
+# the race detector ever has to remember of a word.
+MEMORY = 96 << 20
+MEMORY_KERNEL = """
+.visible .entry k(.param .u64 p)
+{
+	.reg .b64 %rd<6>;
+	.reg .b32 %r<12>;
+	ld.param.u64 	%rd1, [p];
+	mov.u32 	%r1, %tid.x;
+	mov.u32 	%r2, %ctaid.x;
+	mov.u32 	%r3, %ntid.x;
+	mad.lo.u32 	%r4, %r2, %r3, %r1;
+	mad.wide.u32 	%rd2, %r4, 16, %rd1;
+	st.global.v4.u32 [%rd2], {%r4, %r3, %r2, %r1};
+	bar.sync 	0;
+	xor.b32 	%r5, %r4, 33;
+	mad.wide.u32 	%rd3, %r5, 16, %rd1;
+	ld.global.v4.u32 {%r6, %r7, %r8, %r9}, [%rd3];
+	bar.sync 	0;
+	st.global.v4.u32 [%rd3], {%r9, %r8, %r7, %r6};
+	ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "factor"), [(["--no-races", "--no-uninit"], 2), ([], 4)], ids=["counters", "checks"]
+)
+def test_memory_is_bounded(runner, tmp_path, options, factor):
+    """At most twice the simulated allocations and 64 MiB; four times with all checks."""
+    path = tmp_path / "memory.ptx"
+    blocks = MEMORY // 16 // 256
+    path.write_text(
+        f"// buffer: x u32 {MEMORY // 4} none\n// launch: k {blocks} 256 0 x\n"
+        f"// expect: x[132] 33 0 256 33\n{HEADER}{MEMORY_KERNEL}"
+    )
+    done = run(runner, path, "-v", *options)
+    assert done.returncode == 0, done.stderr[-4000:]
+    peak = 1024 * int(re.search(r"peak memory (\d+) kB", done.stdout)[1])
+    assert MEMORY < peak <= factor * MEMORY + (64 << 20)
+
+
+# What the bar on speed is for: kernel, grid, block, dynamic shared bytes, arguments.
+SPEED = [
+    *(f"reduce_{n}_sum_int32_int32 8192 128 512 in out u64:1048576" for n in (1, 2, 3)),
+    *(f"reduce_{n}_sum_int32_int32 4096 128 512 in out u64:1048576" for n in (4, 5)),
+    "reduce_6_sum_int32_int32_b128 4096 128 512 in out u64:1048576",
+    "reduce_7_sum_int32_int32_b128 528 128 512 in out u64:1048576",
+    *(
+        f"transpose_{name}_move_uint32_uint32 32,32 32,32 0 in out u64:1024 u64:1024"
+        for name in ("2d", "tex", "shared", "padded")
+    ),
+    "transpose_multi_move_uint32_uint32_b256 32,32 32,8 0 in out u64:1024 u64:1024",
+    *(
+        f"stencil1d_{n}_sum_int32_int32 4096 256 1048 in u64:0 out"
+        " u64:1048576 u64:1048576 u64:0 u64:3 u64:0 s32:0"
+        for n in (1, 2)
+    ),
+]
+
+
+def rates(runner, path, *options):
+    """Million warp-instructions a second of one core, by kernel; the best of several runs."""
+    done = run(runner, path, "-v", "-r", "3", *options)
+    assert done.returncode == 0, done.stderr[-4000:]
+    found = re.findall(r":\d+ (\w+): ok\n.* ([\d.]+) M warp", done.stdout)
+    return {name: float(rate) for name, rate in found}
+
+
+@pytest.mark.speed
+def test_speed(tmp_path):
+    """`pytest -m speed -s tests/sim` prints the table: counters alone, and with all checks."""
+    core = pytest.importorskip("gpuopt._core")
+    runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
+    path = tmp_path / "speed.ptx"
+    buffers = "// buffer: in s32 1048576 zero\n// buffer: out s32 1048576 zero\n"
+    launches = "".join(f"// launch: {line}\n" for line in SPEED)
+    path.write_text(buffers + launches + core.ptx())
+    plain: dict[str, float] = {}
+    checked: dict[str, float] = {}
+    for _ in range(4):  # a disturbed run is no measurement: the best counts
+        for best, options in ((plain, ("--no-races", "--no-uninit")), (checked, ())):
+            for name, rate in rates(runner, path, *options).items():
+                best[name] = max(rate, best.get(name, 0))
+        print("\nM warp-instructions a second and core: counters, with all checks")
+        for name, rate in plain.items():
+            print(f"  {name:40} {rate:6.1f} {checked[name]:6.1f}   1/{rate / checked[name]:.1f}")
+        ladder = [name for name in plain if name.startswith("reduce")]
+        slow = [name for name in ladder if plain[name] < 50]
+        late = [name for name in plain if checked[name] * 3 < plain[name]]
+        if not slow and not late:
+            return
+    pytest.fail(f"below 50 M: {slow}; more than 3 times slower with checks: {late}")
 
 
 def test_the_library_never_prints_or_exits():

@@ -1,0 +1,606 @@
+/*
+ * sim_races_cells.c: who accessed each word of memory last, and the question that the race detector
+ * asks of it at every access.
+ *
+ * A word of global memory has one cell: its last writer or, while nobody has written it, its
+ * readers. A write that is ordered after all reads makes them needless: whoever races with them
+ * races with the write as well. Reads that come after a write are kept aside, in pages made when
+ * first needed; a bound keeps all shadow memory below three times the allocations, and reads beyond
+ * it go unnoticed. A word of shared memory has a cell for its writer and one for its readers.
+ *
+ * Of several readers a cell keeps who was first or last, and that there are others. Bytes and
+ * halves that neighbouring lanes access are told apart; when threads otherwise share a word, the
+ * later one is kept. So races can be missed, and none is made up. A write of the value that is
+ * there already is not reported.
+ */
+#include "sim_races.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- packed cells: whoever changes a field's place changes the fast paths with it ---- */
+
+/* Global: bytes 4, unit 2, write, atomic or warps, many, blocks, lane 5, warp 5, time 12, block 24,
+ * launch 8. A cell of another launch is empty. */
+#define G_BYTES 0xfull
+#define G_UNIT (3ull << 4)
+#define G_WRITE (1ull << 6)
+#define G_WARPS (1ull << 7)
+#define G_MANY (1ull << 8)
+#define G_BLOCKS (1ull << 9)
+#define G_FLAGS (G_WARPS | G_MANY | G_BLOCKS)
+#define G_LANE (31ull << 10)
+#define G_WARP (31ull << 15)
+#define G_TIME (0xfffull << 20)
+#define G_BLOCK (0xffffffull << 32)
+#define G_LAUNCH (0xffull << 56)
+#define G_THREAD (G_LAUNCH | G_BLOCK | G_WARP | G_LANE | G_FLAGS | G_UNIT | G_BYTES)
+
+static uint64_t pack_global(const struct sim_race_cell *c, uint32_t launch) {
+    const int warps = c->write ? c->atomic : c->warps;
+    return (uint64_t)c->bytes | (uint64_t)c->unit << 4 | (c->write ? G_WRITE : 0) |
+           (warps ? G_WARPS : 0) | (c->many ? G_MANY : 0) | (c->blocks ? G_BLOCKS : 0) |
+           (uint64_t)c->lane << 10 | (uint64_t)c->warp << 15 | (uint64_t)c->time << 20 |
+           (uint64_t)(c->block & 0xffffff) << 32 | (uint64_t)launch << 56;
+}
+
+static struct sim_race_cell unpack_global(uint64_t u) {
+    const int write = (u & G_WRITE) != 0, warps = (u & G_WARPS) != 0;
+    return (struct sim_race_cell){.bytes = u & 15,
+                                  .unit = u >> 4 & 3,
+                                  .write = write,
+                                  .atomic = write && warps,
+                                  .warps = !write && warps,
+                                  .many = (u & G_MANY) != 0,
+                                  .blocks = (u & G_BLOCKS) != 0,
+                                  .lane = u >> 10 & 31,
+                                  .warp = u >> 15 & 31,
+                                  .time = u >> 20 & 0xfff,
+                                  .block = u >> 32 & 0xffffff,
+                                  .pc = 0xffff};
+}
+
+/* Shared: bytes 4, unit 2, atomic or warps, many, lane 5, warp 5, pc 16, time 30. 0 is empty: times
+ * begin at 1. Cells are less than those of a later time. */
+#define S_BYTES 0xfull
+#define S_UNIT (3ull << 4)
+#define S_WARPS (1ull << 6)
+#define S_MANY (1ull << 7)
+#define S_FLAGS (S_WARPS | S_MANY)
+#define S_LANE (31ull << 8)
+#define S_WARP (31ull << 13)
+#define S_TIME_SHIFT 34
+
+static uint64_t pack_shared(const struct sim_race_cell *c) {
+    const int warps = c->write ? c->atomic : c->warps;
+    return (uint64_t)c->bytes | (uint64_t)c->unit << 4 | (warps ? S_WARPS : 0) |
+           (c->many ? S_MANY : 0) | (uint64_t)c->lane << 8 | (uint64_t)c->warp << 13 |
+           (uint64_t)(c->pc < 0xffff ? c->pc : 0xffff) << 18 | (uint64_t)c->time << S_TIME_SHIFT;
+}
+
+static struct sim_race_cell unpack_shared(uint64_t u, int write) {
+    const int warps = (u & S_WARPS) != 0;
+    return (struct sim_race_cell){.bytes = u & 15,
+                                  .unit = u >> 4 & 3,
+                                  .write = write,
+                                  .atomic = write && warps,
+                                  .warps = !write && warps,
+                                  .many = (u & S_MANY) != 0,
+                                  .lane = u >> 8 & 31,
+                                  .warp = u >> 13 & 31,
+                                  .pc = u >> 18 & 0xffff,
+                                  .time = (uint32_t)(u >> S_TIME_SHIFT)};
+}
+
+/* ---- who looks ---- */
+
+struct view {
+    struct sim_worker *w;
+    struct sim_warp *warp;
+    const struct sim_access *a;
+    struct sim_race_block *r;
+    int atomic, writes;
+    uint64_t alone;            /* all ones: blocks of this kernel cannot synchronise */
+    uint32_t launch;           /* tag of global cells */
+    uint64_t mine;             /* a packed cell of this access by lane 0, of all of a word */
+    uint64_t before, own;      /* shared: cells below are ordered before all; own warp's cells */
+    struct sim_race_cell cell; /* the same, unpacked */
+};
+
+/* The store changes nothing: the bytes are there already, or another lane of this very instruction
+ * puts the same there. */
+static int same_value(const struct view *v, uint32_t lane, const struct sim_race_cell *c,
+                      uint32_t owner) {
+    const struct sim_access *a = v->a;
+    const struct sim_warp *warp = v->warp;
+    if (a->kind != SIM_ACCESS_STORE || !a->value)
+        return 0;
+    const uint8_t *mine = a->value + (size_t)lane * a->bytes;
+    const int here = a->space == SIM_S_SHARED || c->block == (warp->block->linear & 0xffffff);
+    if (here && c->warp == warp->index && owner != lane && a->mask >> owner & 1 &&
+        a->address[owner] == a->address[lane] &&
+        memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
+        return 1;
+    const uint8_t *there = a->space == SIM_S_SHARED ? warp->block->shared + a->address[lane]
+                           : a->region ? a->region->host + (a->address[lane] - a->region->base)
+                                       : NULL;
+    return there && memcmp(there, mine, a->bytes) == 0;
+}
+
+/* What another cell's bytes and this access's have in common: one finding for each pair of lanes.
+ * ordered(v, c, owner, lane): the owner's access is ordered before the lane's. 1: the launch ends.
+ */
+typedef int (*ordered_fn)(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
+                          uint32_t lane);
+
+static int conflicts(const struct view *v, const struct sim_race_cell *c,
+                     const struct sim_race_cell *mine, ordered_fn ordered) {
+    uint32_t last_owner = SIM_LANES, last_lane = SIM_LANES;
+    if (c->write && c->atomic && v->atomic)
+        return 0;
+    for (uint32_t m = c->bytes & mine->bytes; m; m &= m - 1) {
+        const uint32_t b = (uint32_t)__builtin_ctz(m), owner = sim_race_owner(c, b),
+                       lane = sim_race_owner(mine, b);
+        if (owner == last_owner && lane == last_lane)
+            continue;
+        last_owner = owner;
+        last_lane = lane;
+        if (ordered(v, c, owner, lane) || same_value(v, lane, c, owner))
+            continue;
+        struct sim_race_cell other = *c;
+        other.lane = owner;
+        if (sim_race_found(v->w, v->warp, v->a, lane, &other, c->write))
+            return 1;
+    }
+    return 0;
+}
+
+/* The same access, of other bytes of the word. */
+static int joins(const struct sim_race_cell *c, const struct sim_race_cell *mine) {
+    return c->write == mine->write && c->atomic == mine->atomic && c->unit == mine->unit &&
+           c->lane == mine->lane && c->warp == mine->warp && c->block == mine->block &&
+           c->time == mine->time && !c->many && !c->warps && !c->blocks && mine->unit;
+}
+
+/* ---- shared memory ---- */
+
+static int shared_ordered(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
+                          uint32_t lane) {
+    const struct sim_race_block *r = v->r;
+    const uint32_t x = v->warp->index;
+    if (c->warps && c->warp == x) /* other warps read at that time too */
+        return c->time < r->met[x];
+    return c->warp == x ? sim_race_ordered_in_warp(r, x, c->many ? SIM_LANES : owner, c->time, lane)
+                        : c->time < r->known[x][c->warp];
+}
+
+static int shared_word(const struct view *v, uint64_t word, const struct sim_race_cell *mine) {
+    struct sim_race_block *r = v->r;
+    uint64_t *writer = &r->writers[word], *reader = &r->readers[word];
+    const uint32_t x = v->warp->index;
+    struct sim_race_cell now = *mine;
+    if (*writer) {
+        struct sim_race_cell c = unpack_shared(*writer, 1);
+        if (conflicts(v, &c, mine, shared_ordered))
+            return 1;
+        if (v->writes && joins(&c, mine))
+            now.bytes |= c.bytes;
+    }
+    if (v->writes) {
+        if (*reader) {
+            struct sim_race_cell c = unpack_shared(*reader, 0);
+            if (conflicts(v, &c, mine, shared_ordered))
+                return 1;
+        }
+        *writer = pack_shared(&now);
+        return 0;
+    }
+    if (v->atomic)
+        return 0;
+    if (*reader) {
+        struct sim_race_cell c = unpack_shared(*reader, 0);
+        const int ordered = c.warp == x ? c.time < r->known[x][x] : c.time < r->known[x][c.warp];
+        if (!ordered && joins(&c, mine)) {
+            now.bytes |= c.bytes;
+        } else if (!ordered && (c.bytes & mine->bytes)) { /* there are several of these bytes */
+            now.many |= c.many || c.warp != x || c.lane != mine->lane;
+            now.warps = c.warps || c.warp != x;
+            now.bytes &= c.bytes;
+        }
+    }
+    *reader = pack_shared(&now);
+    return 0;
+}
+
+/* All ones or none: what a vector's comparison gives. */
+#define WHEN(condition) ((condition) ? ~0ull : 0ull)
+
+/* The usual words: accessed before something that orders, or by this thread alone. A read also
+ * joins other readers. mine: of all four bytes. Returns what becomes of the word's cell; *bad: all
+ * ones if not usual. */
+static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t mine, int writes,
+                                    uint64_t before, uint64_t own, uint64_t *bad) {
+    const uint64_t w = writer ^ mine, r = reader ^ mine, who = S_WARP | S_LANE | S_FLAGS | S_UNIT;
+    const uint64_t early_w = WHEN((int64_t)writer < (int64_t)before) |
+                             (WHEN((int64_t)writer < (int64_t)own) & WHEN(!(w & S_WARP))),
+                   early_r = WHEN((int64_t)reader < (int64_t)before) |
+                             (WHEN((int64_t)reader < (int64_t)own) & WHEN(!(r & S_WARP))),
+                   ok_w = early_w | WHEN(!(w & who));
+    if (writes) {
+        *bad = ~(ok_w & (early_r | WHEN(!(r & who))));
+        return mine;
+    }
+    *bad = ~(ok_w & (early_r | WHEN((reader & (S_BYTES | S_UNIT)) == S_BYTES)));
+    const uint64_t flags =
+        (reader & S_FLAGS) | (S_FLAGS & WHEN(r & S_WARP)) | (S_MANY & WHEN(r & S_LANE));
+    return mine | (flags & ~early_r);
+}
+
+#define SHARED_ROW_BODY                                                                       \
+    uint64_t bad[SIM_LANES], any = 0, *mark = writes ? writers : readers;                     \
+    for (uint32_t i = 0; i < SIM_LANES; i++) {                                                \
+        const uint64_t made = shared_usual(writers[i], readers[i], mine + ((uint64_t)i << 8), \
+                                           writes, before, own, &bad[i]);                     \
+        mark[i] = (mark[i] & bad[i]) | (made & ~bad[i]);                                      \
+        any |= bad[i];                                                                        \
+    }                                                                                         \
+    uint32_t left = 0;                                                                        \
+    for (uint32_t i = 0; any && i < SIM_LANES; i++)                                           \
+        left |= (uint32_t)(bad[i] != 0) << i;                                                 \
+    return left;
+
+/* A warp at 32 words in a row; returns the lanes that need a closer look. */
+#define SHARED_ROW_PARAMETERS                                                               \
+    uint64_t *restrict writers, uint64_t *restrict readers, uint64_t mine, uint64_t before, \
+        uint64_t own
+#define SHARED_ROW(name, target, is_write)               \
+    static target uint32_t name(SHARED_ROW_PARAMETERS) { \
+        enum { writes = is_write };                      \
+        SHARED_ROW_BODY                                  \
+    }
+SHARED_ROW(shared_read_plain, , 0)
+SHARED_ROW(shared_write_plain, , 1)
+#if defined(__x86_64__)
+SHARED_ROW(shared_read_wide, __attribute__((target("avx2"))), 0)
+SHARED_ROW(shared_write_wide, __attribute__((target("avx2"))), 1)
+#else
+#define shared_read_wide shared_read_plain
+#define shared_write_wide shared_write_plain
+#endif
+
+/* ---- a cell for each access of a lane to a word ---- */
+
+/* bytes: of the access; at: where in the word it begins. */
+static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_t bytes,
+                                    uint32_t at) {
+    struct sim_race_cell c = v->cell;
+    c.lane = lane;
+    c.bytes = 15;
+    if (bytes < 4) {
+        c.bytes = ((1u << bytes) - 1) << at;
+        c.unit = bytes;
+        c.lane = (lane - at / bytes) % SIM_LANES; /* whose the word's first byte would be */
+    }
+    return c;
+}
+
+static int shared_access(const struct view *v) {
+    const struct sim_access *a = v->a;
+    struct sim_race_block *r = v->r;
+    uint32_t mask = a->mask;
+    if (a->bytes == 4 && sim_contiguous(a) && !v->atomic) {
+        const int wide = v->w->run->wide;
+        uint64_t *writers = r->writers + a->least / 4, *readers = r->readers + a->least / 4;
+        mask = (v->writes ? (wide ? shared_write_wide : shared_write_plain)
+                          : (wide ? shared_read_wide : shared_read_plain))(
+            writers, readers, v->mine, v->before, v->own);
+    } else if (a->mask == SIM_FULL && a->linear && !a->stride && !v->writes && !v->atomic &&
+               a->bytes >= 4) {
+        /* all lanes read the same words: at once, if nobody has written them lately */
+        uint64_t word = a->least / 4, end = word + a->bytes / 4;
+        for (; word < end; word++) {
+            const uint64_t w = r->writers[word];
+            uint64_t bad,
+                made = shared_usual(0, r->readers[word], v->mine, 0, v->before, v->own, &bad);
+            if (bad || !(w < v->before || (w < v->own && !((w ^ v->mine) & S_WARP))))
+                break;
+            r->readers[word] = made | S_MANY;
+        }
+        mask = word == end ? 0 : mask;
+    }
+    for (uint32_t m = mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        const uint64_t address = a->address[lane];
+        if (a->bytes < 4) {
+            const struct sim_race_cell c = cell_of(v, lane, a->bytes, address & 3);
+            if (shared_word(v, address / 4, &c))
+                return 1;
+            continue;
+        }
+        for (uint64_t word = address / 4; word < (address + a->bytes) / 4; word++) {
+            uint64_t bad = 1, *mark = v->writes ? &r->writers[word] : &r->readers[word],
+                     made = v->atomic ? 0
+                                      : shared_usual(r->writers[word], r->readers[word],
+                                                     v->mine + ((uint64_t)lane << 8), v->writes,
+                                                     v->before, v->own, &bad);
+            if (SIM_LIKELY(!bad)) {
+                *mark = made;
+                continue;
+            }
+            const struct sim_race_cell c = cell_of(v, lane, 4, 0);
+            if (shared_word(v, word, &c))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- global memory ---- */
+
+static int global_ordered(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
+                          uint32_t lane) {
+    const struct sim_race_block *r = v->r;
+    const uint32_t x = v->warp->index;
+    const struct sim_run *run = v->w->run;
+    const int same_block = c->block == (v->warp->block->linear & 0xffffff);
+    /* only a synchronisation between blocks can order all of several blocks */
+    if (c->blocks && (v->alone || !r->acquired[x] || same_block))
+        return !v->alone && r->acquired[x];
+    if (!same_block)
+        return sim_race_released(run, r, c, x);
+    if (c->time >= SIM_GLOBAL_TIME_MOST)
+        return 1;
+    if (c->warps && c->warp == x)
+        return c->time < r->met[x];
+    return c->warp == x ? sim_race_ordered_in_warp(r, x, c->many ? SIM_LANES : owner, c->time, lane)
+                        : c->time < r->known[x][c->warp] || sim_race_released(run, r, c, x);
+}
+
+/* This read and another that nothing orders before it; or, if something does, this read alone. */
+static void join_readers(const struct view *v, const struct sim_race_cell *c,
+                         struct sim_race_cell *now) {
+    if (joins(c, now)) {
+        now->bytes |= c->bytes;
+        return;
+    }
+    if (!(c->bytes & now->bytes))
+        return; /* other bytes of the word: the later reader is kept */
+    const uint32_t known = v->r->known[now->warp][c->warp];
+    const int same_thread = c->warp == now->warp && c->lane == now->lane && !c->many;
+    if (c->block == now->block && !c->blocks && !c->warps && (same_thread || c->time < known))
+        return;
+    now->many |= c->many || c->block != now->block || c->warp != now->warp || c->lane != now->lane;
+    now->warps = c->warps || c->block != now->block || c->warp != now->warp;
+    now->blocks = c->blocks || c->block != now->block;
+    now->bytes &= c->bytes;
+}
+
+/* The cell for reads after a write. make: if there is none; NULL when there is no room for one. */
+static uint64_t *reads_after(const struct view *v, struct sim_region *region, uint64_t word,
+                             int make) {
+    struct sim_gpu *gpu = v->w->run->gpu;
+    uint64_t **page = &region->after[word / SIM_CELLS_A_PAGE],
+             *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
+    if (!cells && make) {
+        const uint64_t bytes = SIM_CELLS_A_PAGE * sizeof *cells;
+        if (__atomic_add_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED) >
+                gpu->used_bytes / 4 * 3 + SIM_AFTER_ALWAYS ||
+            !(cells = calloc(SIM_CELLS_A_PAGE, sizeof *cells))) {
+            __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
+            return NULL;
+        }
+        if (!__atomic_compare_exchange_n(page, &none, cells, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE)) {
+            free(cells);
+            __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
+            cells = none;
+        }
+    }
+    if (make)
+        __atomic_store_n(&region->any_after, 1, __ATOMIC_RELAXED);
+    return cells ? cells + word % SIM_CELLS_A_PAGE : NULL;
+}
+
+static int global_word(const struct view *v, struct sim_region *region, uint64_t word,
+                       struct sim_race_cell mine) {
+    uint64_t *cell = &region->cells[word], old = __atomic_load_n(cell, __ATOMIC_RELAXED),
+             *after = reads_after(v, region, word, 0), read = 0;
+    if (after && (read = __atomic_load_n(after, __ATOMIC_RELAXED)) >> 56 != v->launch)
+        read = 0;
+    if (old >> 56 == v->launch) {
+        const struct sim_race_cell c = unpack_global(old);
+        const int joined = joins(&c, &mine);
+        if ((v->writes || c.write) && !joined && conflicts(v, &c, &mine, global_ordered))
+            return 1;
+        if (v->writes && joined)
+            mine.bytes |= c.bytes;
+        if (v->writes && !c.write && (c.bytes & ~mine.bytes)) { /* reads of other bytes stay */
+            after = reads_after(v, region, word, 1);
+            if (after)
+                __atomic_store_n(after, old, __ATOMIC_RELAXED);
+            read = 0;
+        } else if (v->writes && read) {
+            const struct sim_race_cell reads = unpack_global(read);
+            if (conflicts(v, &reads, &mine, global_ordered))
+                return 1;
+            __atomic_store_n(after, 0, __ATOMIC_RELAXED);
+        } else if (!v->writes && !v->atomic && c.write) {
+            /* as the writer itself at the time of its write, a read adds nothing */
+            if (!((old ^ pack_global(&mine, v->launch)) & (G_THREAD | G_TIME)))
+                return 0;
+            if (read) {
+                const struct sim_race_cell reads = unpack_global(read);
+                join_readers(v, &reads, &mine);
+            }
+            after = reads_after(v, region, word, 1);
+            if (after)
+                __atomic_store_n(after, pack_global(&mine, v->launch), __ATOMIC_RELAXED);
+            return 0;
+        } else if (!v->writes && !v->atomic) {
+            join_readers(v, &c, &mine);
+        }
+    }
+    if (v->writes || !v->atomic)
+        __atomic_store_n(cell, pack_global(&mine, v->launch), __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* The usual words: empty, or only this thread's, or only read. Returns what becomes of the cell;
+ * *bad: all ones if not usual. */
+static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint64_t alone,
+                                    uint64_t *bad) {
+    const uint64_t differ = c ^ mine, present = WHEN(!(differ & G_LAUNCH)),
+                   thread = WHEN(!(differ & G_THREAD));
+    if (writes) {
+        *bad = present & ~thread;
+        return mine;
+    }
+    const uint64_t reader = WHEN((c & (G_WRITE | G_UNIT | G_BYTES)) == G_BYTES),
+                   read = WHEN(!(c & G_WRITE)), here = WHEN(!(differ & G_BLOCK)),
+                   written = WHEN(!(differ & (G_THREAD | G_TIME))) & ~read,
+                   everybody = reader & alone & WHEN(c & G_BLOCKS), far = reader & alone & ~here,
+                   near = reader & WHEN(!(differ & (G_BLOCK | G_WARP | G_TIME))),
+                   again = thread & read, keep = present & (written | everybody);
+    *bad = present & ~(again | written | everybody | far | near);
+    const uint64_t flags =
+        (near & ((c & G_FLAGS) | (G_MANY & WHEN(differ & G_LANE)))) | (far & G_FLAGS);
+    return (c & keep) | ((mine | (flags & present & ~again)) & ~keep);
+}
+
+#define GLOBAL_ROW(name, target, is_write)                                                \
+    static target uint32_t name(uint64_t *restrict cells, uint64_t mine, uint64_t alone,  \
+                                uint32_t shift, uint64_t lane) {                          \
+        uint64_t bad[SIM_LANES], any = 0;                                                 \
+        for (uint32_t i = 0; i < SIM_LANES; i++) {                                        \
+            const uint64_t old = cells[i],                                                \
+                           made = global_usual(old, mine + ((lane + (i >> shift)) << 10), \
+                                               is_write, alone, &bad[i]);                 \
+            cells[i] = (old & bad[i]) | (made & ~bad[i]);                                 \
+            any |= bad[i];                                                                \
+        }                                                                                 \
+        uint32_t left = 0;                                                                \
+        for (uint32_t i = 0; any && i < SIM_LANES; i++)                                   \
+            left |= (uint32_t)(bad[i] != 0) << i;                                         \
+        return left;                                                                      \
+    }
+/* 32 words in a row, of lanes from `lane` on, 2^shift words a lane; returns the words that need a
+ * closer look. Blocks on other host threads may change a cell meanwhile: then one of the two is
+ * kept, as if they had come one after the other. */
+GLOBAL_ROW(global_read_plain, , 0)
+GLOBAL_ROW(global_write_plain, , 1)
+#if defined(__x86_64__)
+GLOBAL_ROW(global_read_wide, __attribute__((target("avx2"))), 0)
+GLOBAL_ROW(global_write_wide, __attribute__((target("avx2"))), 1)
+#else
+#define global_read_wide global_read_plain
+#define global_write_wide global_write_plain
+#endif
+
+static int global_row(const struct view *v, struct sim_region *region) {
+    const struct sim_access *a = v->a;
+    const uint32_t words = a->bytes / 4, shift = (uint32_t)__builtin_ctz(words);
+    const int wide = v->w->run->wide;
+    uint64_t word = (a->least - region->base) / 4;
+    for (uint32_t part = 0; part < words; part++, word += SIM_LANES) {
+        const uint32_t first = part * SIM_LANES >> shift;
+        uint32_t left = (v->writes ? (wide ? global_write_wide : global_write_plain)
+                                   : (wide ? global_read_wide : global_read_plain))(
+            region->cells + word, v->mine, v->alone, shift, first);
+        for (; left; left &= left - 1) {
+            const uint32_t i = (uint32_t)__builtin_ctz(left);
+            if (global_word(v, region, word + i, cell_of(v, first + (i >> shift), 4, 0)))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* All lanes read the same words. 1: done. */
+static int global_uniform(const struct view *v, struct sim_region *region) {
+    const struct sim_access *a = v->a;
+    uint64_t word = (a->least - region->base) / 4, end = word + a->bytes / 4;
+    for (; word < end; word++) {
+        uint64_t *cell = &region->cells[word], bad, old = __atomic_load_n(cell, __ATOMIC_RELAXED),
+                 made;
+        made = global_usual(old, v->mine | G_MANY, 0, v->alone, &bad);
+        if (bad || (made & G_WRITE))
+            return 0;
+        if (made != old)
+            __atomic_store_n(cell, made, __ATOMIC_RELAXED);
+    }
+    return 1;
+}
+
+static int global_access(const struct view *v) {
+    const struct sim_access *a = v->a;
+    const int plain = a->region && !a->region->read_only && !v->atomic && a->bytes >= 4 &&
+                      a->bytes <= 16 && a->mask == SIM_FULL && a->linear;
+    if (plain && sim_contiguous(a) && !(v->writes && a->region->any_after))
+        return global_row(v, a->region);
+    if (plain && !a->stride && !v->writes && global_uniform(v, a->region))
+        return 0;
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        const uint64_t address = a->address[lane];
+        struct sim_region *region =
+            a->region ? a->region : sim_memory_find(v->w->run->gpu, address);
+        if (!region || region->read_only)
+            continue;
+        const uint64_t offset = address - region->base;
+        if (a->bytes < 4) {
+            if (global_word(v, region, offset / 4, cell_of(v, lane, a->bytes, offset & 3)))
+                return 1;
+            continue;
+        }
+        for (uint64_t word = offset / 4; word < (offset + a->bytes) / 4; word++) {
+            uint64_t *cell = &region->cells[word], bad = 1;
+            if (!v->atomic && !(v->writes && region->any_after)) {
+                const uint64_t old = __atomic_load_n(cell, __ATOMIC_RELAXED),
+                               made = global_usual(old, v->mine + ((uint64_t)lane << 10), v->writes,
+                                                   v->alone, &bad);
+                if (SIM_LIKELY(!bad)) {
+                    if (made != old)
+                        __atomic_store_n(cell, made, __ATOMIC_RELAXED);
+                    continue;
+                }
+            }
+            if (global_word(v, region, word, cell_of(v, lane, 4, 0)))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- the event ---- */
+
+int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a) {
+    struct sim_run *run = w->run;
+    const int shared = a->space == SIM_S_SHARED, order = a->in->order;
+    const uint32_t x = warp->index;
+    struct view v = {.w = w,
+                     .warp = warp,
+                     .a = a,
+                     .r = warp->block->races,
+                     .writes = a->kind != SIM_ACCESS_LOAD,
+                     .alone = run->kernel->communicates ? 0 : ~0ull,
+                     .launch = run->launch_number % 255 + 1};
+    v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
+               (order == SIM_ORDER_VOLATILE && !shared);
+    v.cell = (struct sim_race_cell){.warp = x,
+                                    .time = v.r->now[x],
+                                    .pc = a->pc,
+                                    .bytes = 15,
+                                    .write = v.writes,
+                                    .atomic = v.atomic && v.writes};
+    if (shared) {
+        v.mine = pack_shared(&v.cell);
+        v.before = (uint64_t)v.r->floor[x] << S_TIME_SHIFT;
+        v.own = (uint64_t)v.r->known[x][x] << S_TIME_SHIFT;
+        return shared_access(&v);
+    }
+    v.cell.block = (uint32_t)(warp->block->linear & 0xffffff);
+    if (v.cell.time > SIM_GLOBAL_TIME_MOST)
+        v.cell.time = SIM_GLOBAL_TIME_MOST;
+    v.mine = pack_global(&v.cell, v.launch);
+    return global_access(&v);
+}

@@ -1,0 +1,243 @@
+"""block_size: how many threads a block, how many blocks."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+
+import numpy as np
+
+from gpuopt import _cases, models
+from gpuopt._cases import Case
+from gpuopt._ceilings import VerificationError, copy_bandwidth
+from gpuopt._devices import Device
+from gpuopt._ladder import SAMPLE_SECONDS, reduction
+from gpuopt._profile import profile
+from gpuopt._rungs import Rung, rungs
+from gpuopt.experiments import _lab
+from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._result import Column, Experiment, Row
+
+BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+GRIDS = (0.5, 1, 2, 8, 32, 100)  # blocks of a multiprocessor
+GRID_BLOCK = 256
+RUNGS = (("reduce", "cascading"), ("stencil1d", "shared"))
+ROUNDS = 7
+
+
+def block_size(n: int | None = None, *, device: str | None = None) -> Experiment:
+    """Block and grid sizes: the decks' rules, swept for a copy, a reduction and a stencil.
+
+    The rules: a block is a multiple of the warp, of at least 64 threads, usually of 128 to 256;
+    more blocks than multiprocessors, better twice as many, and hundreds to scale.
+
+    Parameters
+    ----------
+    n : int, optional
+        Items. Default: 2^25 on a GPU, 2^14 on a simulated one.
+    device : str, optional
+        As `gpuopt.experiments.run`; "sim" is the decks' G80.
+
+    Returns
+    -------
+    Experiment
+        Rows for a copy by blocks of 16 to 1,024 threads, by 0.5 to 100 blocks a multiprocessor, and
+        for reduction 7 and the stencil in shared memory by every block size that they have. On a
+        GPU `seconds` and `bandwidth`, cold; the share is of a plain copy. On a simulated GPU
+        `occupancy` and `lanes`; the share is of all lanes, those active, times the occupancy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument that is no count, or a device that runs no kernels.
+    VerificationError
+        A kernel gave a wrong result.
+
+    Notes
+    -----
+    Source: decks D0, D2 and D3.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> found = gpuopt.experiments.block_size(4096, device="sim")
+    >>> found["copy, blocks of 48"].values["lanes"] < found["copy, blocks of 64"].values["lanes"]
+    True
+    """
+    described = _lab.choose(device, "g80")
+    lab = Lab(described)
+    n = _lab.size(n, 1 << 25 if lab.timed else 1 << 14)
+    limits = models.gpu(described if lab.timed else described.name.split(":")[1])
+    outcomes = lab.measure(_copies(n, described, limits), cold=True, rounds=ROUNDS)
+    copy = copy_bandwidth(described) if lab.timed else 0.0
+    rows = [_row(outcome, lab, limits, copy) for outcome in outcomes]
+    for family, name in RUNGS:
+        (rung,) = (rung for rung in rungs(family) if rung.name == name)
+        blocks = [
+            block
+            for block in BLOCKS
+            if rung.block_min <= block <= min(rung.block_max, limits.threads_per_block)
+            and block & (block - 1) == 0
+        ]
+        if family == "reduce":
+            case = reduction(n, "sum", "int32", 0)
+        else:
+            case = _cases.make(family, n, "float32", 0, timed=lab.timed)
+        sweep = _timed if lab.timed else _counted
+        rows += sweep(case, rung, blocks, described, copy)
+    return Experiment(
+        "block_size",
+        described,
+        f"{n:,} items",
+        _columns(described),
+        rows,
+        f"a plain copy, {copy / 1e9:,.0f} GB/s"
+        if lab.timed
+        else "the lanes that a multiprocessor can hold, those resident and active",
+        [_lab.how(lab.timed, True, ROUNDS)],
+    )
+
+
+def _copies(n: int, device: Device, limits: models.Gpu) -> list[Trial]:
+    data = np.random.default_rng(0).random(n, np.float32)
+
+    def trial(name: str, grid: int, block: int) -> Trial:
+        return Trial(
+            name,
+            "micro_grid_stride",
+            grid,
+            block,
+            (data, Output(n), n),
+            partial(_lab.wrong, want=data),
+            parameters={"block": block, "blocks": grid},
+        )
+
+    blocks = [block for block in BLOCKS if block <= limits.threads_per_block]
+    grids = sorted({max(1, int(each * device.multiprocessors)) for each in GRIDS})
+    return [
+        *(trial(f"copy, blocks of {block}", -(-n // block), block) for block in blocks),
+        *(trial(f"copy, {grid:,} blocks of {GRID_BLOCK}", grid, GRID_BLOCK) for grid in grids),
+    ]
+
+
+def _columns(device: Device) -> list[Column]:
+    columns = [Column("block", "block"), Column("blocks", "blocks")]
+    if device.kind == "cuda":
+        return [
+            *columns,
+            Column("occupancy", "occupancy", ".0%"),
+            Column("seconds", "us", ",.1f", 1e6),
+            Column("spread", "spread", ".1%"),
+            Column("bandwidth", "GB/s", ",.0f", 1e-9),
+        ]
+    return [
+        *columns,
+        Column("occupancy", "occupancy", ".0%"),
+        Column("lanes", "lanes active", ".0%"),
+        Column("instructions", "warp instr."),
+        Column("barriers", "barriers"),
+    ]
+
+
+def _rules(block: int, blocks: int | None, device: Device) -> str:
+    """Return which of the decks' rules a launch keeps."""
+    broken = []
+    if block % 32:
+        broken.append("the block is no multiple of the warp")
+    if block < 64:
+        broken.append("fewer than 64 threads a block")
+    if blocks is not None and blocks <= device.multiprocessors:
+        broken.append(f"no more blocks than the {device.multiprocessors} multiprocessors")
+    elif blocks is not None and blocks <= 2 * device.multiprocessors:
+        broken.append("at most two blocks a multiprocessor")
+    return "; ".join(broken) or "keeps the rules"
+
+
+def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
+    trial = outcome.trial
+    block, blocks = trial.parameters["block"], trial.parameters["blocks"]
+    rules = _rules(block, blocks, lab.device)
+    if outcome.launch is None:
+        registers = lab.module[trial.kernel].resources.registers
+        bandwidth = 2 * trial.arguments[0].nbytes / outcome.seconds
+        values = {
+            "occupancy": models.occupancy(limits, block, registers=registers).occupancy,
+            "seconds": outcome.seconds,
+            "spread": outcome.spread,
+            "bandwidth": bandwidth,
+        }
+        share = bandwidth / copy
+        return Row(trial.name, trial.parameters, values, share, f"{rules}: {share:.0%} of a copy")
+    counted = outcome.launch.counters
+    values = {
+        "occupancy": outcome.launch.occupancy,
+        "lanes": counted.warp_efficiency,
+        "instructions": counted.warp_instructions,
+        "barriers": counted.barriers,
+    }
+    share = outcome.launch.occupancy * counted.warp_efficiency
+    reading = f"{rules}: occupancy limited by {outcome.launch.limiter}"
+    return Row(trial.name, trial.parameters, values, share, reading)
+
+
+def _verified(case: Case, rung: Rung, got: object) -> None:
+    error = case.error(rung, got)
+    if error:
+        raise VerificationError(f"{rung.family} rung {rung.variant!r} gave {error}")
+
+
+def _counted(case: Case, rung: Rung, blocks: list[int], device: Device, copy: float) -> list[Row]:
+    del copy
+    rows = []
+    for block in blocks:
+        counted = profile(case.call, rung, block, device.name, device=device.name)
+        _verified(case, rung, counted.result)
+        launch, total = counted.launches[0], counted.counters
+        values = {
+            "occupancy": launch.occupancy,
+            "lanes": total.warp_efficiency,
+            "instructions": total.warp_instructions,
+            "barriers": total.barriers,
+        }
+        rules = _rules(block, launch.grid[0], device)
+        rows.append(
+            Row(
+                f"{rung.family} {rung.name}, blocks of {block}",
+                {"block": block, "blocks": launch.grid[0]},
+                values,
+                launch.occupancy * total.warp_efficiency,
+                f"{rules}: occupancy limited by {launch.limiter}",
+            )
+        )
+    return rows
+
+
+def _timed(case: Case, rung: Rung, blocks: list[int], device: Device, copy: float) -> list[Row]:
+    bench = case.bench(device.name)
+    for block in blocks:
+        _verified(case, rung, bench.run(rung.variant, block))
+    runs = {
+        block: max(1, int(SAMPLE_SECONDS / bench.time(rung.variant, block, runs=3, cold=True)))
+        for block in blocks
+    }
+    samples: dict[int, list[float]] = {block: [] for block in blocks}
+    for _ in range(ROUNDS):
+        for block, sample in samples.items():
+            sample.append(bench.time(rung.variant, block, runs=runs[block], cold=True))
+    rows = []
+    for block, sample in samples.items():
+        _verified(case, rung, bench.run(rung.variant, block))
+        seconds = statistics.median(sample)
+        low, _, high = statistics.quantiles(sample, n=4, method="inclusive")
+        bandwidth = bench.bytes(rung.variant, block) / seconds
+        values = {"seconds": seconds, "spread": (high - low) / seconds, "bandwidth": bandwidth}
+        rows.append(
+            Row(
+                f"{rung.family} {rung.name}, blocks of {block}",
+                {"block": block},
+                values,
+                bandwidth / copy,
+                f"{_rules(block, None, device)}: {bandwidth / copy:.0%} of a copy",
+            )
+        )
+    return rows
