@@ -13,6 +13,11 @@ static const struct reg_rung reduce_rungs[] = {
 #include "host/host_reduce.c"
 };
 
+static const struct reg_rung reduce_axis_rungs[] = {
+#include "kernels/reduce_axis.cu"
+#include "host/host_reduce_axis.c"
+};
+
 static const struct reg_rung roofline_rungs[] = {
 #include "kernels/roofline.cu"
 #include "host/host_roofline.c"
@@ -47,6 +52,10 @@ static const struct reg_rung matmul_rungs[] = {
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_host_signatures[] = {HOST_REDUCE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature reduce_axis_kernel_signatures[] = {
+    REDUCE_AXIS_SIGNATURES(SIGNATURE)};
+static const struct reg_signature reduce_axis_host_signatures[] = {
+    HOST_REDUCE_AXIS_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_host_signatures[] = {
     HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
@@ -69,9 +78,9 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
             name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
     }
 
-const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline), FAMILY(transpose),
-                                          FAMILY(stencil1d), FAMILY(add),      FAMILY(saxpy),
-                                          FAMILY(matmul)};
+const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline),   FAMILY(transpose),
+                                          FAMILY(stencil1d), FAMILY(add),        FAMILY(saxpy),
+                                          FAMILY(matmul),    FAMILY(reduce_axis)};
 const size_t reg_family_count = COUNT(reg_families);
 
 #define PROBE(symbol, experiment, idea) {symbol, experiment, idea},

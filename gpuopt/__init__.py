@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _errors, experiments, models  # noqa: F401  the exceptions' examples
+from gpuopt import _axis, _errors, experiments, models  # noqa: F401  the exceptions' examples
 from gpuopt._case_study import CaseStudy, matmul_case_study
 from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
@@ -106,6 +106,8 @@ def reduce(
     array: ArrayLike,
     op: str = "sum",
     *,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
     variant: int | str | None = None,
     dtype: DTypeLike | None = None,
     out: np.ndarray | None = None,
@@ -113,27 +115,34 @@ def reduce(
     block: int | None = None,
     device: str | None = None,
 ) -> Any:
-    """Reduce all items of an array to one value, on a rung of the reduction ladder.
+    """Reduce an array to one value on a rung of the reduction ladder, or along axes.
 
     Parameters
     ----------
     array : array_like
-        Anything that `numpy.asarray` takes, of any shape and layout. On a GPU: bool, int32, int64,
-        float32, float64. On the cpu: also every other integer type, float16 and, for "sum" and
-        "prod", complex64 and complex128.
-    op : {"sum", "prod", "min", "max", "and", "or", "xor"}
-        The operation; the last three (bitwise) take integers and bool. A NaN makes "min" and "max"
-        NaN, integers wrap: as in NumPy.
+        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
+        Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
+        "prod". Rungs 1 to 11 take bool, int32, int64, float32 and float64.
+    op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
+"argmin", "argmax"}
+        The operation; "and", "or" and "xor" (bitwise) take integers and bool, "count" counts the
+        items that are not 0. A NaN makes "min" and "max" NaN and is the first of all for "argmin"
+        and "argmax"; integers wrap: as in NumPy.
+    axis : int or tuple of int, optional
+        The axes to reduce, from the end if negative; "argmin" and "argmax" take one. Default: all.
+    keepdims : bool
+        Keep the reduced axes, with size 1.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 to 7 and "5-historical" are CUDA kernels,
         "serial", "openmp" and "simd" run on the cpu. Default: the best for the device.
-        `gpuopt.rungs` lists them.
+        `gpuopt.rungs` lists them. With `axis`, `keepdims` or an operation from "mean" on, a rung of
+        the family "reduce_axis".
     dtype : dtype, optional
         The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
         arithmetic.
     out : ndarray, optional
-        A 0-d array that receives the result and is returned.
+        An array of the result's shape that receives it and is returned.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
@@ -148,14 +157,17 @@ def reduce(
     Returns
     -------
     scalar or ndarray
-        A NumPy scalar, or `out`.
+        A NumPy scalar, the array over the axes that are left, or `out`.
 
     Raises
     ------
     TypeError
         A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
     ValueError
-        An unknown op, variant, block or device; "min" or "max" of nothing without `initial`.
+        An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
+        axis that is named twice.
+    AxisError
+        `numpy.exceptions.AxisError`: an axis that the array does not have.
     DeviceMemoryError
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
@@ -185,5 +197,14 @@ def reduce(
     np.float64(nan)
     >>> gpuopt.reduce(np.arange(6).reshape(2, 3).T[::-1], "prod", initial=7, device="cpu")
     np.int64(0)
+    >>> gpuopt.reduce(np.arange(6).reshape(2, 3), axis=0, device="cpu")
+    array([3, 5, 7])
+    >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
+    array([1, 0])
     """
+    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
+    if along or _axis.serves_whole(array, variant, dtype, block, device):
+        return _axis.reduce_axis(
+            array, op, axis, keepdims, variant, dtype, out, initial, block, device
+        )
     return _core.reduce(array, op, variant, dtype, out, initial, block, device)

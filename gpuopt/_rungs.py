@@ -94,7 +94,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     Parameters
     ----------
     family : str
-        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
+        "reduce", "reduce_axis", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
 
     Returns
     -------

@@ -81,7 +81,7 @@ def test_complex_numbers_have_no_order_here(op):
 
 
 @pytest.mark.parametrize("device", kinds())
-@pytest.mark.parametrize("op", ["mean", "", "SUM", "sum ", "add", "su", "summ"])
+@pytest.mark.parametrize("op", ["median", "", "SUM", "sum ", "add", "su", "summ"])
 def test_unknown_operations(device, op):
     with pytest.raises(ValueError, match=r"^op: .*'sum', 'prod', 'min', 'max', 'and', 'or'"):
         gpuopt.reduce(ARRAY, op, device=device)
@@ -252,8 +252,8 @@ def test_the_signature():
         gpuopt.reduce()
     with pytest.raises(TypeError, match="positional"):
         gpuopt.reduce(ARRAY, "sum", 7)
-    with pytest.raises(TypeError, match="axis"):
-        gpuopt.reduce(ARRAY, axis=0)
+    with pytest.raises(TypeError, match="axes"):
+        gpuopt.reduce(ARRAY, axes=0)
     with pytest.raises(TypeError, match="8"):
         gpuopt._core.reduce(ARRAY)
     assert gpuopt.reduce(array=ARRAY, op="max", variant=None, dtype=None, out=None, block=None) == 9
@@ -264,7 +264,7 @@ def test_available_and_rungs():
         with pytest.raises(ValueError, match=r"^kind: .* device"):
             gpuopt.available(kind)
     for family in ("nope", "", "Reduce"):
-        with pytest.raises(ValueError, match=r"^family: .*'reduce', 'roofline'"):
+        with pytest.raises(ValueError, match=r"^family: .*'reduce', .*'roofline'"):
             gpuopt.rungs(family)
     for wrong in (3, None, b"cpu"):
         with pytest.raises(TypeError, match="must be a string"):

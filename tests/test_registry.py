@@ -9,7 +9,7 @@ from conftest import UFUNCS
 import gpuopt
 from gpuopt import _core
 
-FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul"]
+FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 
 
 def every_rung():

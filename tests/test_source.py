@@ -11,7 +11,7 @@ from conftest import KINDS
 import gpuopt
 from gpuopt import _source
 
-FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul"]
+FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 RUNGS = [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
 needs_sim = pytest.mark.skipif(bool(KINDS.get("sim", "none")), reason="needs the simulated GPU")
 

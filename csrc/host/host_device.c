@@ -194,6 +194,7 @@ static enum status host_kernel_get(struct device *device, struct device_module *
         {host_stencil1d_kernels, host_stencil1d_kernel_count},
         {host_vector_kernels, host_vector_kernel_count},
         {host_matmul_kernels, host_matmul_kernel_count},
+        {host_reduce_axis_kernels, host_reduce_axis_kernel_count},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (size_t k = 0; k < tables[t].count; k++)

@@ -53,6 +53,7 @@ RUNG(-1, "simd", "host_reduce_simd",
 /* clang-format on */
 #else
 
+#include "host_half.h"
 #include "host_isa.h"
 #include "host_kernels.h"
 #include "host_team.h"
@@ -100,19 +101,6 @@ typedef float type_float32;
 typedef double type_float64;
 typedef struct complex_single type_complex64;
 typedef struct complex_double type_complex128;
-
-/* Binary16 to binary32: the exponent is moved by a multiplication, which also makes subnormal
- * numbers right; infinity and NaN get their exponent back. */
-static inline float half_to_float(uint16_t half) {
-    union {
-        uint32_t bits;
-        float value;
-    } number = {(uint32_t)(half & 0x7fff) << 13}, scale = {0x77800000}; /* 2^112 */
-    number.value *= scale.value;
-    number.bits |= (half & 0x7c00) == 0x7c00 ? 0x7f800000 : 0;
-    number.bits |= (uint32_t)(half & 0x8000) << 16;
-    return number.value;
-}
 
 #define LOAD_bool(acc, x) ((type_##acc)((x) != 0))
 #define LOAD_int8(acc, x) ((type_##acc)(x))

@@ -12,7 +12,7 @@ static const struct {
     {"reduce", ops_reduce_plan},       {"roofline", ops_roofline_plan},
     {"transpose", ops_transpose_plan}, {"stencil1d", ops_stencil1d_plan},
     {"add", ops_vector_plan},          {"saxpy", ops_vector_plan},
-    {"matmul", ops_matmul_plan},
+    {"matmul", ops_matmul_plan},       {"reduce_axis", ops_reduce_axis_plan},
 };
 
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened) {

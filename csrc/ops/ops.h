@@ -31,7 +31,7 @@ struct ops_choice {
     bool any_rung;  /* none was named: a planner takes a lower one where this one does not fit */
 };
 
-enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 12, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 8 };
+enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 24, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 12 };
 
 /* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */
@@ -94,6 +94,7 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
     enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
                                     const struct ops_problem *problem, struct ops_plan *plan)
 OPS_PLANNER(reduce);
+OPS_PLANNER(reduce_axis);
 OPS_PLANNER(roofline);
 OPS_PLANNER(transpose);
 OPS_PLANNER(stencil1d);

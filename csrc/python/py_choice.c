@@ -43,7 +43,9 @@ int py_operation(PyObject *op, enum py_operation *operation) {
         }
     PyErr_Format(
         PyExc_ValueError,
-        "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or' or 'xor'", op);
+        "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or', 'xor', 'mean', "
+        "'any', 'all', 'count', 'argmin' or 'argmax'",
+        op);
     return -1;
 }
 

@@ -1,0 +1,269 @@
+/* ops_reduce_axis.c: plans reductions along an axis: which shape of work, how many blocks, and
+ * where few results leave the GPU idle, shares of the reduced axis and a second pass over their
+ * results.
+ *
+ * numbers: outer, reduced, inner; the steps between their items, in items (signed); key, mask,
+ * finish and divisor as reduce_axis.cu explains them.
+ */
+#include "ops.h"
+
+#include <string.h>
+
+enum { OUTER, REDUCED, INNER, OUTER_STRIDE, STRIDE, INNER_STRIDE, KEY, MASK, FINISH, DIVISOR };
+enum { NUMBERS = DIVISOR + 1 };
+
+/* of reduce_axis.cu */
+enum { STAGED, ROWS, PACKS, ITEMS };
+enum { BLOCK = 256, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
+
+enum {
+    GRID_MAX = 0x7fffffff,   /* blocks, in x */
+    SLAB_BYTES = 4096,       /* up to which a slab goes through shared memory, */
+    STAGE_BYTES = 16384,     /* with others, up to so many bytes a block */
+    BLOCKS = 16,             /* a multiprocessor, that splitting aims at */
+    SHARE_PASSES = 2,        /* of a block's loads, that a share has at least */
+    WIDE = 64,               /* columns (or packs of them) side by side in a block, */
+    WIDEST = BLOCK,          /* where the reduced axis is short, */
+    NARROW = 4,              /* and of partial results, which are few */
+    FOLDED_ROWS = 16,        /* reduced items a folded one, from which folding pays */
+    SCRATCH_ALIGNMENT = 256, /* bytes */
+};
+
+/* One launch: what it works on. */
+struct task {
+    const struct reg_signature *signature;
+    device_address in, out, in_index, out_index;
+    uint64_t numbers[NUMBERS];
+    bool partial; /* its items are partial results: no third pass */
+    uint64_t shape, splits, share, wide, group, tiles;
+    uint64_t blocks, shared_bytes;
+};
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t divided_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+static uint64_t gcd(uint64_t a, uint64_t b) {
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static bool is_argmin(const struct task *task) {
+    return strcmp(task->signature->op, "argmin") == 0;
+}
+
+/* Bytes of a value in shared memory. */
+static size_t value_size(const struct task *task) {
+    return is_argmin(task) ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
+}
+
+/* What a partial result is stored as. */
+static enum dtype raw_type(const struct task *task) {
+    const char *op = task->signature->op;
+    const bool number =
+        strcmp(op, "sum") == 0 || strcmp(op, "prod") == 0 || strcmp(op, "count") == 0;
+    return number ? task->signature->accumulator : task->signature->items;
+}
+
+/* --- shapes */
+
+static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
+                  uint64_t share_least, uint64_t share_unit) {
+    const uint64_t reduced = task->numbers[REDUCED];
+    const uint64_t wanted = (uint64_t)queue->info.multiprocessors * BLOCKS;
+    uint64_t splits = blocks < wanted && !task->partial ? divided_up(wanted, blocks) : 1;
+    splits = most(1, least(splits, reduced / share_least));
+    task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
+    task->splits = divided_up(reduced, task->share);
+    task->blocks = blocks * task->splits;
+}
+
+static void plan_staged(const struct ops_queue *queue, struct task *task) {
+    const uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
+    uint64_t slabs = STAGE_BYTES / (slab * item);
+    slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
+    if (slabs > unit) /* blocks begin at packs */
+        slabs -= slabs % unit;
+    task->shape = STAGED;
+    task->wide = slabs;
+    task->group = 1;
+    while (task->group < WARP && 2 * task->group <= n[REDUCED] &&
+           2 * task->group * slabs * n[INNER] <= BLOCK)
+        task->group *= 2;
+    task->blocks = divided_up(n[OUTER], slabs);
+    task->shared_bytes = slabs * slab * item + (uint64_t)2 * PACK;
+}
+
+static void plan_rows(const struct ops_queue *queue, struct task *task) {
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
+    task->shape = ROWS;
+    split(queue, task, task->numbers[OUTER], pass, BLOCK * PACK / item);
+    task->shared_bytes = BLOCK / WARP * value_size(task);
+}
+
+static void plan_columns(const struct ops_queue *queue, struct task *task, bool packs) {
+    const uint64_t *n = task->numbers;
+    const uint64_t count = packs ? PACK / dtype_size(task->signature->items) : 1;
+    const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const uint64_t side = n[REDUCED] <= 4 * at_once             ? WIDEST
+                          : task->partial && n[REDUCED] > BLOCK ? NARROW
+                                                                : WIDE;
+    task->shape = packs ? PACKS : ITEMS;
+    task->tiles = divided_up(columns, side);
+    /* Even tiles, in whole lines of 128 bytes. */
+    task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
+    task->tiles = divided_up(columns, task->wide);
+    const uint64_t high = BLOCK / task->wide;
+    split(queue, task, n[OUTER] * task->tiles, high * at_once * SHARE_PASSES, high);
+    task->shared_bytes = BLOCK * value_size(task);
+}
+
+static bool without_gaps(const uint64_t *n) {
+    return (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
+           (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
+}
+
+static void plan_shape(const struct ops_queue *queue, struct task *task) {
+    uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t count = PACK / item;
+    if (without_gaps(n) && n[OUTER] > 1 && n[REDUCED] * n[INNER] <= SLAB_BYTES / item &&
+        !task->in_index) {
+        plan_staged(queue, task);
+        return;
+    }
+    if (n[INNER] == 1 && (n[STRIDE] == 1 || n[REDUCED] == 1) && !task->in_index) {
+        plan_rows(queue, task);
+        return;
+    }
+    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread a row, side by side */
+        n[INNER] = n[OUTER];
+        n[INNER_STRIDE] = n[OUTER_STRIDE];
+        n[OUTER] = 1;
+    }
+    plan_columns(queue, task,
+                 n[INNER_STRIDE] == 1 && n[INNER] % count == 0 && task->in % PACK == 0 &&
+                     (n[OUTER] == 1 || n[OUTER_STRIDE] % count == 0) &&
+                     (n[REDUCED] == 1 || n[STRIDE] % count == 0) && !task->in_index);
+}
+
+/* --- launches */
+
+static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct task *task, struct ops_plan *plan) {
+    struct ops_step *step = &plan->steps[plan->step_count++];
+    const uint64_t planned[] = {task->shape, task->splits, task->share,
+                                task->wide,  task->group,  task->tiles};
+    if (task->blocks > GRID_MAX)
+        return status_fail(STATUS_BAD_VALUE,
+                           "array: %llu x %llu x %llu items are too many blocks for one launch; "
+                           "reduce parts of it",
+                           (unsigned long long)task->numbers[OUTER],
+                           (unsigned long long)task->numbers[REDUCED],
+                           (unsigned long long)task->numbers[INNER]);
+    step->values[step->value_count++] = task->in;
+    step->values[step->value_count++] = task->out;
+    step->values[step->value_count++] = task->out_index;
+    step->values[step->value_count++] = task->in_index;
+    memcpy(step->values + step->value_count, task->numbers, sizeof task->numbers);
+    step->value_count += NUMBERS;
+    memcpy(step->values + step->value_count, planned, sizeof planned);
+    step->value_count += sizeof planned / sizeof *planned;
+    step->grid[0] = (unsigned)task->blocks;
+    step->block[0] = BLOCK;
+    step->shared_bytes = (unsigned)task->shared_bytes;
+    return ops_kernel(queue, choice->rung, task->signature, choice->block, &step->kernel);
+}
+
+/* The second pass: over `count` partial results for each of the task's, which follow in `in`. */
+static struct task second_pass(const struct ops_choice *choice, const struct task *task,
+                               uint64_t count, device_address partials, device_address indices) {
+    struct task last = {.in = partials, .in_index = indices, .out = task->out, .partial = true};
+    const char *op = strcmp(task->signature->op, "count") == 0 ? "sum" : task->signature->op;
+    const enum dtype raw = raw_type(task);
+    memcpy(last.numbers, task->numbers, sizeof last.numbers);
+    last.numbers[REDUCED] = count;
+    last.numbers[OUTER_STRIDE] = count * last.numbers[INNER];
+    last.numbers[STRIDE] = last.numbers[INNER];
+    last.numbers[INNER_STRIDE] = 1;
+    if (strcmp(op, "sum") == 0)
+        last.numbers[KEY] = UINT64_MAX; /* signed */
+    last.signature = reg_signature(choice->family, choice->rung, op, raw,
+                                   is_argmin(task) ? DTYPE_int64 : task->signature->accumulator);
+    return last;
+}
+
+/* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one, and
+ * what is left of the rows makes one more partial result. */
+static uint64_t rows_to_fold(const struct task *task) {
+    const uint64_t *n = task->numbers;
+    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const uint64_t rows = count / gcd(n[INNER], count);
+    const bool possible = n[OUTER] == 1 && n[INNER] > 1 && without_gaps(n) &&
+                          task->in % PACK == 0 && !is_argmin(task) && !task->partial;
+    return possible && rows > 1 && n[REDUCED] >= rows * FOLDED_ROWS ? rows : 1;
+}
+
+enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                                 const struct ops_problem *problem, struct ops_plan *plan) {
+    struct task task = {
+        .signature = choice->signature, .in = problem->inputs[0], .out = problem->output};
+    memcpy(task.numbers, problem->numbers, sizeof task.numbers);
+    if (choice->rung->flags & RUNG_HOST) {
+        const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+        memcpy(plan->steps[0].values + plan->steps[0].value_count, task.numbers,
+               sizeof task.numbers);
+        plan->steps[0].value_count += NUMBERS;
+        return status;
+    }
+    plan->result = problem->output;
+    plan->result_bytes = problem->output_bytes;
+    plan->bytes = problem->input_bytes[0] + problem->output_bytes;
+
+    const uint64_t rows = rows_to_fold(&task), rest = task.numbers[REDUCED] % rows;
+    struct task first = task;
+    first.numbers[REDUCED] /= rows;
+    first.numbers[INNER] *= rows;
+    first.numbers[STRIDE] *= rows;
+    plan_shape(queue, &first);
+    const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
+    const uint64_t partials = most(1, first.splits) * rows + (rest > 0);
+    if (partials == 1)
+        return add_step(queue, choice, &first, plan);
+
+    const size_t raw = dtype_size(raw_type(&task));
+    const uint64_t bytes =
+        divided_up(results * partials * raw, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
+    enum status status = ops_scratch(
+        queue, plan, bytes + (is_argmin(&task) ? results * partials * sizeof(int64_t) : 0));
+    if (status)
+        return status;
+    first.out = plan->scratch;
+    first.out_index = is_argmin(&task) ? plan->scratch + bytes : 0;
+    first.numbers[FINISH] = RAW;
+    first.numbers[DIVISOR] = 0;
+    status = add_step(queue, choice, &first, plan);
+    if (!status && rest) {
+        struct task left = task;
+        left.numbers[REDUCED] = rest;
+        left.in += (task.numbers[REDUCED] - rest) * task.numbers[INNER] *
+                   dtype_size(task.signature->items);
+        left.out = plan->scratch + results * (partials - 1) * raw;
+        left.numbers[FINISH] = RAW;
+        left.numbers[DIVISOR] = 0;
+        left.partial = true;
+        plan_shape(queue, &left);
+        status = add_step(queue, choice, &left, plan);
+    }
+    if (status)
+        return status;
+    struct task last = second_pass(choice, &task, partials, plan->scratch, first.out_index);
+    plan_shape(queue, &last);
+    return add_step(queue, choice, &last, plan);
+}

@@ -1,0 +1,291 @@
+"""Reductions along axes, and the operations that only they have, against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+from conftest import UFUNCS, kinds, on, random_items
+
+import gpuopt
+from gpuopt import _axis
+
+FAMILY = "reduce_axis"
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64"]
+DTYPES = ["bool", *INTEGERS, *FLOATS]
+OTHERS = {
+    "mean": np.mean,
+    "any": np.any,
+    "all": np.all,
+    "count": np.count_nonzero,
+    "argmin": np.argmin,
+    "argmax": np.argmax,
+}
+TOLERANCE = {2: 2e-3, 4: 3e-7, 8: 1e-14}  # of the result's real part, against sum(abs)
+
+
+def items_of(rng, dtype, shape):
+    """Return random items with zeros, repeated extremes and, if floats, a NaN in some rows."""
+    n = int(np.prod(shape))
+    items = random_items(rng, dtype, n)
+    if n:
+        items[rng.random(n) < 0.1] = 0
+        items[rng.integers(0, n, 1 + n // 9)] = items.max()
+        items[rng.integers(0, n, 1 + n // 9)] = items.min()
+    return items.reshape(shape)
+
+
+def views_of(array):
+    """Yield the array in several layouts, all of the same items."""
+    yield "C", array
+    yield "Fortran", np.asfortranarray(array)
+    yield "reversed", array[tuple(slice(None, None, -1) for _ in array.shape)]
+    wide = np.repeat(np.repeat(array, 2, 0), 3, array.ndim - 1)
+    yield "gaps", wide[(slice(None, None, 2), ...)][..., ::3]
+    yield "swapped", array.astype(array.dtype.newbyteorder(">"))
+
+
+def of_numpy(array, op, **arguments):
+    """Return NumPy's answer; sums of small floats in a wider type, as ours."""
+    with np.errstate(all="ignore"):
+        if op in OTHERS:
+            if op == "mean" and array.dtype.itemsize < 8 and array.dtype.kind == "f":
+                return np.mean(array, dtype=np.float64, **arguments).astype(array.dtype)
+            return OTHERS[op](array, **arguments)
+        if op in ("sum", "prod") and array.dtype.kind in "fc" and "dtype" not in arguments:
+            wide = np.complex128 if array.dtype.kind == "c" else np.float64
+            return UFUNCS[op].reduce(array, dtype=wide, **arguments).astype(array.dtype)
+        return UFUNCS[op].reduce(array, **arguments)
+
+
+def check(array, op, device, **arguments):
+    got = gpuopt.reduce(array, op, device=device, **arguments)
+    want = of_numpy(array, op, **arguments)
+    assert np.shape(got) == np.shape(want), (op, arguments)
+    assert np.asarray(got).dtype == np.asarray(want).dtype.newbyteorder("="), (op, arguments)
+    assert type(got) is type(want)
+    if op in ("sum", "prod", "mean") and np.asarray(want).dtype.kind in "fc":
+        axes = {name: each for name, each in arguments.items() if name in ("axis", "keepdims")}
+        with np.errstate(all="ignore"):
+            scale = (
+                np.abs(array.astype(np.complex128)).sum(**axes) if op != "prod" else np.abs(want)
+            )
+            scale = scale / (array.size / max(1, np.size(want))) if op == "mean" else scale
+            real = np.asarray(want).real.dtype.itemsize
+            error = np.abs(np.asarray(got).astype(np.complex128) - want)
+        assert (error <= TOLERANCE[real] * (scale + 1e-300)).all(), (op, arguments, got, want)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=f"{op} {arguments}")
+
+
+def ops_of(dtype):
+    kind = np.dtype(dtype).kind
+    return [
+        op
+        for op in [*UFUNCS, *OTHERS]
+        if not (kind == "f" and op in ("and", "or", "xor"))
+        and not (kind == "c" and op in ("and", "or", "xor", "min", "max", "argmin", "argmax"))
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_every_operation_of_every_dtype(device, dtype, rng):
+    array = items_of(rng, dtype, (5, 37, 6))
+    for op in ops_of(dtype):
+        if device != "cpu" and op == "prod" and dtype in ("complex64", "complex128"):
+            continue
+        for axis in (0, 1, -1, (0, 2), None):
+            if op in ("argmin", "argmax") and isinstance(axis, tuple):
+                continue
+            check(array, op, device, axis=axis, keepdims=axis == 1)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("device", kinds())
+def test_complex(device, dtype, rng):
+    array = items_of(rng, dtype, (4, 50, 3))
+    array[0] = 0
+    for op in ops_of(dtype):
+        if op == "prod" and device != "cpu":
+            with pytest.raises(TypeError, match=r"^array: rung 'shapes' .*complex128"):
+                gpuopt.reduce(array, op, axis=0, device=device)
+            continue
+        for axis in (0, 1, 2, (1, 2), None):
+            check(array, op, device, axis=axis, keepdims=axis is None)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_random_shapes_axes_and_layouts(device, rng):
+    for _ in range(12 if device == "sim" else 60):
+        ndim = int(rng.integers(1, 6))
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 7, 16, 33], ndim))
+        if np.prod(shape) > 20_000:
+            continue
+        dtype = str(rng.choice(DTYPES))
+        array = items_of(rng, dtype, shape)
+        axes = tuple(int(k) for k in np.flatnonzero(rng.random(ndim) < 0.5))
+        for name, view in views_of(array):
+            op = str(rng.choice(ops_of(dtype)))
+            axis = axes if op not in ("argmin", "argmax") else int(rng.integers(-ndim, ndim))
+            try:
+                check(view, op, device, axis=axis, keepdims=bool(rng.integers(2)))
+            except AssertionError as error:
+                raise AssertionError(f"{name} {shape} {dtype} {op} {axis}") from error
+
+
+# Each meets a plan of its own: slabs through shared memory, aligned or not; rows whole and in
+# shares; columns by packs, folded with and without a rest, item by item; few; a second pass.
+SHAPES = [
+    ((700, 3), 1),
+    ((700, 16), 1),
+    ((300, 64), 1),
+    ((90, 130), 1),
+    ((50, 7, 5), 1),
+    ((4, 3000), 1),
+    ((1, 70_001), 1),
+    ((2, 40_003), 1),
+    ((3000, 64), 0),
+    ((20_000, 3), 0),
+    ((20_003, 3), 0),
+    ((20_001, 16), 0),
+    ((64, 5000), 0),
+    ((3, 9000), 0),
+    ((700, 131), 0),
+    ((3, 500, 40), 1),
+    ((3, 500, 37), 1),
+    ((2, 9000, 2), 1),
+]
+
+
+@pytest.mark.parametrize("shape, axis", SHAPES)
+@pytest.mark.parametrize("device", kinds())
+def test_every_shape_of_work(device, shape, axis, rng):
+    dtypes = ["float32", "int8"] if device == "sim" else ["float32", "int8", "float64", "float16"]
+    for dtype, op in itertools.product(dtypes, ["sum", "max", "argmax", "all", "mean"]):
+        if device == "sim" and dtype == "int8" and op in ("max", "all", "mean"):
+            continue
+        check(items_of(rng, dtype, shape), op, device, axis=axis)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_first_of_equals_and_nan(device):
+    for shape, axis in (((3, 5000), 1), ((5000, 3), 0), ((700, 9), 1)):
+        for dtype in ("float32", "float16", "int32"):
+            array = np.full(shape, 7, dtype)
+            check(array, "argmin", device, axis=axis)
+            if dtype != "int32":
+                array[:] = np.inf
+                check(array, "argmin", device, axis=axis)
+                array[2, 2] = array[1, 1] = np.nan
+                array[2, 1] = -np.inf
+                for op in ("argmin", "argmax", "min", "max"):
+                    check(array, op, device, axis=axis)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_float32_sums_are_exact_along_every_axis(device, rng):
+    array = (rng.random((300, 200), np.float32) - np.float32(0.5)) * np.float32(1e6)
+    array[::7] *= np.float32(1e-6)
+    for axis in (0, 1, None):
+        exact = array.sum(axis=axis, dtype=np.float64).astype(np.float32)
+        got = gpuopt.reduce(array, axis=axis, keepdims=axis is None, device=device)
+        assert (np.abs(got - exact) <= np.spacing(np.abs(exact))).all()
+
+
+def test_dtype_out_and_initial(rng):
+    array = items_of(rng, "int8", (6, 7))
+    for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):
+        for op in ("sum", "prod", "max")[: 2 + (dtype != "complex64")]:
+            want = UFUNCS[op].reduce(array, axis=1, dtype=dtype)
+            got = gpuopt.reduce(array, op, axis=1, dtype=dtype, device="cpu")
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            assert got.dtype == want.dtype
+    out = np.zeros((2, 7)[::-1])[:, ::-1][:, 0]
+    assert gpuopt.reduce(array, axis=0, out=out, device="cpu") is out
+    assert (out == array.sum(axis=0)).all()
+    got = gpuopt.reduce(array, "max", axis=0, initial=100, device="cpu")
+    assert (got == array.max(axis=0, initial=100)).all() and got.dtype == np.int8
+    floats = rng.random((3, 4), np.float32)
+    np.testing.assert_allclose(
+        gpuopt.reduce(floats, "mean", axis=1, dtype="float64", device="cpu"),
+        floats.mean(axis=1, dtype="float64"),
+    )
+    assert gpuopt.reduce(np.arange(8), "mean", device="cpu") == 3.5
+    with pytest.raises(ValueError, match=r"^out: has shape"):
+        gpuopt.reduce(array, axis=0, out=np.zeros(6), device="cpu")
+    with pytest.raises(TypeError, match=r"^out: cannot cast"):
+        gpuopt.reduce(floats, axis=0, out=np.zeros(4, int), dtype=float, device="cpu")
+
+
+def test_no_axes_and_no_items():
+    array = np.arange(6.0).reshape(2, 3)
+    check(array, "sum", "cpu", axis=())
+    check(array, "count", "cpu", axis=())
+    for shape in ((0, 3), (3, 0), (0, 0), (2, 0, 4)):
+        for dtype, op in itertools.product(("int8", "float32"), (*UFUNCS, "any", "all", "count")):
+            if dtype == "float32" and op in ("and", "or", "xor"):
+                continue
+            for axis in range(len(shape)):
+                empty = np.empty(shape, dtype)
+                try:
+                    want = of_numpy(empty, op, axis=axis)
+                except ValueError as error:
+                    with pytest.raises(ValueError, match=str(error)[:40]):
+                        gpuopt.reduce(empty, op, axis=axis, device="cpu")
+                else:
+                    got = gpuopt.reduce(empty, op, axis=axis, device="cpu")
+                    np.testing.assert_array_equal(got, want)
+                    assert got.dtype == want.dtype and got.shape == want.shape
+    assert np.isnan(gpuopt.reduce(np.empty((2, 0)), "mean", axis=1, device="cpu")).all()
+    with pytest.raises(ValueError, match="initial"):
+        gpuopt.reduce(np.empty((2, 0)), axis=1, initial=None, device="cpu")
+    with pytest.raises(ValueError, match="attempt to get argmin of an empty sequence"):
+        gpuopt.reduce(np.empty((2, 0)), "argmin", axis=1, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "error, text, arguments",
+    [
+        (_axis.AxisError, "axis 2 is out of bounds", {"axis": 2}),
+        (_axis.AxisError, "axis -3 is out of bounds", {"axis": (0, -3)}),
+        (ValueError, "axis: duplicate", {"axis": (0, -2)}),
+        (TypeError, "axis: must be", {"axis": 1.5}),
+        (TypeError, "axis: op='argmin' takes one", {"op": "argmin", "axis": (0, 1)}),
+        (ValueError, "op: 'median'", {"op": "median", "axis": 0}),
+        (ValueError, "dtype: op='any'", {"op": "any", "dtype": int}),
+        (ValueError, "initial: op='mean'", {"op": "mean", "initial": 3}),
+        (ValueError, "variant: 7 is not a rung of reduce_axis", {"axis": 0, "variant": 7}),
+        (ValueError, "block:", {"axis": 0, "device": "sim", "block": 64}),
+        (ValueError, "device:", {"axis": 0, "device": "tpu"}),
+        (TypeError, "dtype: object", {"axis": 0, "dtype": object}),
+        (TypeError, "array: op='or' does not take float64", {"axis": 0, "op": "or"}),
+    ],
+)
+def test_bad_arguments(error, text, arguments):
+    with pytest.raises(error) as caught:
+        gpuopt.reduce(np.ones((2, 3)), **arguments)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_same_bits_again(device, rng):
+    array = rng.random((20_003, 3)).astype(np.float32)
+    first = gpuopt.reduce(array, axis=0, dtype=np.float64, device=device)
+    again = gpuopt.reduce(array, axis=0, dtype=np.float64, device=device)
+    assert first.tobytes() == again.tobytes()
+
+
+def test_the_cpus_rungs_give_the_same_bits(rng):
+    array = rng.random((3, 70_000))
+    for axis in (0, 1):
+        serial = gpuopt.reduce(array, axis=axis, variant="serial")
+        assert serial.tobytes() == gpuopt.reduce(array, axis=axis, variant="team").tobytes()
+
+
+@pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
+def test_large_ones_on_a_gpu(device, rng):
+    for shape, axis in (((4096, 4096), 0), ((4096, 4096), 1), ((1 << 22, 3), 0), ((3, 1 << 22), 1)):
+        array = rng.random(shape, np.float32)
+        for op in ("sum", "max", "argmax", "mean"):
+            check(array, op, device, axis=axis)
