@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import experiments, models
+from gpuopt import _device_arrays, experiments, models
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -27,6 +27,7 @@ from gpuopt._core import (
     SimError,
     __version__,
 )
+from gpuopt._device_arrays import DeviceArray, asarray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, VerificationError, ladder
@@ -46,6 +47,7 @@ __all__ = [
     "Buffer",
     "Counters",
     "Device",
+    "DeviceArray",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
@@ -67,10 +69,12 @@ __all__ = [
     "VerificationError",
     "__version__",
     "add",
+    "asarray",
     "available",
     "check",
     "devices",
     "diff",
+    "empty",
     "experiments",
     "ladder",
     "load_ptx",
@@ -106,7 +110,9 @@ def reduce(
     array : array_like
         Anything that `numpy.asarray` takes, of any shape and layout. On a GPU: bool, int32, int64,
         float32, float64. On the cpu: also every other integer type, float16 and, for "sum" and
-        "prod", complex64 and complex128.
+        "prod", complex64 and complex128. Or an array on a device: of CuPy, PyTorch, JAX, Numba or
+        `gpuopt.asarray`, or of anybody with the CUDA array interface or DLPack. Its items are read
+        in place, on its library's current stream, and must lie without gaps, in any order of axes.
     op : {"sum", "prod", "min", "max", "and", "or", "xor"}
         The operation; the last three (bitwise) take integers and bool. A NaN makes "min" and "max"
         NaN, integers wrap: as in NumPy.
@@ -119,7 +125,9 @@ def reduce(
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
         arithmetic.
     out : ndarray, optional
-        A 0-d array that receives the result and is returned.
+        A 0-d array that receives the result and is returned. For an array on a device, one there,
+        of the result's dtype (the call does not wait); or one of NumPy's: the value is on the host
+        when the call returns, by the shortest way there is.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
@@ -133,15 +141,17 @@ def reduce(
 
     Returns
     -------
-    scalar or ndarray
-        A NumPy scalar, or `out`.
+    scalar or array
+        A NumPy scalar, or `out`. For an array on a device, a 0-d array of the same library there,
+        in the order of its stream: nobody waits (but JAX's results do, and those with `initial`).
 
     Raises
     ------
     TypeError
         A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
     ValueError
-        An unknown op, variant, block or device; "min" or "max" of nothing without `initial`.
+        An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
+        array on another device than the one named, or with gaps there.
     DeviceMemoryError
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
@@ -172,4 +182,7 @@ def reduce(
     >>> gpuopt.reduce(np.arange(6).reshape(2, 3).T[::-1], "prod", initial=7, device="cpu")
     np.int64(0)
     """
+    view = _device_arrays.view_of(array, "array")
+    if view is not None:
+        return _device_arrays.reduce(view, op, variant, dtype, out, initial, block, device)
     return _core.reduce(array, op, variant, dtype, out, initial, block, device)

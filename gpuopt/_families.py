@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt import _arrays as arrays
+from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
 
 # What the transpose moves an item as, by its bytes.
@@ -115,8 +116,14 @@ def transpose(
            [2, 5],
            [3, 6]])
     """
+    copy = _names_rung(variant, 0, "copy")
+    views = device_arrays.inputs(device, a=a)
+    if views:
+        a = views["a"].stand_in()
+        problem = transpose_problem(a, copy=copy)
+        return device_arrays.run(problem, views, variant, block, out, dtype=a.dtype)
     a = arrays.array_in(a, "a")
-    problem = transpose_problem(a, copy=_names_rung(variant, 0, "copy"))
+    problem = transpose_problem(a, copy=copy)
     if out is None:
         result = np.empty(problem.shape, a.dtype)
         arrays.run(problem, variant, block, device, result.view(problem.dtype))
@@ -279,6 +286,10 @@ def stencil1d(
     >>> gpuopt.stencil1d([1.0, 2.0, 4.0], weights=[1, 0, -1], mode="nearest", device="cpu")
     array([-1., -3., -2.])
     """
+    views = device_arrays.inputs(device, a=a)
+    if views:
+        problem = stencil1d_problem(views["a"].stand_in(), radius, weights, mode, cval)
+        return device_arrays.run(problem, views, variant, block, out)
     problem = stencil1d_problem(arrays.array_in(a, "a"), radius, weights, mode, cval)
     return arrays.run(problem, variant, block, device, out)
 
@@ -317,6 +328,17 @@ def _vector_problem(
     inputs = tuple(arrays.contiguous(np.broadcast_to(each, shape), dtype) for each in (x, y))
     numbers = (inputs[0].size, arrays.bits(a, dtype))
     return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def _stand_ins(views: dict[str, device_arrays.View]) -> list[np.ndarray]:
+    """Return stand-ins of two vectors on a device, where they can be combined as they are."""
+    device_arrays.alike(views)
+    x, y = (view.stand_in() for view in views.values())
+    if x.shape != y.shape:
+        raise ValueError(
+            f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"
+        )
+    return [x, y]
 
 
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
@@ -386,6 +408,10 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        problem = add_problem(*_stand_ins(views))
+        return device_arrays.run(problem, views, variant, block, out, in_place=True)
     return arrays.run(add_problem(x, y), variant, block, device, out)
 
 
@@ -432,6 +458,14 @@ def saxpy(
     >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
     array([2.5 , 4.25])
     """
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        x, y = _stand_ins(views)
+        dtype, _ = _common((("a", a), ("x", x), ("y", y)), FLOATS)
+        if dtype != x.dtype:
+            raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
+        problem = saxpy_problem(a, x, y)
+        return device_arrays.run(problem, views, variant, block, out, in_place=True)
     return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)
 
 
@@ -505,4 +539,9 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
+    views = device_arrays.inputs(device, a=a, b=b)
+    if views:
+        device_arrays.alike(views)
+        problem = matmul_problem(views["a"].stand_in(), views["b"].stand_in())
+        return device_arrays.run(problem, views, variant, None, out)
     return arrays.run(matmul_problem(a, b), variant, None, device, out)
