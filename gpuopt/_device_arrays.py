@@ -499,7 +499,7 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
 
 def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
     """Consume a DLPack capsule; None for an array of the host."""
-    kind, index = value.__dlpack_device__()
+    kind, _ = value.__dlpack_device__()
     if int(kind) in HOSTS:
         return None
     if int(kind) not in (CUDA, CUDA_MANAGED):
@@ -516,9 +516,7 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
     dtype = np.dtype("?" if KINDS[code] == "b" else f"{KINDS[code]}{bits // 8}")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
     where, keep = f"cuda:{at}", (holder, value)
-    return View(
-        library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True
-    )
+    return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
 
 
 def _jax(value: Any, name: str) -> View | None:
@@ -609,8 +607,7 @@ def aligned(view: View, name: str) -> None:
     """Raise ValueError where the address does not suit the items."""
     if view.address % view.dtype.itemsize:
         raise ValueError(
-            f"{name}: its address is no multiple of its items' {view.dtype.itemsize} bytes; "
-            "copy it"
+            f"{name}: its address is no multiple of its items' {view.dtype.itemsize} bytes; copy it"
         )
 
 

@@ -463,7 +463,9 @@ def saxpy(
         x, y = _stand_ins(views)
         dtype, _ = _common((("a", a), ("x", x), ("y", y)), FLOATS)
         if dtype != x.dtype:
-            raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
+            raise TypeError(
+                f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)"
+            )
         problem = saxpy_problem(a, x, y)
         return device_arrays.run(problem, views, variant, block, out, in_place=True)
     return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)

@@ -1,5 +1,5 @@
-// narrow.cu: a result that stays on the device, from the type it was accumulated in to the type that
-// the caller gets. No ladder.
+// narrow.cu: a result that stays on the device, from the type it was accumulated in to the type
+// that the caller gets. No ladder.
 
 #ifdef GPUOPT_RUNGS
 // clang-format off

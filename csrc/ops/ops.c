@@ -168,8 +168,7 @@ static enum status input_there(struct ops_queue *queue, const struct ops_call *c
         return STATUS_OK;
     *address = 0;
     const enum status status = ops->alloc(queue->device, call->input_bytes[i], address);
-    return status ? status
-                  : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
+    return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
 }
 
 enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,

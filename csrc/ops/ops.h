@@ -34,7 +34,13 @@ struct ops_choice {
     unsigned block; /* threads; 0 on the cpu */
 };
 
-enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 12, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 8, OPS_KEPT_BYTES = 8192 };
+enum {
+    OPS_STEPS_MAX = 16,
+    OPS_VALUES_MAX = 12,
+    OPS_INPUTS_MAX = 3,
+    OPS_NUMBERS_MAX = 8,
+    OPS_KEPT_BYTES = 8192
+};
 
 /* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */

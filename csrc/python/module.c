@@ -62,12 +62,14 @@ static PyMethodDef module_methods[] = {
     {"reduce_resident", (PyCFunction)(void (*)(void))py_reduce_resident, METH_FASTCALL,
      "reduce_resident($module, device, streams, address, n, items, op, variant, result, initial, "
      "block, to, /)\n--\n\n"
-     "Reduce items in a device's memory: to there (an address, nobody waits), or return the value."},
+     "Reduce items in a device's memory: to there (an address, nobody waits), or return the "
+     "value."},
     {"call_resident", (PyCFunction)(void (*)(void))py_call_resident, METH_FASTCALL,
      "call_resident($module, device, streams, problem, variant, block, /)\n--\n\n"
      "As call, for arrays in the device's memory: pairs of address and bytes. Nobody waits."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
-     "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is in."},
+     "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is "
+     "in."},
     {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
      "order($module, device, streams, /)\n--\n\n"
      "What the first stream is given from now on waits for what the others have been given."},
@@ -75,7 +77,8 @@ static PyMethodDef module_methods[] = {
      "wait($module, device, stream, /)\n--\n\nWait for all that a stream has been given."},
     {"dlpack_export", (PyCFunction)(void (*)(void))py_dlpack_export, METH_FASTCALL,
      "dlpack_export($module, owner, address, shape, code, bits, device_type, device_id, "
-     "versioned, read_only, /)\n--\n\nA DLPack capsule of an array in C order, which keeps its owner."},
+     "versioned, read_only, /)\n--\n\nA DLPack capsule of an array in C order, which keeps its "
+     "owner."},
     {"dlpack_take", py_dlpack_take, METH_O,
      "dlpack_take($module, capsule, /)\n--\n\n"
      "Consume a DLPack capsule: (holder, address, shape, strides in items or None, code, bits, "

@@ -81,8 +81,7 @@ static int fill_tensor(struct dl_tensor *tensor, int64_t *extents, PyObject *sha
 
 PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
-    if (count != 9 || !PyTuple_Check(arguments[2]) ||
-        PyTuple_Size(arguments[2]) > DIMENSIONS_MAX) {
+    if (count != 9 || !PyTuple_Check(arguments[2]) || PyTuple_Size(arguments[2]) > DIMENSIONS_MAX) {
         PyErr_SetString(PyExc_TypeError, "dlpack_export() takes owner, address, shape, code, bits, "
                                          "device_type, device_id, versioned, "
                                          "read_only");
@@ -114,8 +113,7 @@ PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssiz
         exported->tensor.plain.deleter = drop_plain;
     }
     exported->owner = Py_NewRef(arguments[0]);
-    PyObject *capsule =
-        PyCapsule_New(&exported->tensor, newer ? versioned : plain, capsule_gone);
+    PyObject *capsule = PyCapsule_New(&exported->tensor, newer ? versioned : plain, capsule_gone);
     if (!capsule)
         drop(exported);
     return capsule;
@@ -172,8 +170,8 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
     (void)module;
     const int newer = PyCapsule_IsValid(capsule, versioned);
     if (!newer && !PyCapsule_IsValid(capsule, plain)) {
-        const int used = PyCapsule_IsValid(capsule, used_versioned) ||
-                         PyCapsule_IsValid(capsule, used_plain);
+        const int used =
+            PyCapsule_IsValid(capsule, used_versioned) || PyCapsule_IsValid(capsule, used_plain);
         PyErr_Format(used ? PyExc_ValueError : PyExc_TypeError,
                      used ? "array: its DLPack capsule has been consumed; __dlpack__ must make a "
                             "new one each time"
@@ -182,8 +180,7 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
         return NULL;
     }
     void *tensor = PyCapsule_GetPointer(capsule, newer ? versioned : plain);
-    PyObject *holder =
-        PyCapsule_New(tensor, newer ? holder_versioned : holder_plain, holder_gone);
+    PyObject *holder = PyCapsule_New(tensor, newer ? holder_versioned : holder_plain, holder_gone);
     if (!holder)
         return NULL;
     if (PyCapsule_SetName(capsule, newer ? used_versioned : used_plain)) {

@@ -1,9 +1,9 @@
 /* py_place.c: where arrays of a device are: a queue on their stream, and memory of our own there.
  *
- * A GPU's memory is the same for all its queues; a pool lends one, on the caller's stream. Memory of
- * the simulated GPU is its queue's own: all arrays there share one queue, which one thread uses at a
- * time. Our own memory is in the order of the legacy default stream (1), as CuPy's and PyTorch's
- * are if nobody says otherwise.
+ * A GPU's memory is the same for all its queues; a pool lends one, on the caller's stream. Memory
+ * of the simulated GPU is its queue's own: all arrays there share one queue, which one thread uses
+ * at a time. Our own memory is in the order of the legacy default stream (1), as CuPy's and
+ * PyTorch's are if nobody says otherwise.
  */
 #include "py_core.h"
 
@@ -111,9 +111,9 @@ static int order(const struct py_place *place, PyObject *streams, int others_aft
         struct ops_queue *other = take(place, stream);
         if (!other)
             return -1;
-        const enum status status =
-            others_after ? place->kind->follow(other->device, place->queue->device)
-                         : place->kind->follow(place->queue->device, other->device);
+        const enum status status = others_after
+                                       ? place->kind->follow(other->device, place->queue->device)
+                                       : place->kind->follow(place->queue->device, other->device);
         if (status)
             py_raise(place->state, status);
         give(place, other, stream);
@@ -233,8 +233,7 @@ PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count
 /* --- memory of our own */
 
 struct memory {
-    PyObject_HEAD
-    struct py_state *state;
+    PyObject_HEAD struct py_state *state;
     const struct device_ops *kind;
     char which[32], name[32];
     device_address address;
@@ -318,10 +317,10 @@ static PyObject *memory_copy(struct memory *self, PyObject *object, int in) {
         return NULL;
     const struct device_source source = {.data = PyArray_DATA(array)};
     py_unlock(&unlocked, place.queue->device);
-    const enum status status = in ? self->kind->copy_in(place.queue->device, self->address, &source,
-                                                        self->bytes)
-                                  : self->kind->copy_out(place.queue->device, PyArray_DATA(array),
-                                                         self->address, self->bytes);
+    const enum status status =
+        in ? self->kind->copy_in(place.queue->device, self->address, &source, self->bytes)
+           : self->kind->copy_out(place.queue->device, PyArray_DATA(array), self->address,
+                                  self->bytes);
     py_lock(&unlocked);
     if (status)
         py_raise(self->state, status);

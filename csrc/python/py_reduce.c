@@ -240,8 +240,8 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     if (run(state, &target, in, &value))
         return NULL;
     if (py_given(initial))
-        return deliver(py_with_initial(state, operation, initial, accumulator, problem.result, &value),
-                       out);
+        return deliver(
+            py_with_initial(state, operation, initial, accumulator, problem.result, &value), out);
     if (py_given(out))
         return deliver(cast_0d(array_0d(accumulator, &value), problem.result), out);
     return py_scalar(accumulator, problem.result, &value);

@@ -136,8 +136,8 @@ PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssiz
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
-    const int failed = py_recording_end(state, place.queue) || status ||
-                       py_place_join(&place, arguments[1]);
+    const int failed =
+        py_recording_end(state, place.queue) || status || py_place_join(&place, arguments[1]);
     py_place_close(&place);
     return failed ? NULL : Py_NewRef(Py_None);
 }
