@@ -19,6 +19,8 @@ except ImportError as error:
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
 from gpuopt import _device_arrays, experiments, models
+from gpuopt._case_study import CaseStudy, matmul_case_study
+from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -30,9 +32,10 @@ from gpuopt._core import (
 from gpuopt._device_arrays import DeviceArray, asarray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
-from gpuopt._ladder import Ladder, VerificationError, ladder
+from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Texture, load_ptx
+from gpuopt._roofline import Bound, Point, Roofline, roofline
 from gpuopt._rungs import Rung, rungs
 from gpuopt._source import Diff, Source, diff, source
 from gpuopt._svg import Picture
@@ -44,7 +47,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Availability",
+    "Bound",
     "Buffer",
+    "CaseStudy",
+    "Ceiling",
     "Counters",
     "Device",
     "DeviceArray",
@@ -60,7 +66,9 @@ __all__ = [
     "PTXError",
     "Parameter",
     "Picture",
+    "Point",
     "Profile",
+    "Roofline",
     "Rung",
     "SimError",
     "Source",
@@ -79,9 +87,11 @@ __all__ = [
     "ladder",
     "load_ptx",
     "matmul",
+    "matmul_case_study",
     "models",
     "profile",
     "reduce",
+    "roofline",
     "rungs",
     "saxpy",
     "show_config",

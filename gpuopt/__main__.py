@@ -7,12 +7,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import gpuopt
 from gpuopt import experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import describe, devices, show_config
 from gpuopt._explain import add_commands
+from gpuopt._progress import bar
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
@@ -31,12 +33,6 @@ def _count(text: str) -> int:
     return value
 
 
-def _progress(text: str) -> None:
-    """Show what goes on to a person who waits, and to nobody else."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="" if text else "\r", file=sys.stderr, flush=True)
-
-
 def _write_between_marks(path: Path, marks: str, table: str, command: str) -> None:
     text = path.read_text()
     begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
@@ -52,26 +48,92 @@ def _ladder(arguments: argparse.Namespace) -> int:
     named = [arguments.device] if arguments.device else []
     found = gpuopt.available("cuda")
     if not (named or os.environ.get("GPUOPT_DEVICE") or found):
-        print(f"No GPU ({found.reason}): the simulated GPU counts, the cpu is timed.\n")
+        if not arguments.json:
+            print(f"No GPU ({found.reason}): the simulated GPU counts, the cpu is timed.\n")
         named = ["sim", "cpu"]
-    tables = []
+    tables, found_all = [], []
     for device in named or [None]:
-        measured = gpuopt.ladder(
-            arguments.family,
-            arguments.n,
-            op=arguments.op,
-            dtype=arguments.dtype,
-            block=arguments.block,
-            device=device,
-            rounds=arguments.rounds,
-            progress=_progress,
-        )
-        _progress("")
-        print("\n" * bool(tables) + str(measured))
+        with bar() as progress:
+            measured = gpuopt.ladder(
+                arguments.family,
+                arguments.n,
+                op=arguments.op,
+                dtype=arguments.dtype,
+                block=arguments.block,
+                device=device,
+                counters=not arguments.no_counters,
+                peers=arguments.peers and not (device or "").startswith("sim"),
+                rounds=arguments.rounds,
+                progress=progress,
+            )
+        found_all.append(measured)
         tables.append(str(measured))
+        if not arguments.json:
+            print("\n" * (len(tables) > 1) + tables[-1])
+    if arguments.json:
+        told = [each.to_dict() for each in found_all]
+        print(json.dumps(told[0] if len(told) == 1 else told))
+    if arguments.output:
+        _save(found_all[0].plot(), arguments.output)
     if arguments.write_readme:
         command = "python -m gpuopt " + " ".join(sys.argv[1:])
         _write_between_marks(arguments.write_readme, arguments.marks, "\n\n".join(tables), command)
+    return 0
+
+
+def _save(axes: Any, path: Path) -> None:
+    """Write a plot in the format that the file's name asks for."""
+    axes.figure.savefig(path, dpi=150)
+
+
+def _roofline(arguments: argparse.Namespace) -> int:
+    with bar() as progress:
+        roof = gpuopt.roofline(
+            arguments.device,
+            dtype=arguments.dtype,
+            quick=arguments.quick,
+            fresh=arguments.fresh,
+            progress=progress,
+        )
+    for family in arguments.add or []:
+        with bar() as progress:
+            roof.add(
+                gpuopt.ladder(family, device=roof.device.name, counters=False, progress=progress)
+            )
+    study = None
+    if arguments.matmul:
+        with bar() as progress:
+            study = gpuopt.matmul_case_study(
+                roof.device.name, quick=arguments.quick, progress=progress
+            )
+    if arguments.json:
+        print(json.dumps(roof.to_dict() | ({"matmul": study.records()} if study else {})))
+    else:
+        print(roof)
+        if study:
+            print(f"\n{study}")
+    if arguments.output:
+        _save(roof.plot(), arguments.output)
+    return 0
+
+
+def _reference_file(arguments: argparse.Namespace) -> int:
+    from gpuopt import _reference
+
+    with bar() as progress:
+        told = _reference.measure(arguments.device, arguments.rounds, progress)
+    name = _reference.file_name(told["roofline"]["device"]["description"])
+    path = arguments.output or _reference.FOLDER / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(told) + "\n")
+    print(f"wrote {path}")
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    from gpuopt import _reference
+
+    print(_reference.compare(arguments.old, arguments.new))
     return 0
 
 
@@ -134,11 +196,58 @@ def _parser() -> argparse.ArgumentParser:
     add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's)")
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
     add("--rounds", type=_count, default=11, help="samples of each rung (default: 11)")
+    add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
+    add("--peers", action="store_true", help="also time NumPy, CuPy, PyTorch and JAX, as installed")
+    add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
+    add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: ladder.svg, ladder.png")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
     add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
     command.set_defaults(run=_ladder)
 
     add_commands(commands)
+
+    command = commands.add_parser(
+        "roofline",
+        help="measure what a device can do at most, and place kernels under it",
+        description="Measure a device's ceilings: its memories and its arithmetic, every kernel "
+        "verified. Done once for each device and kept; of a simulated GPU, the datasheet's. A "
+        "kernel left of the ridge is bound by memory, right of it by arithmetic.",
+    )
+    add = command.add_argument
+    add("--device", help="cuda, cuda:1, cpu, sim:m2090 (default: a GPU, else the cpu)")
+    add("--dtype", help="the arithmetic that is drawn (default: float32)")
+    add("--quick", action="store_true", help="less data, fewer samples: some seconds")
+    add("--fresh", action="store_true", help="measure again, even if it is known")
+    add(
+        "--add", action="append", choices=["reduce", *ITEMS], help="also measure a ladder, place it"
+    )
+    add("--matmul", action="store_true", help="also the decks' case study: predicted, measured")
+    add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
+    add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: roofline.svg")
+    command.set_defaults(run=_roofline)
+
+    command = commands.add_parser(
+        "compare",
+        help="compare two files that --json wrote, rung by rung",
+        description="Compare two measurements of the same work: ratio new/old for each rung, and "
+        "'slower' or 'faster' where it changed by more than both spreads.",
+    )
+    command.add_argument("old", type=Path)
+    command.add_argument("new", type=Path)
+    command.set_defaults(run=_compare)
+
+    command = commands.add_parser(
+        "reference",
+        help="measure everything, as the reference for this GPU",
+        description="Measure the roofline and every ladder, and write the file in which 'ladder' "
+        "looks up whether a number is normal for this GPU.",
+    )
+    command.add_argument("--device", help="as for roofline")
+    command.add_argument("--rounds", type=_count, default=11, help="samples of each rung")
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="default: its place in the package"
+    )
+    command.set_defaults(run=_reference_file)
 
     command = commands.add_parser(
         "experiment",
@@ -173,7 +282,7 @@ def main() -> int:
     except BrokenPipeError:  # who read our output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, RuntimeError, MemoryError, OSError) as error:
+    except (ValueError, TypeError, RuntimeError, MemoryError, ImportError, OSError) as error:
         print(f"gpuopt: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

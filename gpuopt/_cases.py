@@ -23,6 +23,8 @@ ITEMS = {
     "saxpy": (2048 * 2048, 1024),
     "matmul": (1024**2, 128**2),
 }
+# Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
+OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 DTYPES = ("int32", "int64", "float32", "float64")
 
 
@@ -46,6 +48,10 @@ class Case:
         Operations, where the rate is to be told in them; else 0, and bytes are.
     deck : tuple of (str, float) or None
         The deck's GPU, and how many bytes or operations its times are for.
+    operations : int
+        What the algorithm computes, for the roofline: additions and multiplications.
+    arguments : tuple
+        Of the family's call: the peers' too.
     """
 
     title: str
@@ -55,6 +61,8 @@ class Case:
     error: Callable[[Rung, object], str]
     flops: int = 0
     deck: tuple[str, float] | None = None
+    operations: int = 0
+    arguments: tuple[object, ...] = ()
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -168,7 +176,8 @@ def make(family: str, n: int | None, dtype: str, seed: int, *, timed: bool) -> C
         flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
         title, n = f"{title}", side * side
     plural = f"{title} {dtype}" if "x" in title.split("of")[-1] else f"{title} {n:,} {dtype}"
-    return Case(plural, n, bench, call, error, flops, deck)
+    operations = flops or OPERATIONS[family] * n
+    return Case(plural, n, bench, call, error, flops, deck, operations, arguments)
 
 
 def _with_output(problem: Problem) -> tuple[object, ...]:

@@ -504,9 +504,9 @@ def matmul(
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
         float64.
     variant : int or str, optional
-        The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets" and
-        5 "8-targets" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
-        best for the device.
+        The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
+        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async" and 9 "warp-tiles" are CUDA kernels,
+        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device.
     out : ndarray, shape (M, N), optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional
@@ -530,9 +530,11 @@ def matmul(
     Notes
     -----
     With u the unit roundoff of the dtype, the error of an item is at most about K * u * (abs(a) @
-    abs(b)) on a GPU. The cpu adds up in float64. It is no BLAS, and does not mean to be.
+    abs(b)) on a GPU, in true float32 or float64 arithmetic, the same bits in every run. The cpu
+    adds up in float64.
 
-    Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder.
+    Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6
+    on, NVIDIA's CUTLASS, "Efficient GEMM in CUDA".
 
     Examples
     --------

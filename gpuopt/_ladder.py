@@ -5,7 +5,10 @@ are random. The rungs take turns, round by round, so that a drift of the machine
 Warm means the same data again and again, which a cache may hold; cold means another copy of the
 data each time, from more copies than the caches hold.
 
-The simulated GPU has no timer: there each rung is verified and counted.
+The simulated GPU has no timer: there each rung is verified and counted. For a GPU that is timed it
+counts as well, on fewer items: the same kernels, at a size that it does in about a second.
+
+Tables are _tables.py's, plots _plots.py's, the sentences _sentences.py's.
 """
 
 from __future__ import annotations
@@ -13,28 +16,35 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuopt import _cases, _core
+from gpuopt import _cases, _core, _peers, _tables
 from gpuopt._cases import Case
+from gpuopt._ceilings import VerificationError, copy_bandwidth
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
-from gpuopt._profile import Profile, profile
+from gpuopt._profile import Counters, Launch, Profile, profile
 from gpuopt._rungs import Rung, rungs
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
+COUNTED_ITEMS = 1 << 20  # of a reduction that is counted beside the timing
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
+WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
 RUNS_MOST = 1000  # in one sample
 SLOW_SECONDS = 0.05  # a run that takes longer
 SLOW_ROUNDS = 3  # is not sampled more often than that
+FORMAT = 1  # of what to_dict gives
 
-
-class VerificationError(RuntimeError):
-    """A rung gave a wrong result: nothing is timed."""
+Progress = Callable[[str, float], None]
 
 
 @dataclass
@@ -73,7 +83,9 @@ class Row:
         What the algorithm reads and writes, each once; 0 where nothing was timed.
     warm, cold : Timing
     counted : Profile or None
-        On a device that counts.
+        By a simulated GPU: on the ladder's device, or beside the timing on `Ladder.counted_title`.
+    reference : tuple of (float, float) or None
+        Seconds, warm and cold, that gpuopt's makers measured on the same kind of GPU.
     """
 
     rung: Rung
@@ -81,11 +93,22 @@ class Row:
     warm: Timing = field(default_factory=Timing)
     cold: Timing = field(default_factory=Timing)
     counted: Profile | None = None
+    reference: tuple[float, float] | None = None
+
+
+@dataclass
+class PeerRow:
+    """Another library's time for the same work, verified as the rungs are."""
+
+    name: str
+    version: str
+    warm: Timing = field(default_factory=Timing)
+    cold: Timing = field(default_factory=Timing)
 
 
 @dataclass
 class Ladder:
-    """A measured ladder; `str` gives the table.
+    """A measured ladder; `str` gives the table, Jupyter shows it as one, `plot` draws it.
 
     Attributes
     ----------
@@ -106,6 +129,15 @@ class Ladder:
         The deck's GPU, and how many bytes or operations its times are for.
     refused : list of (Rung, str)
         Rungs that do not take this case, and why.
+    operations : int
+        What the algorithm computes, for the roofline.
+    counted_title : str
+        What was counted, where it is not what was timed.
+    peers : list of PeerRow
+    peers_refused : list of (str, str)
+        Libraries that were left out, and why.
+    date, version : str
+        When it was measured, by which gpuopt.
     """
 
     device: Device
@@ -120,10 +152,168 @@ class Ladder:
     flops: int = 0
     deck: tuple[str, float] | None = None
     refused: list[tuple[Rung, str]] = field(default_factory=list)
+    operations: int = 0
+    counted_title: str = ""
+    peers: list[PeerRow] = field(default_factory=list)
+    peers_refused: list[tuple[str, str]] = field(default_factory=list)
+    date: str = ""
+    version: str = ""
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are times; otherwise there are counters alone."""
+        return self.copy_bandwidth > 0
 
     def __str__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
-        return _times(self) if self.copy_bandwidth else _counts(self)
+        return _tables.times(self) if self.timed else _tables.counts(self)
+
+    def _repr_html_(self) -> str:
+        return _tables.html(self)
+
+    def changes(self) -> list[str]:
+        """Return for each row what its counters say against the rung before; "" without them."""
+        return _tables.changes(self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each row and peer, as ``pandas.DataFrame`` takes them.
+
+        Times are in microseconds, rates in GB/s or GFLOP/s; a rung's counters have their own names
+        (`gpuopt.Profile.describe`).
+        """
+        return _tables.records(self)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the ladder with matplotlib: each rung's rate, the deck's step beside it.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            ``ax.figure.savefig("ladder.svg")`` writes it.
+
+        Raises
+        ------
+        ImportError
+            matplotlib is missing; the message names the extra that brings it.
+        """
+        from gpuopt import _plots
+
+        return _plots.ladder(self, ax)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON.
+
+        Of the counters, those of each launch; of the kernels, no symbols.
+        """
+        plain = ("op", "dtype", "n", "block", "copy_bandwidth", "family", "title", "flops",
+                 "operations", "counted_title", "date", "version")  # fmt: skip
+        return {
+            "kind": "ladder",
+            "format": FORMAT,
+            "device": asdict(self.device),
+            **{name: getattr(self, name) for name in plain},
+            "deck": list(self.deck) if self.deck else None,
+            "rows": [_row_to_dict(row) for row in self.rows],
+            "refused": [[_rung_to_dict(rung), why] for rung, why in self.refused],
+            "peers": [asdict(peer) for peer in self.peers],
+            "peers_refused": [list(each) for each in self.peers_refused],
+        }
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> Ladder:
+        """Return the ladder that `to_dict` told of.
+
+        Raises
+        ------
+        ValueError
+            It is something else, or of another format.
+        """
+        try:
+            if told["kind"] != "ladder" or told["format"] != FORMAT:
+                raise KeyError("kind")
+            rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
+            rest["device"] = Device(**told["device"])
+            rest["deck"] = tuple(told["deck"]) if told["deck"] else None
+            rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
+            rest["refused"] = [(_rung_from_dict(each), why) for each, why in told["refused"]]
+            rest["peers"] = [
+                PeerRow(each["name"], each["version"], *(Timing(each[m]["samples"]) for m in MODES))
+                for each in told["peers"]
+            ]
+            rest["peers_refused"] = [tuple(each) for each in told["peers_refused"]]
+            return cls(**rest)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"told: is no ladder of format {FORMAT}, written by to_dict ({error})"
+            ) from None
+
+
+MODES = ("warm", "cold")
+
+# --- to JSON and back
+
+
+def _rung_to_dict(rung: Rung) -> dict[str, Any]:
+    told = asdict(rung)
+    del told["signatures"], told["kernels"]  # long, and the registry's
+    return told
+
+
+def _rung_from_dict(told: dict[str, Any]) -> Rung:
+    return Rung(**told, signatures=[], kernels=[])
+
+
+def _row_to_dict(row: Row) -> dict[str, Any]:
+    counted = None
+    if row.counted:
+        counted = {
+            "device": row.counted.device,
+            "launches": [
+                {name: getattr(each, name) for name in LAUNCH} | {"counters": dict(each.counters)}
+                for each in row.counted.launches
+            ],
+        }
+    return {
+        "rung": _rung_to_dict(row.rung),
+        "algorithm_bytes": row.algorithm_bytes,
+        "warm": row.warm.samples,
+        "cold": row.cold.samples,
+        "counted": counted,
+        "reference": list(row.reference) if row.reference else None,
+    }
+
+
+LAUNCH = tuple(
+    each.name for each in fields(Launch) if each.name not in ("counters", "lines", "findings")
+)
+
+
+def _row_from_dict(told: dict[str, Any]) -> Row:
+    counted = None
+    if told["counted"]:
+        launches = []
+        for each in told["counted"]["launches"]:
+            counters = Counters([each["counters"].get(name, 0) for name in Counters()])
+            rest = {name: each[name] for name in LAUNCH}
+            rest |= {name: tuple(each[name]) for name in ("grid", "block")}
+            launches.append(Launch(**rest, counters=counters, lines=[], findings=[]))
+        counted = Profile(told["counted"]["device"], launches)
+    return Row(
+        _rung_from_dict(told["rung"]),
+        told["algorithm_bytes"],
+        Timing(told["warm"]),
+        Timing(told["cold"]),
+        counted,
+        tuple(told["reference"]) if told["reference"] else None,
+    )
+
+
+# --- the reduction's case; the other families' are in _cases.py
 
 
 def _draw(rng: np.random.Generator, n: int, dtype: np.dtype, op: str) -> np.ndarray:
@@ -162,7 +352,7 @@ def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
     def right() -> tuple[object, float]:
         return _expected(array, op, result)
 
-    def error(_: Rung, got: object) -> str:
+    def error(_: Rung | None, got: object) -> str:
         expected, tolerance = right()
         off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
         if off <= tolerance:  # written so that NaN fails
@@ -178,6 +368,8 @@ def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
         ),
         error,
         deck=("G80", 4.0 * DECK_ITEMS) if op == "sum" else None,
+        operations=n,
+        arguments=(array,),
     )
 
 
@@ -194,15 +386,7 @@ def _block(rung: Rung, block: int | None) -> int | None:
     return block if rung.block_min < rung.block_max else None
 
 
-def copy_bandwidth(device: Device, rounds: int = 7) -> float:
-    """Return what a plain copy reaches on a device, cold, in bytes read and written a second."""
-    items = min(COPY_BYTES[device.kind], device.memory_free // 4) // 4
-    data = np.random.default_rng(1).random(items, np.float32)
-    bench = _core.Bench("roofline", data, device=device.name)
-    if not np.array_equal(bench.run(), data):
-        raise VerificationError("the copy kernel did not copy")
-    seconds = statistics.median(bench.time(runs=4, cold=True) for _ in range(rounds))
-    return bench.bytes() / seconds
+# --- measuring
 
 
 def ladder(
@@ -213,9 +397,11 @@ def ladder(
     dtype: str | None = None,
     block: int | None = None,
     device: str | None = None,
+    counters: bool = True,
+    peers: bool = False,
     rounds: int = 11,
     seed: int = 0,
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Progress = lambda text, share: None,
 ) -> Ladder:
     """Verify and time every rung of a ladder on a device; `print` gives the deck's table.
 
@@ -235,12 +421,17 @@ def ladder(
     device : str, optional
         "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
         GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
+    counters : bool
+        On a GPU: also count each rung on the simulated GPU, with as many items as that does in
+        about a second for the whole ladder, and say what changed from rung to rung.
+    peers : bool
+        Also time the same work by NumPy, CuPy, PyTorch and JAX, as far as they are installed.
     rounds : int
         Samples of each rung.
     seed : int
         Of the random items.
     progress : callable
-        Called with a line for people who wait.
+        Called with a line for people who wait, and the share of the work that is done.
 
     Returns
     -------
@@ -251,7 +442,7 @@ def ladder(
     VerificationError
         A rung gave a wrong result.
     ValueError, TypeError, DeviceError, DeviceMemoryError
-        As `gpuopt.reduce`.
+        As `gpuopt.reduce`; peers=True on a simulated GPU, which has no timer.
 
     Examples
     --------
@@ -259,6 +450,8 @@ def ladder(
     >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
     >>> [row.rung.name for row in measured.rows]
     ['serial', 'openmp', 'simd']
+    >>> print(gpuopt.ladder("reduce", 4096, device="sim").changes()[2])
+    bank conflicts 1,485 -> 0; shared-memory wavefronts 2,442 -> 957; warp instructions -18%
     """
     if family != "reduce" and family not in _cases.ITEMS:
         known = ", ".join(f"'{each}'" for each in ("reduce", *_cases.ITEMS))
@@ -266,27 +459,86 @@ def ladder(
     device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
     described = describe_device(device)
     timed = described.kind != "sim"
+    if peers and not timed:
+        raise ValueError(
+            f"peers: {described.name} has no timer to compare with; it gives counters, device="
+            "'cuda' or 'cpu' gives times"
+        )
     dtype = dtype or ("int32" if family == "reduce" else "float32")
-    if family == "reduce":
-        case = reduction(n or DECK_ITEMS, op, dtype, seed)
-    else:
-        case = _cases.make(family, n, dtype, seed, timed=timed)
-        op = family
+    case = _case(family, n, op, dtype, seed, timed=timed)
     wanted = [
         rung
         for rung in rungs(family)
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
     measured = Ladder(
-        described, op, dtype, case.n, block, [], 0.0, family, case.title, case.flops, case.deck
-    )
-    if timed:
-        _time(measured, case, wanted, device, rounds, progress)
-        progress("measuring the copy")
-        measured.copy_bandwidth = copy_bandwidth(described)
-    else:
+        described, op if family == "reduce" else family, dtype, case.n, block, [], 0.0, family,
+        case.title, case.flops, case.deck, operations=case.operations,
+        date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
+    )  # fmt: skip
+    if not timed:
         _count(measured, case, wanted, device, progress)
+        return measured
+    _time(measured, case, wanted, device, rounds, _found_peers(measured, case, peers), progress)
+    progress("measuring the copy", 0.9)
+    measured.copy_bandwidth = copy_bandwidth(described, bytes_read=COPY_BYTES[described.kind])
+    if counters and described.kind == "cuda":
+        _count_beside(measured, seed, progress)
+    from gpuopt import _reference
+
+    _reference.compare_with(measured)
     return measured
+
+
+def _case(family: str, n: int | None, op: str, dtype: str, seed: int, *, timed: bool) -> Case:
+    if family == "reduce":
+        return reduction(n or DECK_ITEMS, op, dtype, seed)
+    return _cases.make(family, n, dtype, seed, timed=timed)
+
+
+def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer]:
+    """Return the peers whose result is right; note why the others are left out."""
+    if not wanted:
+        return []
+    gpu = measured.device.kind == "cuda"
+    result = measured.dtype
+    if result == "bool" and measured.op in ("sum", "prod"):
+        result = "int64"
+    found, measured.peers_refused = _peers.find(
+        measured.family, measured.op, result, case.arguments, gpu
+    )
+    kept = []
+    step = next(
+        (r for r in rungs(measured.family) if not r.ceiling), None
+    )  # a transpose's check asks for the rung
+    for peer in found:
+        got = peer.run()
+        error = case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
+        if error:
+            measured.peers_refused.append((f"{peer.name} {peer.version}", f"gave {error}"[:100]))
+        else:
+            kept.append(peer)
+    return kept
+
+
+@dataclass
+class _Racer:
+    """What takes turns: a rung's or a peer's timing function, and its samples."""
+
+    time: Callable[[int, bool], float]
+    warm: Timing
+    cold: Timing
+    runs: int = 1
+    rounds: int = 1
+
+    def plan(self, rounds: int) -> None:
+        """Choose how often to run it for a sample, and how many samples to take."""
+        once = self.time(1, False)
+        slow = once > SLOW_SECONDS
+        self.rounds = min(rounds, SLOW_ROUNDS) if slow else rounds
+        if not slow:
+            once = self.time(3, False)
+        self.runs = min(RUNS_MOST, max(1 if slow else 3, int(SAMPLE_SECONDS / once)))
 
 
 def _time(
@@ -295,7 +547,8 @@ def _time(
     wanted: list[Rung],
     device: str,
     rounds: int,
-    progress: Callable[[str], None],
+    peers: list[_peers.Peer],
+    progress: Progress,
 ) -> None:
     bench = case.bench(device)
     for rung in wanted:
@@ -308,25 +561,33 @@ def _time(
             measured.refused.append((rung, str(error)))
     calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
 
-    progress("verifying")
+    progress("verifying", 0.0)
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))
-    runs, most = {}, {}
-    for row, *call in calls:
-        once = bench.time(*call, runs=1)
-        slow = once > SLOW_SECONDS
-        most[row.rung.variant] = SLOW_ROUNDS if slow else rounds
-        if not slow:
-            once = bench.time(*call, runs=3)
-        runs[row.rung.variant] = min(RUNS_MOST, max(1 if slow else 3, int(SAMPLE_SECONDS / once)))
+    racers = [
+        _Racer(
+            lambda runs, cold, call=call: bench.time(*call, runs=runs, cold=cold),
+            row.warm,
+            row.cold,
+        )
+        for row, *call in calls
+    ]
+    for peer in peers:
+        measured.peers.append(PeerRow(peer.name, peer.version))
+        racers.append(_Racer(peer.time, measured.peers[-1].warm, measured.peers[-1].cold))
+    for racer in racers:
+        racer.plan(rounds)
+    fast = min(racers[: len(calls)], key=lambda each: each.time(1, False))
+    spent = 0.0
+    while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
+        spent += fast.runs * fast.time(fast.runs, False)
     for turn in range(rounds):
-        progress(f"timing, round {turn + 1} of {rounds}")
-        for row, variant, block in calls:
-            if turn >= most[variant]:
-                continue
-            for cold, timing in ((False, row.warm), (True, row.cold)):
-                timing.samples.append(bench.time(variant, block, runs=runs[variant], cold=cold))
-    progress("verifying again")
+        progress(f"timing, round {turn + 1} of {rounds}", 0.1 + 0.7 * turn / rounds)
+        for racer in racers:
+            if turn < racer.rounds:
+                racer.warm.samples.append(racer.time(racer.runs, False))
+                racer.cold.samples.append(racer.time(racer.runs, True))
+    progress("verifying again", 0.8)
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))
 
@@ -336,10 +597,10 @@ def _count(
     case: Case,
     wanted: list[Rung],
     device: str,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> None:
-    for rung in wanted:
-        progress(f"counting {_label(rung)}")
+    for at, rung in enumerate(wanted):
+        progress(f"counting {_tables.label(rung)}", at / len(wanted))
         try:
             counted = profile(case.call, rung, _block(rung, measured.block), device)
         except ValueError as error:
@@ -351,108 +612,16 @@ def _count(
         measured.rows.append(Row(rung, counted=counted))
 
 
-def _counts(measured: Ladder) -> str:
-    deck = bool(measured.deck)
-    lines = [
-        f"{measured.title}{_blocks(measured)}, on a "
-        f"{measured.device.description} ({measured.device.name})",
-        "the same compiled kernels, verified and counted; a simulated GPU has no times",
-        "",
-        f"{'':<18}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
-        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{f'deck: {measured.deck[0]}':>12}" if deck else ""),
-        f"{'rung':<18}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
-        f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
-        + (f"{'us':>12}{'step':>8}" if deck else ""),
-    ]
-    before = None
-    for row in measured.rows:
-        total = row.counted.counters
-        step = before.counted.counters.warp_instructions / total.warp_instructions if before else 0
-        lines.append(
-            f"{_label(row.rung):<18}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
-            f"{total.warp_efficiency:>7.0%}{total.divergent_branches:>12,}"
-            f"{total.bank_conflicts:>12,}"
-            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
-            f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
-        )
-        if deck:
-            us = row.rung.deck_us
-            lines[-1] += f"{us:>12,.0f}{_ratio(before.rung.deck_us / us if before else None):>8}"
-        before = None if row.rung.ceiling else row
-    lines += ["", *_lessons(measured)]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _times(measured: Ladder) -> str:
-    copy, first, last = measured.copy_bandwidth, _steps(measured)[0], measured.rows[-1]
-    deck = bool(measured.deck and first.rung.deck_us)
-    unit = "GFLOP/s" if measured.flops else "GB/s"
-    lines = [
-        f"{measured.title}{_blocks(measured)}, on "
-        f"{measured.device.description} ({measured.device.name})",
-        f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
-        "cold: other data each time, from memory",
-        f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
-        "",
-        f"{'':<18}{'warm':>8}{'':>32}{'cold':>11}"
-        + (f"{f'deck: {measured.deck[0]}':>36}" if deck else ""),
-        f"{'rung':<18}{'us':>8}{'least':>8}{'spread':>8}{unit:>8}{'step':>8}"
-        f"{'us':>11}{'spread':>8}{unit:>8}{'of copy':>9}"
-        + (f"{'us':>10}{unit:>8}{'step':>8}{'total':>9}" if deck else ""),
-    ]
-    before = None
-    for row in measured.rows:
-        warm, cold = row.warm, row.cold
-        amount = measured.flops or row.algorithm_bytes
-        share = row.algorithm_bytes / cold.median / copy
-        lines.append(
-            f"{_label(row.rung):<18}{warm.median * 1e6:>8.1f}{warm.least * 1e6:>8.1f}"
-            f"{warm.spread:>8.1%}{amount / warm.median / 1e9:>8,.0f}"
-            f"{_ratio(before.warm.median / warm.median if before else None):>8}"
-            f"{cold.median * 1e6:>11.1f}{cold.spread:>8.1%}"
-            f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
-        )
-        if deck:
-            us = row.rung.deck_us
-            lines[-1] += (
-                f"{us:>10,.0f}{1e-3 * measured.deck[1] / us:>8.1f}"
-                f"{_ratio(before.rung.deck_us / us if before else None):>8}"
-                f"{_ratio(first.rung.deck_us / us if before else None):>9}"
-            )
-        before = None if row.rung.ceiling else row
-    lines += [
-        "",
-        f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
-        f"{first.cold.median / last.cold.median:.2f}x cold"
-        + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if deck else ""),
-        "",
-        *_lessons(measured),
-    ]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _steps(measured: Ladder) -> list[Row]:
-    """Return the rows that are steps of the ladder; its ceiling is none."""
-    return [row for row in measured.rows if not row.rung.ceiling]
-
-
-def _blocks(measured: Ladder) -> str:
-    rung = measured.rows[0].rung
-    if measured.block:
-        return f", blocks of {measured.block}"
-    same = len({row.rung.block_default for row in measured.rows}) == 1
-    return f", blocks of {rung.block_default}" if same and rung.block_default else ""
-
-
-def _lessons(measured: Ladder) -> list[str]:
-    taught = [f"{_label(row.rung):<18}{row.rung.lesson}" for row in measured.rows]
-    refused = [f"{_label(rung):<18}left out: {why}" for rung, why in measured.refused]
-    return taught + refused
-
-
-def _label(rung: Rung) -> str:
-    return rung.name if rung.number is None else f"{rung.number} {rung.name}"
-
-
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}x"
+def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
+    """Count the timed rungs on the simulated GPU, on fewer items."""
+    n = COUNTED_ITEMS if measured.family == "reduce" else _cases.ITEMS[measured.family][1]
+    n = min(n, measured.n)
+    case = _case(measured.family, n, measured.op, measured.dtype, seed, timed=False)
+    for at, row in enumerate(measured.rows):
+        progress(f"counting {_tables.label(row.rung)}", 0.92 + 0.08 * at / len(measured.rows))
+        try:
+            row.counted = profile(case.call, row.rung, _block(row.rung, measured.block), "sim")
+        except ValueError:
+            continue  # a rung that cannot take so few items, or what the simulated GPU lacks
+        _verify(case, row.rung, row.counted.result)
+    measured.counted_title = f"{case.title}, on a {describe_device('sim').description}"

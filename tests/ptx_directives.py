@@ -23,6 +23,13 @@ ELSEWHERE = {"gpu", "limit", "texture", "fails"}  # of a file: only the runner i
 DIRECTIVE = re.compile(
     r"^// (gpu|limit|buffer|texture|launch|cooperative|expect|counter|finding|fails):(.*)", re.M
 )
+# Names of inlined functions, whose section tests/ptx/make.sh leaves out: nvcc's compiler needs it.
+INLINED = re.compile(r", function_name [^,\n]*, inlined_at [^\n]*")
+
+
+def without_names(text):
+    """Return the text as hardware's compiler takes it."""
+    return INLINED.sub("", text)
 
 
 def item(type_, word):

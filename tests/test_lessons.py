@@ -67,6 +67,20 @@ def test_matmul(rng):
     assert all(after < before for before, after in itertools.pairwise(instructions))
 
 
+def test_matmul_beyond_the_deck(rng):
+    """One tile of 128 x 128: fewer accesses to shared memory, then wider ones."""
+    side = 128
+    a, b = rng.random((side, side), np.float32), rng.random((side, side), np.float32)
+    found = [counted(gpuopt.matmul, a, b, variant=variant) for variant in range(5, 10)]
+    assert all(each.flops_f32 == 2 * side**3 for each in found)
+    eight, targets, words, ring, tiles = found
+    assert targets.shared_load_requests * 4 < eight.shared_load_requests * 3
+    assert words.shared_load_requests * 4 == targets.shared_load_requests
+    assert words.global_load_requests * 4 == targets.global_load_requests
+    assert ring.shared_load_requests == tiles.shared_load_requests == words.shared_load_requests
+    assert ring.barriers < words.barriers * 0.6
+
+
 def test_vectors():
     x = np.ones(1024, np.float32)
     found = {name: counted(gpuopt.add, x, x, variant=name) for name in ("one-thread", "blocks",

@@ -4,15 +4,19 @@ Bound, with u the unit roundoff that a rung adds up in: (K + 2) * u * (|a| @ |b|
 """
 
 import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import device_rungs, kinds, run_python
+from conftest import KINDS, device_rungs, kinds, on, run_python, rungs_of
 
 import gpuopt
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (31, 33, 32), (32, 32, 32), (33, 31, 65), (64, 96, 128),
-          (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131)]  # fmt: skip
+          (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131),
+          (127, 7, 129), (128, 8, 256), (129, 25, 132), (130, 16, 126), (257, 9, 5)]  # fmt: skip
 FAMILY = "matmul"
 
 
@@ -77,6 +81,16 @@ def test_large(device, rung, rng):
     assert got.tobytes() == again.tobytes()
 
 
+@pytest.mark.parametrize("rung", [on("cuda", rung, id=rung.name)
+                                  for rung in rungs_of("cuda", family=FAMILY)])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_odd_sizes(rung, dtype, rng):
+    """Past a tile's edge by one and by a word, K no multiple of any depth, more tiles than SMs."""
+    for m, k, n in ((2049, 1001, 2052), (4100, 777, 1027), (33, 100_003, 65), (1, 4099, 5000)):
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        check(rung, gpuopt.matmul(a, b, variant=rung.variant, device="cuda"), a, b)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_layouts_dtypes_and_out(device, rng):
     a, b = rng.standard_normal((40, 50)), rng.standard_normal((50, 60))
@@ -108,11 +122,38 @@ def test_wrong_arguments():
         (TypeError, "a, b: their common dtype float16", {"a": a.astype("e"), "b": b.astype("e")}),
         (ValueError, "out: has shape", {"out": np.zeros((4, 2))}),
         (TypeError, "out: cannot cast", {"out": np.zeros((2, 4), int)}),
-        (ValueError, "variant: 6 is not a rung of matmul", {"variant": 6}),
+        (ValueError, "variant: 99 is not a rung of matmul", {"variant": 99}),
         (TypeError, "block", {"block": 32}),
     ):
         with pytest.raises(error, match=match):
             gpuopt.matmul(**{"a": a, "b": b, **arguments})
+
+
+NVCC = shutil.which("nvcc")
+SOURCE = Path(__file__).parent.parent / "csrc" / "kernels" / "matmul.cu"
+
+
+@pytest.mark.skipif(not NVCC or not SOURCE.exists(), reason="needs nvcc and the kernels' source")
+@pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_asynchronous_copies_on_the_simulated_gpu(tmp_path, rng):
+    """The embedded PTX is for compute_75 and has none; this is what an sm_80 and later runs."""
+    ptx = tmp_path / "matmul.ptx"
+    command = [NVCC, "-std=c++17", "-O3", "--ptx", "-lineinfo", "-arch=compute_80"]
+    done = subprocess.run([*command, SOURCE, "-o", ptx], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "cp.async.cg.shared.global" in ptx.read_text()
+    module = gpuopt.load_ptx(ptx, "sim")
+    for name in ("matmul_8_matmul_float32_float32", "matmul_9_matmul_float32_float32",
+                 "matmul_9_matmul_float64_float64"):  # fmt: skip
+        dtype = np.dtype(name.split("_")[-1])
+        ring = 2 * 8 * ((128 + 16 // dtype.itemsize) + 128) * dtype.itemsize
+        for m, k, n in ((1, 1, 1), (130, 19, 140), (129, 24, 131), (64, 8, 260), (3, 0, 5)):
+            a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+            c = np.full((m, n), np.nan, dtype)
+            grid = 8 * -(-n // 128), -(-m // (8 * 128))
+            sizes = (np.uint64(size) for size in (m, n, k))
+            module[name](grid, 256, a, b, c, *sizes, shared=ring)
+            check(None, c, a, b)
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="one core")

@@ -685,19 +685,13 @@ def test_a_clean_exit_with_everything_open():
 # --- the simulator's own tests, here and on hardware
 
 
-# The simulator takes forms that the driver's compiler refuses: cvt with .sat between any types.
-ONLY_SIMULATED = {"convert"}
-# Names of inlined functions, whose section tests/ptx/make.sh leaves out.
 UNORDERED = re.compile(r"^// expect: fs\[0\] .*$", re.M)  # float atomics: in any order on hardware
-INLINED = re.compile(r", function_name [^,\n]*, inlined_at [^\n]*")
 
 
 @everywhere
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.ptx")), ids=lambda path: path.stem)
 def test_the_simulators_tests(device, path):
-    if device == "cuda" and path.stem in ONLY_SIMULATED:
-        pytest.skip("ptxas does not take all of its forms")
-    text = INLINED.sub("", path.read_text())
+    text = ptx_directives.without_names(path.read_text())
     if device == "cuda":
         text = UNORDERED.sub("", text)
     names = {name for name, _ in ptx_directives.DIRECTIVE.findall(text)}

@@ -399,6 +399,32 @@ template <class In> struct packed {
 // 33.5 us instead of 31.8 (November 2026).
 constexpr unsigned IN_FLIGHT = 8;
 
+template <class Op, class Acc, class In, unsigned Chains>
+__device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
+#pragma unroll
+    for (unsigned i = 0; i < pack<In>::count; i++)
+        sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
+}
+
+// Rounds of Flight packs, all of them under way before the first is waited for; then rounds of half
+// as many. (With one loop in which every load had its bounds check, each was waited for before the
+// next: 3,000 GB/s instead of 4,600 at 2^28 float32 on an H200, November 2026.)
+template <unsigned Flight, class Op, class Acc, class In, unsigned Chains>
+__device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
+                               uint64 stride) {
+    for (; first + (Flight - 1) * blockDim.x < end; first += stride) {
+        pack<In> loaded[Flight];
+#pragma unroll
+        for (unsigned k = 0; k < Flight; k++)
+            loaded[k] = packs[first + k * blockDim.x];
+#pragma unroll
+        for (unsigned k = 0; k < Flight; k++)
+            combine_pack<Op>(sums, loaded[k]);
+    }
+    if constexpr (Flight > 1)
+        combine_rounds<Flight / 2, Op>(sums, packs, first, end, Flight / 2 * blockDim.x);
+}
+
 // This thread's packs from `first`, its own, up to `end`: every blockDim.x-th of IN_FLIGHT *
 // blockDim.x, then as many again, `stride` further on. In block 0 also the items that are no pack.
 template <class Op, class Acc, class In>
@@ -408,20 +434,7 @@ __device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, uint
 #pragma unroll
     for (unsigned c = 0; c < chains; c++)
         sums[c] = Op::template identity<Acc>();
-    for (; first < end; first += stride) {
-        const bool all = first + (IN_FLIGHT - 1) * blockDim.x < end;
-        pack<In> loaded[IN_FLIGHT];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            if (all || first + k * blockDim.x < end)
-                loaded[k] = p.packs[first + k * blockDim.x];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            if (all || first + k * blockDim.x < end)
-#pragma unroll
-                for (unsigned i = 0; i < pack<In>::count; i++)
-                    sums[i % chains] = Op::apply(sums[i % chains], load<Acc>(loaded[k].items[i]));
-    }
+    combine_rounds<IN_FLIGHT, Op>(sums, p.packs, first, end, stride);
 #pragma unroll
     for (unsigned c = chains / 2; c > 0; c /= 2)
 #pragma unroll

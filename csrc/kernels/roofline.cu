@@ -1,36 +1,269 @@
-// roofline.cu: kernels that find a GPU's ceilings, with which the ladders are compared.
+// roofline.cu: kernels that find a GPU's ceilings, with which everything else is compared.
+//
+// All take (from, to, n, repeats): n words of 4 bytes and an output. Their arithmetic is exact, on
+// integers, so that every result has one right value, which gpuopt/_ceilings.py computes.
+//
+// To add a ceiling: a row in RUNGS, its kernel below, and what it shall give in _ceilings.py.
 
-#define ROOFLINE_SIGNATURES(SIGNATURE) SIGNATURE(copy, float32, float32)
+#define ROOFLINE_SIGNATURES(SIGNATURE) SIGNATURE(words, uint32, uint32)
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
-RUNG(0, "copy", "roofline",
+//   number, name, kernel, lesson, source,
+//   threads a block (least, most, default), words of output a thread (0: one a block, which loops),
+//   flags, the deck's time: it gives none
+RUNG(0, "copy", "roofline_copy",
      "a plain copy: what memory gives a kernel that only reads and writes",
-     "D1 compare with a copy", 32, 1024, 64, 16, RUNG_BEST, 0)
+     "D1 compare with a copy", 32, 1024, 128, 4, RUNG_BEST, 0)
+RUNG(-1, "read", "roofline_read",
+     "sums of all words, eight loads of 16 bytes in flight a thread; over again from the L2 cache",
+     "D2 bandwidth", 256, 256, 256, 0, 0, 0)
+RUNG(-1, "write", "roofline_write",
+     "stores of 16 bytes, and no loads",
+     "D2 bandwidth", 32, 1024, 64, 16, 0, 0)
+RUNG(-1, "shared", "roofline_shared",
+     "loads of 16 bytes from shared memory without bank conflicts",
+     "D2 shared memory: 4 bytes a bank and clock", 256, 256, 256, 0, 0, 0)
+RUNG(-1, "fma-float64", "roofline_fma_float64",
+     "independent chains of fused multiply-adds, in registers",
+     "D2 chains of a = a * b + c", 256, 256, 256, 16, 0, 0)
+RUNG(-1, "fma-float32", "roofline_fma_float32",
+     "independent chains of fused multiply-adds, in registers",
+     "D2 chains of a = a * b + c", 256, 256, 256, 8, 0, 0)
+RUNG(-1, "fma-float16", "roofline_fma_float16",
+     "the same on pairs of half precision, two to a word",
+     "D2 chains of a = a * b + c", 256, 256, 256, 8, 0, 0)
+RUNG(-1, "mma-float16", "roofline_mma_float16",
+     "tensor cores: products of 16 x 16 and 16 x 8 halves, added up in float32 (mma.sync)",
+     "PTX ISA, mma", 256, 256, 256, 16, 0, 0)
 // clang-format on
 #else
 
 #include "common.cuh"
 
-// 16 bytes an access, four of them in flight a thread; neighbouring threads take neighbouring 16
-// bytes. The last block copies what is left item by item. Blocks of 64: 4,193 GB/s on an H200 for 1
-// GiB each way, against 4,049 to 4,119 for 128 to 1,024 threads (November 2026).
-extern "C" __global__ void roofline_copy_float32_float32(const float *from, float *to, uint64 n) {
-    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * 16;
-    if (first + blockDim.x * 16 <= n) {
-        const float4 *from4 = reinterpret_cast<const float4 *>(from + first);
-        float4 *to4 = reinterpret_cast<float4 *>(to + first);
-        float4 item[4];
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++)
-            item[k] = from4[k * blockDim.x + threadIdx.x];
-#pragma unroll
-        for (unsigned k = 0; k < 4; k++)
-            to4[k * blockDim.x + threadIdx.x] = item[k];
+namespace roofline {
+
+// 16 bytes a thread, read and written once (streaming: no cache keeps them); the last block copies
+// what is left word by word. On an H200 1 GiB each way took 4,284 GB/s so, 4,253 with blocks of
+// 512, and 4,210 with four accesses a thread and blocks of 64, the best without the hint (November
+// 2026).
+__device__ inline void copy(const uint32_t *from, uint32_t *to, uint64 n) {
+    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * 4;
+    if (first + blockDim.x * 4 <= n) {
+        const uint4 *from4 = reinterpret_cast<const uint4 *>(from + first);
+        __stcs(reinterpret_cast<uint4 *>(to + first) + threadIdx.x, __ldcs(from4 + threadIdx.x));
     } else {
         for (uint64 i = first + threadIdx.x; i < n; i += blockDim.x)
             to[i] = from[i];
     }
 }
+
+constexpr unsigned VECTORS = 4;
+
+// Word i becomes from[0] + i.
+__device__ inline void write(const uint32_t *from, uint32_t *to, uint64 n) {
+    const uint32_t base = from[0];
+    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * VECTORS * 4;
+    if (first + blockDim.x * VECTORS * 4 <= n) {
+        uint4 *to4 = reinterpret_cast<uint4 *>(to + first);
+#pragma unroll
+        for (unsigned k = 0; k < VECTORS; k++) {
+            const unsigned vector = k * blockDim.x + threadIdx.x;
+            const uint32_t word = base + static_cast<uint32_t>(first) + 4 * vector;
+            to4[vector] = make_uint4(word, word + 1, word + 2, word + 3);
+        }
+    } else {
+        for (uint64 i = first + threadIdx.x; i < n; i += blockDim.x)
+            to[i] = base + static_cast<uint32_t>(i);
+    }
+}
+
+// Writes the sum of all threads' words, modulo 2^32, to the block's place.
+__device__ inline void write_block_sum(uint32_t sum, uint32_t *to) {
+    __shared__ uint32_t sums[32];
+    for (unsigned step = 16; step; step /= 2)
+        sum += __shfl_down_sync(~0u, sum, step);
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (unsigned warp = 1; warp < blockDim.x / 32; warp++)
+            sum += sums[warp];
+        to[blockIdx.x] = sum;
+    }
+}
+
+// n is a multiple of 4; a power of two where it is read more than once. The loads pass by the first
+// cache (ld.global.cg), so that what is read again comes from the second.
+constexpr unsigned IN_FLIGHT = 8;
+
+__device__ inline void read(const uint32_t *from, uint32_t *to, uint64 n, uint64 repeats) {
+    const uint4 *from4 = reinterpret_cast<const uint4 *>(from);
+    const uint64 vectors = n / 4 * repeats, mask = repeats > 1 ? n / 4 - 1 : ~0ull;
+    const uint64 threads = global_threads();
+    uint32_t even = 0, odd = 0;
+    uint64 i = global_thread();
+    for (; i + (IN_FLIGHT - 1) * threads < vectors; i += IN_FLIGHT * threads) {
+        uint4 item[IN_FLIGHT];
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++)
+            item[k] = __ldcg(from4 + (i + k * threads & mask));
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++) {
+            even += item[k].x + item[k].y;
+            odd += item[k].z + item[k].w;
+        }
+    }
+    for (; i < vectors; i += threads) {
+        const uint4 item = __ldcg(from4 + (i & mask));
+        even += item.x + item.y;
+        odd += item.z + item.w;
+    }
+    write_block_sum(even + odd, to);
+}
+
+// A load that the compiler neither removes nor moves out of its loop.
+__device__ inline uint4 load_shared(const uint4 *from) {
+    uint4 item;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(item.x), "=r"(item.y), "=r"(item.z), "=r"(item.w)
+                 : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(from))));
+    return item;
+}
+
+// Every block reads the same tile of n = 4,096 words, `repeats` times.
+constexpr unsigned TILE = 1024; // 16 bytes each
+constexpr unsigned THREADS = 256;
+
+__device__ inline void shared(const uint32_t *from, uint32_t *to, uint64 repeats) {
+    __shared__ uint4 tile[TILE];
+    for (unsigned i = threadIdx.x; i < TILE; i += THREADS)
+        tile[i] = reinterpret_cast<const uint4 *>(from)[i];
+    __syncthreads();
+    uint32_t even = 0, odd = 0;
+#pragma unroll 4
+    for (uint64 repeat = 0; repeat < repeats; repeat++) {
+#pragma unroll
+        for (unsigned i = 0; i < TILE; i += THREADS) {
+            const uint4 item = load_shared(tile + i + threadIdx.x);
+            even += item.x + item.y;
+            odd += item.z + item.w;
+        }
+    }
+    write_block_sum(even + odd, to);
+}
+
+struct pair_of_halves {
+    uint32_t bits;
+};
+
+__device__ inline float fused(float x, float b, float c) { return fmaf(x, b, c); }
+__device__ inline double fused(double x, double b, double c) { return fma(x, b, c); }
+__device__ inline pair_of_halves fused(pair_of_halves x, pair_of_halves b, pair_of_halves c) {
+    pair_of_halves y;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(y.bits) : "r"(x.bits), "r"(b.bits), "r"(c.bits));
+    return y;
+}
+
+// `from` begins with b and two values of c, which the steps use in turn; the rest are the chains'
+// first values, over again. An output item is where a chain has come to after `repeats` steps, an
+// even number of them. Eight chains: twice what covers a latency of 4 cycles with one warp a
+// scheduler.
+constexpr unsigned CHAINS = 8;
+
+template <class T>
+__device__ inline void multiply_add(const uint32_t *from, uint32_t *to, uint64 n, uint64 repeats) {
+    const T *values = reinterpret_cast<const T *>(from);
+    const uint64 firsts = n * sizeof *from / sizeof(T) - 3;
+    const T b = values[0], c0 = values[1], c1 = values[2];
+    T x[CHAINS];
+#pragma unroll
+    for (unsigned k = 0; k < CHAINS; k++)
+        x[k] = values[3 + (global_thread() + k * global_threads()) % firsts];
+#pragma unroll 8
+    for (uint64 step = 0; step < repeats / 2; step++) {
+#pragma unroll
+        for (unsigned k = 0; k < CHAINS; k++)
+            x[k] = fused(x[k], b, c0);
+#pragma unroll
+        for (unsigned k = 0; k < CHAINS; k++)
+            x[k] = fused(x[k], b, c1);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < CHAINS; k++)
+        reinterpret_cast<T *>(to)[global_thread() + k * global_threads()] = x[k];
+}
+
+// d += a b, of 16 x 16 halves by 16 x 8 halves into 16 x 8 floats, by one warp. PTX ISA, "Matrix
+// Fragments for mma.m16n8k16"; Turing has half of it as one instruction.
+__device__ inline void multiply_matrices(float d[4], const uint32_t a[4], const uint32_t b[2]) {
+#if __CUDA_ARCH__ >= 800
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+#pragma unroll
+    for (unsigned half = 0; half < 2; half++)
+        asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+            "{%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(a[2 * half]), "r"(a[2 * half + 1]), "r"(b[half]));
+#endif
+}
+
+// `from`: a, row by row; b, column by column; then the sums' first values, over again. The output
+// is four matrices of 16 x 8 a warp, row by row: a b, `repeats` times over, added to their first
+// values.
+constexpr unsigned A_WORDS = 16 * 16 / 2, B_WORDS = 16 * 8 / 2, PRODUCTS = 4;
+
+__device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64 n,
+                                      uint64 repeats) {
+    const unsigned group = threadIdx.x % 32 / 4, member = threadIdx.x % 4;
+    const uint64 firsts = n - A_WORDS - B_WORDS;
+    const uint32_t *b_words = from + A_WORDS;
+    const float *first = reinterpret_cast<const float *>(b_words + B_WORDS);
+    const uint32_t a[4] = {from[8 * group + member], from[8 * (group + 8) + member],
+                           from[8 * group + member + 4], from[8 * (group + 8) + member + 4]};
+    const uint32_t b[2] = {b_words[8 * group + member], b_words[8 * group + member + 4]};
+    // Of sum j of product k: rows `group` and `group` + 8, two neighbouring columns.
+    const auto place = [&](unsigned k, unsigned j) {
+        return (global_thread() / 32 * PRODUCTS + k) * 128 + (group + j / 2 * 8) * 8 + 2 * member +
+               j % 2;
+    };
+    float d[PRODUCTS][4];
+#pragma unroll
+    for (unsigned k = 0; k < PRODUCTS; k++)
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+            d[k][j] = first[place(k, j) % firsts];
+#pragma unroll 8
+    for (uint64 repeat = 0; repeat < repeats; repeat++)
+#pragma unroll
+        for (unsigned k = 0; k < PRODUCTS; k++)
+            multiply_matrices(d[k], a, b);
+#pragma unroll
+    for (unsigned k = 0; k < PRODUCTS; k++)
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+            reinterpret_cast<float *>(to)[place(k, j)] = d[k][j];
+}
+
+#define CEILING(name, bound, ...)                                                              \
+    extern "C" __global__ void __launch_bounds__(bound) roofline_##name##_words_uint32_uint32( \
+        const uint32_t *from, uint32_t *to, uint64 n, uint64 repeats) {                        \
+        __VA_ARGS__;                                                                           \
+    }
+CEILING(copy, 1024, copy(from, to, n))
+CEILING(read, 256, read(from, to, n, repeats))
+CEILING(write, 1024, write(from, to, n))
+CEILING(shared, THREADS, shared(from, to, repeats))
+CEILING(fma_float64, 256, multiply_add<double>(from, to, n, repeats))
+CEILING(fma_float32, 256, multiply_add<float>(from, to, n, repeats))
+CEILING(fma_float16, 256, multiply_add<pair_of_halves>(from, to, n, repeats))
+CEILING(mma_float16, 256, multiply_tiles(from, to, n, repeats))
+#undef CEILING
+
+} // namespace roofline
 
 #endif

@@ -98,7 +98,7 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan);
 
-/* A family's planner. The problems of `reduce` and `roofline` are one input and its item count. */
+/* A family's planner. The problem of `reduce` is one input and its item count. */
 #define OPS_PLANNER(family)                                                                   \
     enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
                                     const struct ops_problem *problem, struct ops_plan *plan)

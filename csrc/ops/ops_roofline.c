@@ -1,22 +1,46 @@
-/* ops_roofline.c: plans the kernels that find a device's ceilings. */
+/* ops_roofline.c: plans the kernels that find a device's ceilings. numbers: words of 4 bytes (of
+ * the input; for `write` of the output), and how often over. A rung either has so many words of
+ * output a thread, or (0) one a block, and then the output's length is the grid. On the cpu a word
+ * of output is a thread's.
+ */
 #include "ops.h"
+
+#include <string.h>
+
+enum {
+    WORD = 4,
+    GRID_MAX = 0x7fffffff,
+    ARITHMETIC_LEAST = 256, /* words: factors, and more than no first value */
+};
 
 enum status ops_roofline_plan(struct ops_queue *queue, const struct ops_choice *choice,
                               const struct ops_problem *problem, struct ops_plan *plan) {
-    const uint64_t n = problem->numbers[0];
+    const struct reg_rung *rung = choice->rung;
+    const uint64_t n = problem->numbers[0], output = problem->output_bytes / WORD;
     struct ops_step *step = &plan->steps[0];
-    plan->result_bytes = n * dtype_size(choice->signature->items);
-    plan->bytes = 2 * plan->result_bytes;
-    enum status status = ops_scratch(queue, plan, plan->result_bytes);
-    if (!status)
-        status = ops_kernel(queue, choice->rung, choice->signature, choice->block, &step->kernel);
-    const uint64_t items_per_block = (uint64_t)choice->block * choice->rung->items_per_thread;
-    step->grid[0] = items_per_block ? (unsigned)((n - 1) / items_per_block + 1) : 1;
+    const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+    step->values[step->value_count++] = n;
+    step->values[step->value_count++] = problem->numbers[1];
+    if (status)
+        return status;
+    const bool writes = strstr(rung->name, "write");
+    if (n == 0 || output == 0 || n > (writes ? output : problem->input_bytes[0] / WORD))
+        return status_fail(STATUS_BAD_VALUE, "problem: an array is shorter than its %llu words",
+                           (unsigned long long)n);
+    if (strstr(rung->name, "ma-") && n < ARITHMETIC_LEAST)
+        return status_fail(STATUS_BAD_VALUE, "problem: arithmetic wants %d words or more, not %llu",
+                           ARITHMETIC_LEAST, (unsigned long long)n);
+    if (rung->flags & RUNG_HOST) {
+        step->values[step->value_count++] = output;
+        return STATUS_OK;
+    }
+    const uint64_t block = choice->block;
+    const uint64_t words = rung->items_per_thread ? block * rung->items_per_thread : 1;
+    const uint64_t blocks = (output - 1) / words + 1;
+    if (blocks > GRID_MAX)
+        return status_fail(STATUS_BAD_VALUE, "problem: %llu words of output are too many",
+                           (unsigned long long)output);
+    step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
-    step->values[0] = problem->inputs[0];
-    step->values[1] = plan->result = plan->scratch;
-    step->values[2] = n;
-    step->value_count = 3;
-    plan->step_count = 1;
-    return status;
+    return STATUS_OK;
 }

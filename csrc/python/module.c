@@ -98,6 +98,8 @@ static PyMethodDef module_methods[] = {
      "Tell sink of every launch from now on; returns the four values in force before. trace is "
      "None "
      "or (launches before, (x, y, z) of the block, warp or -1, most events)."},
+    {"presets", py_presets, METH_NOARGS,
+     "presets($module, /)\n--\n\nThe simulated GPUs: their names, sizes and datasheet peaks."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
     {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
     {"sources", py_sources, METH_NOARGS,

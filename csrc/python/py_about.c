@@ -109,6 +109,40 @@ PyObject *py_probes(PyObject *module, PyObject *nothing) {
     return list;
 }
 
+/* The simulated GPUs, as [{name: ..., ...}, ...]. The rows are read here once more, as text and
+ * numbers: nothing of the simulator is needed for that. */
+PyObject *py_presets(PyObject *module, PyObject *nothing) {
+    static const struct {
+        const char *name, *title;
+        unsigned cc, sm_count, banks;
+        double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
+    } rows[] = {
+#define PRESET(name, title, cc, sms, warps, blocks, threads, registers, register_unit, by_block,  \
+               shared, shared_block, shared_unit, reserved, banks, group, coalescing, clock, gbs, \
+               f32, f64)                                                                          \
+    {name, title, cc, sms, banks, clock, gbs, f32, f64},
+#include "../sim/sim_preset.def"
+    };
+    (void)module;
+    (void)nothing;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < sizeof rows / sizeof *rows; i++) {
+        PyObject *row =
+            Py_BuildValue("{s:s, s:s, s:I, s:I, s:I, s:d, s:d, s:d, s:d}", "name", rows[i].name,
+                          "title", rows[i].title, "compute_capability", rows[i].cc,
+                          "multiprocessors", rows[i].sm_count, "banks", rows[i].banks, "clock_ghz",
+                          rows[i].clock_ghz, "bandwidth_gbs", rows[i].bandwidth_gbs, "f32_gflops",
+                          rows[i].f32_gflops, "f64_gflops", rows[i].f64_gflops);
+        const int failed = !row || PyList_Append(list, row);
+        Py_XDECREF(row);
+        if (failed) {
+            Py_DECREF(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
 PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)nothing;
     const char *library = NULL;

@@ -15,7 +15,7 @@ struct bench {
     int busy; /* a method runs without the GIL */
 };
 
-/* A reduction's or a copy's problem: an array, and for a reduction the operation. */
+/* A reduction's problem: an array and the operation. */
 static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
                       PyObject *dtype, struct py_array_in *in, struct py_call *read) {
     struct py_problem *problem = &read->problem;
@@ -25,7 +25,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
     if (!name)
         return -1;
     problem->family = reg_family(name);
-    if (!problem->family || (strcmp(name, "reduce") != 0 && strcmp(name, "roofline") != 0)) {
+    if (!problem->family || strcmp(name, "reduce") != 0) {
         PyErr_Format(PyExc_ValueError, "family: '%s' is not a family that works on one array",
                      name);
         return -1;
@@ -36,14 +36,10 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
         return -1;
     }
     problem->given = problem->result = in->dtype;
-    problem->op = "copy";
-    if (strcmp(name, "reduce") == 0) {
-        if (py_operation(op, &operation) ||
-            py_result_dtype(operation, in->dtype, dtype, NULL, &problem->result))
-            return -1;
-        problem->op =
-            py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
-    }
+    if (py_operation(op, &operation) ||
+        py_result_dtype(operation, in->dtype, dtype, NULL, &problem->result))
+        return -1;
+    problem->op = py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
     if (py_array_source(in, problem->given))
         return -1;
     if (!in->source.data) { /* a source is read once, a bench may copy several times */
@@ -258,8 +254,8 @@ static PyType_Slot bench_slots[] = {
     {Py_tp_methods, bench_methods},
     {Py_tp_getset, bench_getset},
     {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
-                "Data on a device, on which rungs are run and timed: an array to reduce or to copy,"
-                " or,\nas the one argument in place of both, a problem as `call` takes it."},
+                "Data on a device, on which rungs are run and timed: an array to reduce, or, as"
+                "\nthe one argument in place of it, a problem as `call` takes it."},
     {0, NULL},
 };
 

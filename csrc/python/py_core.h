@@ -219,6 +219,7 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
 int py_bench_add(PyObject *module, struct py_state *state);
 int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
+PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);
 PyObject *py_ptx(PyObject *module, PyObject *nothing);

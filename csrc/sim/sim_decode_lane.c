@@ -46,6 +46,25 @@ static int find_row(struct sim_decoder *d, char *text, size_t size, unsigned *mo
     return row;
 }
 
+/* The type that an operand has to fit: the row's own, except that bits are bits, and that rows of
+ * mov and slct say nothing but the size. */
+static enum sim_type operand_type(const struct sim_decoder *d, const struct sim_lane_op *op,
+                                  uint32_t i) {
+    static const enum sim_type bits[] = {SIM_T_B16, SIM_T_B32, SIM_T_B32, SIM_T_B64};
+    const enum sim_type row = (enum sim_type)op->types[i];
+    const uint32_t bytes = sim_storage(row);
+    if (sim_part_at(d, 0, "mov"))
+        return sim_last_type(d, 0);
+    if (sim_part_at(d, 0, "slct"))
+        return sim_last_type(d, i == 3 ? 0 : 1);
+    for (uint32_t part = 1; part < d->m.count; part++) {
+        const enum sim_type type = sim_last_type(d, d->m.count - 1 - part);
+        if (sim_types[type].class == SIM_C_BITS && sim_types[type].bytes == bytes)
+            return bits[bytes / 2 - 1];
+    }
+    return row;
+}
+
 enum sim_status sim_decode_lane(struct sim_decoder *d) {
     char text[128];
     unsigned mods;
@@ -63,8 +82,8 @@ enum sim_status sim_decode_lane(struct sim_decoder *d) {
     if ((status = count_is(d, inputs + 1, inputs + 1)))
         return status;
     for (uint32_t i = 0; i < inputs; i++)
-        if ((status = sim_source(d, &d->s->operands[i + 1], (enum sim_type)op->types[i + 1],
-                                 &sources[i])))
+        if ((status =
+                 sim_source(d, &d->s->operands[i + 1], operand_type(d, op, i + 1), &sources[i])))
             return status;
     if (op->is_mask) {
         if ((status = sim_predicate_target(d, &d->s->operands[0], &dst)))
@@ -73,7 +92,7 @@ enum sim_status sim_decode_lane(struct sim_decoder *d) {
             dst = sim_temp(d);
         return sim_lane(d, text, mods, dst, sources, 0);
     }
-    enum sim_type type = (enum sim_type)op->types[0];
+    enum sim_type type = operand_type(d, op, 0);
     if ((status = sim_target(d, &d->s->operands[0], type, &dst)) ||
         (status = sim_lane(d, text, mods, dst, sources, 0)))
         return status;
@@ -107,8 +126,8 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     int packed = to == SIM_T_F16X2 || to == SIM_T_BF16X2;
     enum sim_status status = count_is(d, packed ? 3 : 2, packed ? 3 : 2);
     for (uint32_t i = 0; !status && i + 1 < d->s->count; i++)
-        status = sim_source(d, &d->s->operands[i + 1], from, &sources[i]);
-    if (status || (status = sim_target(d, &d->s->operands[0], to, &dst)))
+        status = sim_source_fit(d, &d->s->operands[i + 1], from, SIM_WIDER, &sources[i]);
+    if (status || (status = sim_target_fit(d, &d->s->operands[0], to, SIM_WIDER, &dst)))
         return status;
     if (is_integer(to) && is_integer(from)) {
         snprintf(text, sizeof text, "cvt.%s%s.%s", sim_part(d, "sat") ? "sat." : "", t, f);
@@ -124,11 +143,9 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
         }
         mods &= SIM_M_FTZ;
         snprintf(text, sizeof text, "cvt.%s.%s", t, f);
-    } else if (is_integer(from)) {
-        snprintf(text, sizeof text, "cvt.%s.%s", t, f);
     } else if (to == from && integral) {
         snprintf(text, sizeof text, "~%s.%s", integral, f);
-    } else if (sim_types[to].class == SIM_C_HALF && (from == SIM_T_F32 || from == SIM_T_F64)) {
+    } else if (sim_types[to].class == SIM_C_HALF && to != from) { /* these rows round themselves */
         static const char *const modes[] = {"rn", "rz", "rm", "rp"};
         snprintf(text, sizeof text, "cvt.%s.%s.%s", modes[mods & SIM_M_ROUND], t, f);
         mods &= ~(unsigned)SIM_M_ROUND;
@@ -156,8 +173,12 @@ static enum sim_status compare(struct sim_decoder *d, enum sim_type type, const 
                                uint32_t p, uint32_t q, uint32_t third, int helper) {
     char text[64];
     unsigned mods = sim_modifiers(d) & SIM_M_FTZ;
-    snprintf(text, sizeof text, "setp.%.*s.%s",
-             (int)(d->m.parts[1].length > 8 ? 8 : d->m.parts[1].length), d->m.parts[1].text,
+    uint32_t which = 1; /* .ftz and the boolean operation may come first */
+    while (sim_part_at(d, which, "ftz") || sim_part_at(d, which, "and") ||
+           sim_part_at(d, which, "or") || sim_part_at(d, which, "xor"))
+        which++;
+    const struct sim_name name = d->m.parts[which < d->m.count ? which : 1];
+    snprintf(text, sizeof text, "setp.%.*s.%s", (int)(name.length > 8 ? 8 : name.length), name.text,
              sim_types[type].name);
     enum sim_status status = sim_lane(d, text, mods, p, sources, helper);
     if (!status) {
@@ -201,6 +222,8 @@ enum sim_status sim_decode_setp(struct sim_decoder *d) {
     if (d->m.count < 3 || type == SIM_T_NONE)
         return sim_malformed(d, "a comparison without a type");
     int pair = o[0].kind == SIM_O_PAIR;
+    if (pair && (type == SIM_T_F16 || type == SIM_T_BF16))
+        return sim_malformed(d, "a comparison of .%s has one predicate", sim_types[type].name);
     status = sim_predicate_target(d, pair ? &o[0].items[0] : &o[0], &p);
     if (!status && pair)
         status = sim_predicate_target(d, &o[0].items[1], &q);
@@ -332,8 +355,8 @@ static enum sim_status pack(struct sim_decoder *d, enum sim_type type, const str
     enum sim_type piece = part == 4 ? SIM_T_B32 : part == 2 ? SIM_T_B16 : SIM_T_B8;
     char text[40];
     enum sim_status status = SIM_OK;
-    if (vector->count > 4 || !part)
-        return sim_refuse(d, "packing %u values", vector->count);
+    if (vector->count > 4 || !part || sim_types[type].class != SIM_C_BITS)
+        return sim_refuse(d, "packing %u values into .%s", vector->count, sim_types[type].name);
     for (uint32_t i = 0; !status && i < vector->count; i++)
         status = sim_source(d, &vector->items[i], piece, &sources[i]);
     snprintf(text, sizeof text, "~pack.b%u.b%u", bytes * 8, part * 8);
@@ -350,8 +373,8 @@ static enum sim_status unpack(struct sim_decoder *d, enum sim_type type,
     enum sim_type piece = part == 4 ? SIM_T_B32 : part == 2 ? SIM_T_B16 : SIM_T_B8;
     char text[40];
     enum sim_status status;
-    if (vector->count > 4 || !part)
-        return sim_refuse(d, "unpacking into %u values", vector->count);
+    if (vector->count > 4 || !part || sim_types[type].class != SIM_C_BITS)
+        return sim_refuse(d, "unpacking .%s into %u values", sim_types[type].name, vector->count);
     if ((status = sim_source(d, from, type, source)))
         return status;
     /* through temporaries: the source may be one of the destinations */
@@ -383,6 +406,13 @@ static enum sim_status unpack(struct sim_decoder *d, enum sim_type type,
     return SIM_OK;
 }
 
+static int special_fits(enum sim_special special, enum sim_type type) {
+    if (sim_types[type].class == SIM_C_FLOAT || special == SIM_SPECIAL_GRIDID)
+        return special == SIM_SPECIAL_GRIDID;
+    const int wide = special == SIM_SPECIAL_CLOCK64 || special == SIM_SPECIAL_GLOBALTIMER;
+    return wide == (sim_types[type].bytes == 8);
+}
+
 enum sim_status sim_decode_mov(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     const struct sim_operand *o = d->s->operands;
@@ -400,6 +430,11 @@ enum sim_status sim_decode_mov(struct sim_decoder *d) {
         (o[1].kind == SIM_O_SYMBOL && o[1].symbol->kind == SIM_SYM_VAR &&
          (o[1].symbol->space == SIM_S_LOCAL ||
           (o[1].symbol->space == SIM_S_PARAM && !o[1].symbol->is_entry_param)))) {
+        if (o[1].kind == SIM_O_SPECIAL && !special_fits((enum sim_special)o[1].bits, type))
+            return sim_malformed(d, "'%.*s' does not have the size of .%s",
+                                 (int)(o[1].name.length > 60 ? 60 : o[1].name.length),
+                                 o[1].name.text ? o[1].name.text : "the special register",
+                                 sim_types[type].name);
         in.op = o[1].kind == SIM_O_SPECIAL ? SIM_OP_SREG : SIM_OP_LOCALADDR;
         in.class = SIM_CLASS_MOVE;
         in.sub = (uint8_t)o[1].bits;

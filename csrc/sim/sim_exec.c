@@ -39,17 +39,23 @@ static void blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t byte
 
 /* ---- modifiers: rounding, flushing and saturation around a lane operation ---- */
 
-static void flush(uint8_t *lanes, uint32_t bytes) {
-    for (int i = 0; i < SIM_LANES; i++) {
-        if (bytes == 4) {
-            sim_u32 *u = (sim_u32 *)(void *)lanes + i;
-            if (!(*u & 0x7f800000u))
-                *u &= 0x80000000u;
-        } else if (bytes == 2) {
-            sim_u16 *u = (sim_u16 *)(void *)lanes + i;
-            if (!(*u & 0x7c00u))
-                *u &= 0x8000u;
-        }
+/* Whether .ftz concerns values of this type. Conversions flush single precision alone. */
+static int flushes(const struct sim_lane_op *row, unsigned type) {
+    return type == SIM_T_F32 ||
+           ((type == SIM_T_F16 || type == SIM_T_F16X2) && memcmp(row->mnemonic, "cvt", 3) != 0);
+}
+
+static void flush(uint8_t *lanes, unsigned type) {
+    for (int i = 0; i < SIM_LANES && type == SIM_T_F32; i++) {
+        sim_u32 *u = (sim_u32 *)(void *)lanes + i;
+        if (!(*u & 0x7f800000u))
+            *u &= 0x80000000u;
+    }
+    const int halves = type == SIM_T_F16 ? 1 : type == SIM_T_F16X2 ? 2 : 0;
+    for (int i = 0; i < SIM_LANES * halves; i++) {
+        sim_u16 *u = (sim_u16 *)(void *)lanes + i;
+        if (!(*u & 0x7c00u))
+            *u &= 0x8000u;
     }
 }
 
@@ -127,9 +133,9 @@ static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_in
     for (int i = 0; i < 4; i++) {
         unsigned type = row->types[i + 1];
         inputs[i] = regs + slots[i];
-        if ((in->mods & SIM_M_FTZ) && (type == SIM_T_F32 || type == SIM_T_F16)) {
+        if ((in->mods & SIM_M_FTZ) && flushes(row, type)) {
             memcpy(w->scratch[i + 1], inputs[i], SIM_LANES * sim_types[type].bytes);
-            flush(w->scratch[i + 1], sim_types[type].bytes);
+            flush(w->scratch[i + 1], type);
             inputs[i] = w->scratch[i + 1];
         }
     }
@@ -145,8 +151,8 @@ static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_in
         return;
     if ((in->mods & SIM_M_FTZ) && in->type == SIM_T_F32 && row->types[1] == SIM_T_F32)
         flush_before_rounding(w, in, d, inputs);
-    if ((in->mods & SIM_M_FTZ) && (in->type == SIM_T_F32 || in->type == SIM_T_F16))
-        flush(d, sim_types[in->type].bytes);
+    if ((in->mods & SIM_M_FTZ) && flushes(row, in->type))
+        flush(d, in->type);
     if (in->mods & SIM_M_SAT)
         saturate(d, in->type);
     if (in->mods & SIM_M_RELU)

@@ -114,6 +114,8 @@ INLINE double max_f64(double a, double b) {
                      : b == b ? y
                               : 0x7fffffffffffffffull);
 }
+INLINE double min_nan_f64(double a, double b) { return a != a || b != b ? a + b : min_f64(a, b); }
+INLINE double max_nan_f64(double a, double b) { return a != a || b != b ? a + b : max_f64(a, b); }
 INLINE float xorsign(float x, float a, float b) {
     return float_of((bits32(x) & 0x7fffffffu) | ((bits32(a) ^ bits32(b)) & 0x80000000u));
 }
@@ -325,6 +327,22 @@ INLINE double odd_add(double a, double b) {
         return s;
     return double_of((error > 0) == (s > 0) ? bits64(s) + 1 : bits64(s) - 1);
 }
+
+/* An integer as a double, rounded to odd as well: only 64-bit ones have more than 53 bits. */
+INLINE double odd_magnitude(uint64_t x) {
+    const uint64_t low = x & 0x7ff;
+    return (double)(x >> 53 && low ? (x & ~0x7ffull) | 0x800 : x);
+}
+INLINE double odd_u64(uint64_t x) { return odd_magnitude(x); }
+INLINE double odd_s64(int64_t x) {
+    return x < 0 ? -odd_magnitude(0 - (uint64_t)x) : odd_magnitude((uint64_t)x);
+}
+INLINE double odd_u8(uint8_t x) { return x; }
+INLINE double odd_s8(int8_t x) { return x; }
+INLINE double odd_u16(uint16_t x) { return x; }
+INLINE double odd_s16(int16_t x) { return x; }
+INLINE double odd_u32(uint32_t x) { return x; }
+INLINE double odd_s32(int32_t x) { return x; }
 
 /* ---- the functions ---- */
 

@@ -1,6 +1,6 @@
 /*
- * sim_parser.h: between the parser's two halves: sim_module.c (what stands at file level) and
- * sim_parser.c (bodies, declarations, operands). Both drive one lexer and report the first error
+ * sim_parser.h: between the parser's parts: sim_module.c (what stands at file level), sim_parser.c
+ * (bodies and declarations) and sim_parse_operand.c. All drive one lexer and report the first error
  * with its place.
  */
 #ifndef SIM_PARSER_H
@@ -50,5 +50,16 @@ enum sim_status sim_parse_skip_statement(struct sim_parser *parser);
 uint32_t sim_hash(const char *text, size_t length);
 int sim_name_is(struct sim_name name, const char *text);
 void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
+
+/* ---- sim_parse_operand.c, and what it needs of sim_parser.c ---- */
+enum sim_status sim_parse_add_symbol(struct sim_parser *parser, struct sim_name name,
+                                     struct sim_symbol **symbol);
+void sim_parse_close_scope(struct sim_parser *parser);
+enum sim_status sim_parse_no_memory(struct sim_parser *parser);
+enum sim_status sim_parse_open_scope(struct sim_parser *parser);
+enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand *o, int in_call);
+enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o);
+enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand *o, char end);
+int sim_parse_shown(const struct sim_token *token);
 
 #endif

@@ -414,7 +414,10 @@ static int same_value(const struct sim_access *a, const struct sim_warp *warp, u
     if (a->kind != SIM_ACCESS_STORE || !a->value)
         return 0;
     const uint8_t *mine = a->value + (size_t)lane * a->bytes;
-    if (c->warp == warp->index && a->mask >> c->lane & 1 &&
+    /* A shared cell of several readers names one of them: that it is this very lane says nothing of
+     * the others. */
+    const int itself = c->many && c->lane == lane && a->space == SIM_S_SHARED;
+    if (c->warp == warp->index && !itself && a->mask >> c->lane & 1 &&
         a->address[c->lane] == a->address[lane] &&
         memcmp(a->value + (size_t)c->lane * a->bytes, mine, a->bytes) == 0)
         return 1;

@@ -420,11 +420,11 @@ static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
 
 /* ---- running a block ---- */
 
+/* Until a barrier opens: some lanes are at one, others may wait for those at a warp-level
+ * synchronisation. */
 static int blocked(const struct sim_warp *warp) {
-    for (uint32_t s = 0; s < warp->split_count; s++)
-        if (warp->splits[s].state != SIM_SPLIT_BARRIER)
-            return 0;
-    return 1;
+    return any_state(warp, SIM_SPLIT_BARRIER) && !any_state(warp, SIM_SPLIT_READY) &&
+           !any_state(warp, SIM_SPLIT_REJOIN);
 }
 
 static int deadlock(struct sim_worker *w, struct sim_block *block) {
@@ -433,6 +433,8 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
         if (warp->done)
             continue;
         const struct sim_split *split = &warp->splits[0];
+        while (split->state != SIM_SPLIT_BARRIER)
+            split++;
         const struct sim_barrier *b = &block->barriers[split->barrier];
         uint32_t pc = split->stack[split->depth - 1].pc - 1;
         sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(split)), SIM_FIND_DEADLOCK, 0,

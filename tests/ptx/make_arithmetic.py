@@ -655,13 +655,15 @@ def conversions(rng):
             & MASK[out]
         )
         f.case(f"cvt.{t}.{s} {{d}}, {{a}};", [f"u{w}"], [a], [ext(v) for v in val], f"u{out}")
-        f.case(
-            f"cvt.sat.{t}.{s} {{d}}, {{a}};",
-            [f"u{w}"],
-            [a],
-            [clamp(v, t) & MASK[out] for v in val],
-            f"u{out}",
-        )
+        span = lambda k: (clamp(-(1 << 80), k), clamp(1 << 80, k))
+        if span(s)[0] < span(t)[0] or span(s)[1] > span(t)[1]:  # else ptxas refuses .sat
+            f.case(
+                f"cvt.sat.{t}.{s} {{d}}, {{a}};",
+                [f"u{w}"],
+                [a],
+                [clamp(v, t) & MASK[out] for v in val],
+                f"u{out}",
+            )
     rounders = {
         "rni": lambda v: round(v),
         "rzi": lambda v: int(v),
@@ -680,6 +682,8 @@ def conversions(rng):
             for q in (1, -1)
         ]
         for t, r in itertools.product(widths, rounders):
+            if kind == "bf16" and widths[t] == 8:
+                continue  # there is no such conversion
 
             def to_int(x):
                 v = value(x, kind)
@@ -703,7 +707,7 @@ def conversions(rng):
                 f"u{out}",
             )
         for t in ("u16", "s32", "u32", "s64", "u64"):
-            for mode in ("rn", "rz", "rm", "rp") if w >= 32 else ("rn",):
+            for mode in ("rn", "rz", "rm", "rp"):
                 iw = widths[t]
                 n = [0, 1, MASK[iw], 1 << (iw - 1), (1 << (iw - 1)) - 1] + [
                     rng.getrandbits(iw) for _ in range(20)
@@ -712,13 +716,14 @@ def conversions(rng):
                     encode(Fraction(signed(x, iw) if t[0] == "s" else x), kind, mode) for x in n
                 ]
                 f.case(f"cvt.{mode}.{kind}.{t} {{d}}, {{a}};", [f"u{iw}"], [n], want, f"u{w}")
-    for src, dst in (("f64", "f32"), ("f32", "f16"), ("f32", "bf16"), ("f64", "f16")):
+    narrowing = [("f64", "f32"), ("f32", "f16"), ("f32", "bf16"), ("f64", "f16"), ("f64", "bf16")]
+    for src, dst in [*narrowing, ("f16", "bf16"), ("bf16", "f16")]:
         sw, dw = sum(FORMATS[src]) + 1, sum(FORMATS[dst]) + 1
         a = boundary(src) + [
             encode(Fraction(rng.randint(-(1 << 40), 1 << 40), 1 << rng.randint(20, 60)), src)
             for _ in range(60)
         ]
-        for mode in ("rn", "rz", "rm", "rp") if dst == "f32" else ("rn", "rz"):
+        for mode in ("rn", "rz", "rm", "rp"):
 
             def narrow(x):
                 v = value(x, src)
@@ -736,6 +741,24 @@ def conversions(rng):
                 [narrow(x) for x in a],
                 f"u{dw}",
             )
+    flush = lambda x: x & 0x80000000 if not x & 0x7F800000 else x  # single precision alone
+    a = boundary("f32") + [rng.getrandbits(32) for _ in range(20)]
+    for kind in ("f16", "bf16"):
+        w = sum(FORMATS[kind])
+        want = []
+        for x in map(flush, a):
+            v = value(x, "f32")
+            m, e = FORMATS[kind]
+            special = {"nan": CANONICAL[kind], "inf": (x >> 31) << w | ((1 << e) - 1) << m}
+            want.append(special.get(v) if isinstance(v, str) else encode(v, kind, "rn", x >> 31))
+        f.case(f"cvt.rn.ftz.{kind}.f32 {{d}}, {{a}};", ["u32"], [a], want, "u16")
+    small = boundary("f16")
+    want = []
+    for x in small:
+        v = value(x, "f16")
+        special = {"nan": CANONICAL["f32"], "inf": (x >> 15) << 31 | 0x7F800000}
+        want.append(special.get(v) if isinstance(v, str) else encode(v, "f32", "rn", x >> 15))
+    f.case("cvt.ftz.f32.f16 {d}, {a};", ["u16"], [small], want, "u32")
     f.write()
 
 

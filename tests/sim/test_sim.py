@@ -145,6 +145,12 @@ HOSTILE = {
         ),
         "// launch: k 1 64 0\n// finding: DEADLOCK barrier",
     ),
+    "barrier_and_warp_sync": (
+        kernel(
+            "\t.reg .b32 %r;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tsetp.lt.u32 %p, %r, 8;\n\t@%p bra A;\n\tbar.sync 1;\n\tret;\nA:\n\tshfl.sync.idx.b32 %r, %r, 0, 31, 4294967295;\n\tret;"
+        ),
+        "// launch: k 2 40 0\n// finding: DIVERGENT_BARRIER\n// finding: DEADLOCK barrier 1 has",
+    ),
     "shift_counts": (
         kernel(
             "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 4294967295;\n\tshl.b32 %r1, %r0, %r0;\n\tshr.s32 %r2, %r0, 33;\n\tret;"
@@ -198,9 +204,20 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+# texts that are right, and were not taken for it
+RIGHT = {
+    "label_after_an_inlined_place": (
+        HEADER + ".visible .entry k()\n{\n\tbra $L;\n\t.loc 1 2 3, function_name $L_info+8, "
+        'inlined_at 1 2 3\n$L:\n\tret;\n}\n.file 1 "a.cu"\n',
+        LAUNCH,
+    ),
+    "labels_one_after_another": (kernel("\tbra L2;\nL1:\nL2: L3:\n\tret;\nL4:"), LAUNCH),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE | RIGHT)
 def test_hostile(runner, tmp_path, name):
-    text, directives = HOSTILE[name]
+    text, directives = (HOSTILE | RIGHT)[name]
     path = tmp_path / "hostile.ptx"
     # what an unterminated text would swallow comes before it
     parts = [directives, text] if name.startswith("unterminated") else [text, directives]

@@ -1,0 +1,191 @@
+"""The decks' case study: the matrix product, predicted by the roofline and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpuopt import _draw
+from gpuopt._devices import Device
+from gpuopt._ladder import Ladder, ladder
+from gpuopt._roofline import Roofline, default_device, roofline
+from gpuopt._rungs import rungs
+
+WORD = 4
+# Deck D2: of each rung's inner loop, the floating-point operations and the words that they need,
+# and the memory that gives them. A rung that is not here is judged by the algorithm alone.
+LOOPS = {
+    "naive": (2, 2, "DRAM"),
+    "shared": (2, 2, "shared memory"),
+    "2-targets": (4, 3, "shared memory"),
+    "4-targets": (8, 5, "shared memory"),
+    "8-targets": (16, 9, "shared memory"),
+}
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """A rung of the matrix product: what the roofline predicts, and what was measured.
+
+    Attributes
+    ----------
+    rung : str
+    flops, words : int
+        Of the inner loop; 0 where the algorithm as a whole was judged.
+    intensity : float
+        Operations for each byte.
+    memory : str
+        The ceiling that feeds it.
+    predicted, measured, deck : float
+        Operations a second; 0 where there is none. The deck's is a Tesla M2090's.
+    """
+
+    rung: str
+    flops: int
+    words: int
+    intensity: float
+    memory: str
+    predicted: float
+    measured: float
+    deck: float
+
+
+@dataclass(frozen=True)
+class CaseStudy:
+    """Predicted against measured, for one device; `str` gives the table.
+
+    Attributes
+    ----------
+    device : Device
+    n : int
+        The matrices are n x n.
+    source : str
+        Of the ceilings: "measured" or "datasheet".
+    rows : list of CaseRow
+    """
+
+    device: Device
+    n: int
+    source: str
+    rows: list[CaseRow]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
+        return [asdict(row) for row in self.rows]
+
+    def __str__(self) -> str:
+        """Return the table."""
+        how = "datasheet's" if self.source == "datasheet" else "measured"
+        lines = [
+            f"matrix product of {self.n:,} x {self.n:,} float32, on {self.device.description} "
+            f"({self.device.name})",
+            f"predicted: intensity x the {how} bandwidth of what feeds the inner loop, or the peak",
+            "",
+            f"{'rung':<14}{'flops/words':>12}{'flops/byte':>12}{'fed by':>16}"
+            f"{'predicted':>16}{'measured':>16}{'share':>8}{'deck: M2090':>16}",
+        ]
+        for row in self.rows:
+            loop = f"{row.flops}/{row.words}" if row.words else "-"
+            measured = _draw.rate(row.measured, "FLOP/s") if row.measured else "-"
+            share = f"{row.measured / row.predicted:.0%}" if row.measured else ""
+            deck = _draw.rate(row.deck, "FLOP/s") if row.deck else ""
+            lines.append(
+                f"{row.rung:<14}{loop:>12}{row.intensity:>12.3g}{row.memory:>16}"
+                f"{_draw.rate(row.predicted, 'FLOP/s'):>16}{measured:>16}{share:>8}{deck:>16}"
+            )
+        if any(row.measured > row.predicted for row in self.rows):
+            lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
+        if not any(row.measured for row in self.rows):
+            lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(name: str, n: int, roof: Roofline, measured: float, deck: float) -> CaseRow:
+    if name in LOOPS:
+        flops, words, memory = LOOPS[name]
+        intensity = flops / (words * WORD)
+    else:  # each matrix moved once
+        flops, words, memory = 0, 0, "DRAM"
+        intensity = 2 * n**3 / (3 * n**2 * WORD)
+    predicted = roof.attainable(intensity, dtype="float32", memory=memory)
+    return CaseRow(name, flops, words, intensity, memory, predicted, measured, deck)
+
+
+def matmul_case_study(
+    device: str | None = None,
+    n: int = 1024,
+    *,
+    quick: bool = False,
+    measured: Ladder | None = None,
+    progress: Callable[[str, float], None] = lambda text, share: None,
+) -> CaseStudy:
+    """Predict the matrix-product ladder with the roofline, and measure it: deck D2's case study.
+
+    Parameters
+    ----------
+    device : str, optional
+        As `gpuopt.roofline`; a simulated GPU gives predictions alone.
+    n : int
+        Rows and columns; the deck's are 1,024.
+    quick : bool
+        A quick roofline.
+    measured : Ladder, optional
+        The "matmul" ladder, if it was measured already; `n` and `device` are then its own.
+    progress : callable
+        Called with a line for people who wait, and the share of the work that is done.
+
+    Returns
+    -------
+    CaseStudy
+
+    Raises
+    ------
+    ValueError
+        `measured` is another family's ladder, or has no times; n is less than 1.
+    VerificationError, DeviceError, DeviceMemoryError
+        As `gpuopt.roofline` and `gpuopt.ladder`.
+
+    Notes
+    -----
+    Source: deck D2, which predicts 44 GFLOP/s for the naive rung (0.25 operations a byte from 177
+    GB/s) and measures 72: the caches help.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> study = gpuopt.matmul_case_study("sim:m2090")
+    >>> [round(row.predicted / 1e9) for row in study.rows[:3]]
+    [44, 333, 444]
+    """
+    if n < 1:
+        raise ValueError(f"n: must be at least 1, not {n!r}")
+    if measured is not None and (measured.family != "matmul" or not measured.timed):
+        raise ValueError("measured: must be a ladder of family 'matmul' with times")
+    name = measured.device.name if measured else default_device(device)
+    roof = roofline(name, quick=quick, progress=lambda text, share: progress(text, share / 2))
+    if measured is None and roof.device.kind != "sim":
+        measured = ladder(
+            "matmul",
+            n * n,
+            device=roof.device.name,
+            counters=False,
+            progress=lambda text, share: progress(text, 0.5 + share / 2),
+        )
+    rows = []
+    if measured:
+        n = round(measured.n**0.5)
+        for each in measured.rows:
+            rate = measured.operations / each.cold.median
+            rows.append((each.rung, rate))
+    else:
+        rows = [(rung, 0.0) for rung in rungs("matmul") if not rung.host and not rung.historical]
+    return CaseStudy(
+        roof.device,
+        n,
+        roof.source,
+        [
+            _row(rung.name, n, roof, rate, 2e6 * 1024**3 / rung.deck_us if rung.deck_us else 0.0)
+            for rung, rate in rows
+        ],
+    )

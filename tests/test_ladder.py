@@ -1,0 +1,450 @@
+"""A measured ladder: sentences from counters, JSON, tables, peers, references, plots."""
+
+import json
+import re
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from conftest import KINDS, on
+
+import gpuopt
+from gpuopt import _ladder, _peers, _progress, _reference, _sentences
+from gpuopt._profile import Counters
+
+DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
+
+
+def counters(**values):
+    return Counters([values.get(name, 0) for name in Counters()])
+
+
+@pytest.fixture(autouse=True)
+def small_copy(monkeypatch):
+    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 20)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return gpuopt.ladder("reduce", 1 << 14, device="sim")
+
+
+@pytest.fixture(scope="module")
+def timed():
+    """Return a ladder as a GPU gives it: a simulated one's counters, and times."""
+    found = gpuopt.ladder("reduce", 1 << 14, device="sim")
+    found.copy_bandwidth, found.counted_title = 4e12, "sum of 16,384 int32, on a simulated H200"
+    for at, row in enumerate(found.rows):
+        row.algorithm_bytes = 4 << 14
+        row.warm = _ladder.Timing([(29 - at) * 1e-6] * 3)
+        row.cold = _ladder.Timing([(30 - at) * 1e-6] * 3)
+    found.peers = [
+        _ladder.PeerRow("CuPy", "13", _ladder.Timing([4e-6] * 3), _ladder.Timing([5e-6] * 3))
+    ]
+    found.peers_refused = [("JAX", "not installed")]
+    return found
+
+
+# --- sentences
+
+
+def test_a_sentence_names_what_changed_most():
+    before = counters(
+        warp_instructions=10**6, thread_instructions=32 * 10**6, shared_load_conflicts=253_515
+    )
+    after = counters(
+        warp_instructions=780_000, thread_instructions=32 * 780_000, shared_load_conflicts=3_634
+    )
+    assert _sentences.what_changed(before, after) == (
+        "bank conflicts 253,515 -> 3,634; warp instructions -22%"
+    )
+
+
+def test_a_sentence_leaves_out_what_hardly_changed_or_hardly_counts():
+    before = counters(warp_instructions=10**6, barriers=100_000, divergent_branches=3)
+    after = counters(warp_instructions=10**6 + 50_000, barriers=95_000, divergent_branches=90)
+    assert _sentences.what_changed(before, after) == "no counter changed by a tenth"
+
+
+def test_a_sentence_tells_ratios_of_what_matters():
+    before = counters(
+        warp_instructions=10_000, thread_instructions=320_000,
+        global_load_requests=1000, global_load_sectors=32_000,
+    )  # fmt: skip
+    after = counters(
+        warp_instructions=10_000, thread_instructions=160_000,
+        global_load_requests=1000, global_load_sectors=4_000,
+    )  # fmt: skip
+    assert _sentences.what_changed(before, after) == (
+        "sectors per load 32.0 -> 4.0; active lanes 100% -> 50%"
+    )
+
+
+def test_a_sentence_has_three_changes_at_most():
+    before = counters(**{name: 10**6 for name in Counters()})
+    after = counters(**{name: 10**6 + 10**5 * at for at, name in enumerate(Counters())})
+    assert _sentences.what_changed(before, after).count(";") == 2
+
+
+def test_the_rungs_sentences_say_what_the_deck_says(counted):
+    said = dict(zip([row.rung.name for row in counted.rows], counted.changes(), strict=True))
+    conflicts = counted.rows[1].counted.counters.bank_conflicts
+    assert conflicts > 1000
+    assert f"bank conflicts 0 -> {conflicts:,}" in said["consecutive"]
+    assert f"bank conflicts {conflicts:,} -> 0" in said["sequential"]
+    assert "barriers" in said["last-warp"]
+    for sentence in said.values():
+        assert sentence in str(counted)
+
+
+def test_the_ceiling_is_no_step():
+    measured = gpuopt.ladder("transpose", 4096, device="sim")
+    assert measured.rows[0].rung.ceiling
+    assert re.match(r"[\d,]+ warp instructions, ", measured.changes()[0])
+    assert re.match(r"[\d,]+ warp instructions, ", measured.changes()[1])
+
+
+# --- JSON, tables
+
+
+def test_json_and_back(timed, counted):
+    for measured in (timed, counted, gpuopt.ladder("add", 512, device="cpu", rounds=2)):
+        told = json.loads(json.dumps(measured.to_dict()))
+        again = gpuopt.Ladder.from_dict(told)
+        assert str(again) == str(measured)
+        assert again.records() == measured.records()
+        assert again._repr_html_() == measured._repr_html_()
+        assert json.loads(json.dumps(again.to_dict())) == told
+    refused = gpuopt.ladder("add", 4096, device="sim")
+    assert refused.refused
+    assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
+
+
+@pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
+def test_broken_json_is_refused(broken):
+    with pytest.raises(ValueError, match="told: is no ladder of format 1"):
+        gpuopt.Ladder.from_dict(broken)
+
+
+def test_records_are_flat_and_alike(timed):
+    records = timed.records()
+    assert len(records) == len(timed.rows) + 1
+    assert all(set(each) == set(records[0]) for each in records)
+    assert records[1]["changed"] and records[1]["warm_us"] == pytest.approx(28)
+    assert records[1]["step"] == pytest.approx(29 / 28)
+    assert records[-1]["kind"] == "peer" and records[-1]["lesson"] is None
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(records)
+    assert frame.set_index("name")["cold_us"]["cascading"] == pytest.approx(24)
+
+
+def test_the_table_has_times_counters_deck_and_peers(timed):
+    text = str(timed)
+    for part in ("8,054", "30.05x", "CuPy 13", "JAX", "left out: not installed", "bank conflicts",
+                 timed.counted_title, "of copy"):  # fmt: skip
+        assert part in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_html_is_one_escaped_table(timed):
+    from html.parser import HTMLParser
+
+    class Checker(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.open, self.rows, self.text = [], 0, ""
+
+        def handle_starttag(self, tag, attributes):
+            self.rows += tag == "tr"
+            if tag != "br":
+                self.open.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.open.pop() == tag
+
+        def handle_data(self, data):
+            self.text += data
+
+    checker = Checker()
+    checker.feed(timed._repr_html_())
+    assert not checker.open and checker.rows == 1 + len(timed.rows) + 1
+    for row in timed.rows:
+        assert row.rung.lesson in checker.text
+    assert all(each in checker.text for each in timed.changes())
+    assert "color:" not in timed._repr_html_(), "it takes the page's colours"
+
+
+# --- measuring
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_peers_are_measured_in_the_same_run(device):
+    measured = gpuopt.ladder("matmul", 1024, device=device, peers=True, rounds=2)
+    told = {peer.name for peer in measured.peers} | {
+        name.split()[0] for name, _ in measured.peers_refused
+    }
+    assert told == set(_peers._MAKERS)
+    (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
+    assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
+    assert f"NumPy {np.__version__}" in str(measured)
+
+
+def found_peers(family):
+    """Return a ladder that has been asked for its peers, and those that gave the right result."""
+    case = _ladder._case(family, 400, "sum", "float32", 0, timed=True)
+    asked = gpuopt.Ladder(_ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
+    asked.family = family
+    return asked, _ladder._found_peers(asked, case, True)
+
+
+@pytest.mark.parametrize("family", ["reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"])
+def test_numpy_does_every_family(family):
+    asked, peers = found_peers(family)
+    assert "NumPy" in {peer.name for peer in peers}, asked.peers_refused
+    assert all(peer.time(2, cold) > 0 for peer in peers for cold in (False, True))
+
+
+def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
+    real = _peers._like_numpy
+
+    def wrong(xp, *arguments):
+        call = real(xp, *arguments)
+        return lambda *given: call(*given) + 1
+
+    monkeypatch.setattr(_peers, "_like_numpy", wrong)
+    asked, peers = found_peers("add")
+    assert "NumPy" not in {peer.name for peer in peers}
+    assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
+
+
+@pytest.mark.parametrize("module", ["cupy", "torch", "jax"])
+def test_a_peer_that_fails_is_left_out(module, monkeypatch):
+    for name in (module, f"{module}.numpy"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
+    gpu = module == "cupy"
+    peers, refused = _peers.find("add", "sum", "float32", (np.ones(4, "f4"),) * 2, gpu)
+    assert [peer.name for peer in peers] == ["NumPy"]
+    assert any("AttributeError" in why for _, why in refused)
+
+
+def test_times_without_a_timer_are_refused_with_what_there_is():
+    with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
+        gpuopt.ladder("add", 100, device="sim", peers=True)
+    with pytest.raises(ValueError, match="'reduce', 'transpose'"):
+        gpuopt.ladder("fold")
+
+
+def test_progress_goes_forward():
+    told = []
+    gpuopt.ladder("add", 100, device="cpu", rounds=2, progress=lambda *each: told.append(each))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares) and shares[-1] <= 1 and all(text for text, _ in told)
+
+
+def test_counters_beside_the_times(monkeypatch):
+    """As on a GPU: the same kernels, on fewer items."""
+    measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
+    for row in measured.rows:
+        row.counted = None
+    _ladder._count_beside(measured, 0, lambda *_: None)
+    assert measured.counted_title.startswith("sum of 4,096 int32, on a simulated H200")
+    assert all(row.counted.counters.warp_instructions for row in measured.rows)
+
+
+# --- references, comparison
+
+
+@pytest.fixture
+def reference(tmp_path, monkeypatch, timed):
+    monkeypatch.setattr(_reference, "FOLDER", tmp_path)
+    _reference._known.cache_clear()
+    name = _reference.file_name(timed.device.description)
+    told = {"kind": "reference", "roofline": {}, "ladders": [timed.to_dict()]}
+    (tmp_path / name).write_text(json.dumps(told))
+    yield tmp_path / name
+    _reference._known.cache_clear()
+
+
+def test_a_known_device_has_a_reference(reference, timed):
+    mine = gpuopt.Ladder.from_dict(timed.to_dict())
+    for row in mine.rows:
+        row.cold = _ladder.Timing([each * 2 for each in row.cold.samples])
+    _reference.compare_with(mine)
+    assert [row.reference for row in mine.rows] == [
+        (row.warm.median, row.cold.median) for row in timed.rows
+    ]
+    assert "of ref." in str(mine) and " 50%" in str(mine)
+    assert gpuopt.Ladder.from_dict(mine.to_dict()).rows[0].reference == mine.rows[0].reference
+    other = gpuopt.Ladder.from_dict(timed.to_dict())
+    other.n += 1
+    _reference.compare_with(other)
+    assert all(row.reference is None for row in other.rows) and "of ref." not in str(other)
+
+
+def test_reference_files_are_named_by_device():
+    assert _reference.file_name("NVIDIA H200") == "nvidia-h200.json"
+    assert _reference.file_name("NVIDIA GeForce RTX 4090 (x)") == "nvidia-geforce-rtx-4090-x.json"
+
+
+def test_shipped_references_can_be_read():
+    for path in _reference.FOLDER.glob("*.json"):
+        roofs, ladders = _reference.load(path)
+        assert len(roofs) == 1 and ladders
+        assert path.name == _reference.file_name(roofs[0].device.description)
+        assert all(each.timed for each in ladders)
+
+
+def write(path, told):
+    path.write_text(json.dumps(told))
+    return path
+
+
+def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
+    slower = gpuopt.Ladder.from_dict(timed.to_dict())
+    slower.rows[0].cold = _ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
+    slower.rows[1].warm = _ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
+    noisy = [2e-6, 20e-6, 30e-6, 55e-6]
+    slower.rows[2].warm = _ladder.Timing(noisy)
+    old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
+    lines = {line.split()[1]: line for line in _reference.compare(old, new).splitlines()[3:]}
+    assert lines["interleaved"].endswith("slower") and "1.200" in lines["interleaved"]
+    assert "faster" in lines["consecutive"] and "0.500" in lines["consecutive"]
+    for name in ("sequential", "first-add", "cascading"):
+        assert "slower" not in lines[name] and "faster" not in lines[name]
+
+
+def test_compare_counts_and_ceilings(counted, tmp_path):
+    roof = gpuopt.roofline("sim:h200")
+    told = {"kind": "reference", "roofline": roof.to_dict(), "ladders": [counted.to_dict()]}
+    text = _reference.compare(write(tmp_path / "a", told), write(tmp_path / "b", told))
+    assert "warp instructions" in text and "DRAM" in text and "1.000" in text
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"kind": "reference"}', "\0"])
+def test_compare_refuses_other_files(text, tmp_path, timed):
+    other = tmp_path / "other.json"
+    other.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json"):
+        _reference.compare(write(tmp_path / "a", timed.to_dict()), other)
+
+
+def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
+    other = gpuopt.Ladder.from_dict(timed.to_dict())
+    other.n += 1
+    with pytest.raises(ValueError, match="no measurement of the same work"):
+        _reference.compare(
+            write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", other.to_dict())
+        )
+
+
+# --- plots, progress, the command line
+
+
+@pytest.mark.parametrize("case", ["timed", "counted"])
+def test_the_plot_has_every_rung_and_no_text_is_cut(case, request):
+    pytest.importorskip("matplotlib").use("agg")
+    measured = request.getfixturevalue(case)
+    axes = measured.plot()
+    figure = axes.figure
+    figure.canvas.draw()
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert [name.split(" ", 1)[1] for name in names][: len(measured.rows)] == [
+        row.rung.name for row in measured.rows
+    ]
+    renderer = figure.canvas.get_renderer()
+    for each in [*axes.get_yticklabels(), *axes.texts, figure._suptitle]:
+        box = each.get_window_extent(renderer)
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, each.get_text()
+    import matplotlib.pyplot as plt
+
+    plt.close(figure)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch, timed):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'gpuopt[plot]'")):
+        timed.plot()
+
+
+class Terminal:
+    def __init__(self, terminal):
+        self.terminal, self.text = terminal, ""
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("terminal", "tqdm", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
+    if tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(_progress, "DELAY", 0)
+    stream = Terminal(terminal)
+    with _progress.bar(stream) as progress:
+        for at in range(5):
+            progress("measuring", at / 4)
+    assert ("measuring" in stream.text) == shown
+    assert shown or stream.text == ""
+
+
+def test_a_bar_is_for_what_takes_longer(monkeypatch):
+    pytest.importorskip("tqdm")
+    stream = Terminal(True)
+    with _progress.bar(stream) as progress:
+        progress("quick", 0.5)
+    assert "quick" not in stream.text
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "gpuopt", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_line(tmp_path):
+    small = ("ladder", "add", "--n", "1000", "--device", "sim")
+    plot = tmp_path / "ladder.svg"
+    done = run(*small, "--json", "-o", str(plot))
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert gpuopt.Ladder.from_dict(json.loads(done.stdout)).n == 1000
+    assert "<svg" in plot.read_text()
+    (tmp_path / "a.json").write_text(done.stdout)
+    done = run("compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"))
+    assert done.returncode == 0 and "1.000" in done.stdout
+    done = run("compare", str(tmp_path / "a.json"), str(tmp_path / "none.json"))
+    assert done.returncode == 1 and "none.json" in done.stderr and "Traceback" not in done.stderr
+
+
+# --- the bars, on an H200
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
+@pytest.mark.speed
+@pytest.mark.parametrize("n", [1 << 22, 1 << 25])
+def test_two_runs_agree(n):
+    first, second = (
+        gpuopt.ladder("reduce", n, device="cuda", counters=False, seed=seed) for seed in (0, 1)
+    )
+    for one, other in zip(first.rows, second.rows, strict=True):
+        for mode in ("warm", "cold"):
+            a, b = getattr(one, mode).median, getattr(other, mode).median
+            assert b == pytest.approx(a, rel=0.03), (one.rung.name, mode)
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
+def test_a_gpus_ladder_has_times_and_counters():
+    measured = gpuopt.ladder("transpose", 1 << 20, device="cuda", rounds=3)
+    assert measured.timed and measured.counted_title
+    assert all(row.warm.samples and row.counted for row in measured.rows)
+    assert all(measured.changes())
