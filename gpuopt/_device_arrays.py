@@ -673,35 +673,33 @@ def reduce(
     """Reduce an array on a device; see `gpuopt.reduce`."""
     if device is not None:
         check_device(view, device)
-    start = view.address if view.strides is None else run_start(view, "array")
-    aligned(view, "array")
-    views, made, to = [view], None, 0
+    start = run_start(view, "array")
+    streams, made, to = (view.stream,), None, 0
     if out is None:
-        result = _reduced(op, view.dtype, dtype)
-        made, target = view.library.empty(view, (), _checked_dtype(result))
-        views.append(target)
-        to = target.address
+        result = _checked_dtype(_reduced(op, view.dtype, dtype))
+        made, target = view.library.empty(view, (), result)
     elif type(out) is np.ndarray:  # the one way to have the value on the host at once
-        result = np.dtype(dtype) if dtype is not None else out.dtype
-        check_out(out, (), result)
+        target, result = None, out.dtype if dtype is None else np.dtype(dtype)
+        if out.shape != () or out.dtype != result or not out.flags.writeable:
+            check_out(out, (), result)
     else:
         target = view_of(out, "out")
         if target is None:
             raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
-        result = np.dtype(dtype) if dtype is not None else target.dtype
+        result = target.dtype if dtype is None else np.dtype(dtype)
         _check_target(target, (), result)
         _same_device([("array", view), ("out", target)])
-        views.append(target)
-        to = target.address
+    if target is not None:
+        to, streams = target.address, _streams([view, target])
     n = math.prod(view.shape)
     value = _core.reduce_resident(
-        view.device, _streams(views), start, n, view.dtype, op, variant, result, initial, block, to
+        view.device, streams, start, n, view.dtype, op, variant, result, initial, block, to
     )
-    if view.waits and to:
-        _settle(views)
+    if target is not None and (view.waits or target.waits):
+        _settle([view, target])
     if made is not None:
         return view.library.finish(made)
-    if not to:
+    if target is None:
         out[...] = value
     return out
 
