@@ -116,6 +116,12 @@ enum status device_no_follow(struct device *device, struct device *other) {
     return no_streams(device, "streams");
 }
 
+enum status device_no_owner(device_address address, int *ordinal) {
+    (void)address;
+    (void)ordinal;
+    return status_fail(STATUS_DEVICE_ERROR, "device: it does not tell whose an address is");
+}
+
 enum status device_no_adopt(struct device *device, uint64_t stream) {
     (void)stream;
     return no_streams(device, "streams");

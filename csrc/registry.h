@@ -44,7 +44,7 @@ struct reg_family {
 /* A kernel that is no rung: an experiment's, from the PROBE rows of kernels/<file>.cu. */
 struct reg_probe {
     const char *symbol;     /* in the image */
-    const char *experiment; /* the function of gpuopt.experiments that launches it */
+    const char *experiment; /* the function of gpuopt.experiments that launches it; "": none */
     const char *idea;       /* what it does */
 };
 

@@ -567,6 +567,7 @@ const struct device_ops sim_device_ops = {
     .unpin = device_no_unpin,
     .copy = device_no_copy,
     .follow = device_no_follow,
+    .owner = device_no_owner,
     .adopt = device_no_adopt,
     .graph_open = device_no_graph_open,
     .graph_launch = device_no_graph_launch,

@@ -18,7 +18,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _axis, _errors, experiments, models  # noqa: F401  the exceptions' examples
+from gpuopt import _axis, _device_arrays, _errors, experiments, models  # noqa: F401  (_errors)
 from gpuopt._case_study import CaseStudy, matmul_case_study
 from gpuopt._ceilings import Ceiling, VerificationError
 from gpuopt._core import (
@@ -29,6 +29,7 @@ from gpuopt._core import (
     SimError,
     __version__,
 )
+from gpuopt._device_arrays import DeviceArray, asarray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._ladder import Ladder, ladder
@@ -53,6 +54,7 @@ __all__ = [
     "Ceiling",
     "Counters",
     "Device",
+    "DeviceArray",
     "DeviceError",
     "DeviceLost",
     "DeviceMemoryError",
@@ -78,10 +80,12 @@ __all__ = [
     "VerificationError",
     "__version__",
     "add",
+    "asarray",
     "available",
     "check",
     "devices",
     "diff",
+    "empty",
     "experiments",
     "ladder",
     "load_ptx",
@@ -123,6 +127,10 @@ def reduce(
         Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
         Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
         "prod". Rungs 1 to 11 take bool, int32, int64, float32 and float64.
+        Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
+        with the CUDA array interface or DLPack: reduced as a whole, by "sum" to "xor". Its items
+        are read in place, on its library's current stream, and must lie without gaps, in any order
+        of axes.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation; "and", "or" and "xor" (bitwise) take integers and bool, "count" counts the
@@ -142,7 +150,9 @@ def reduce(
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
         arithmetic.
     out : ndarray, optional
-        An array of the result's shape that receives it and is returned.
+        An array of the result's shape that receives it and is returned. For an array on
+        a device, one there, of the result's dtype (the call does not wait); or one of NumPy's: the
+        value is on the host when the call returns, by the shortest way there is.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
@@ -156,8 +166,10 @@ def reduce(
 
     Returns
     -------
-    scalar or ndarray
-        A NumPy scalar, the array over the axes that are left, or `out`.
+    scalar or array
+        A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device, a
+        0-d array of the same library there, in the order of its stream: nobody waits (but JAX's
+        results do, and those with `initial`).
 
     Raises
     ------
@@ -165,7 +177,8 @@ def reduce(
         A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
     ValueError
         An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
-        axis that is named twice.
+        axis that is named twice; an array on another device than the one named, or with gaps
+        there, or axes of it.
     AxisError
         `numpy.exceptions.AxisError`: an axis that the array does not have.
     DeviceMemoryError
@@ -203,6 +216,14 @@ def reduce(
     array([1, 0])
     """
     along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
+    view = _device_arrays.view_of(array, "array")
+    if view is not None:
+        if along:
+            raise ValueError(
+                f"axis, keepdims, op: an array on {view.device} is reduced as a whole, by 'sum', "
+                "'prod', 'min', 'max', 'and', 'or' or 'xor'; copy it to the host for others"
+            )
+        return _device_arrays.reduce(view, op, variant, dtype, out, initial, block, device)
     if along or _axis.serves_whole(array, variant, dtype, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device

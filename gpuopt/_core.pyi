@@ -40,6 +40,46 @@ def reduce(
 def call(
     problem: tuple[Any, ...], variant: int | str | None, block: int | None, device: str | None, /
 ) -> None: ...
+def reduce_resident(
+    device: str,
+    streams: tuple[int, ...],
+    address: int,
+    n: int,
+    items: np.dtype,
+    op: str,
+    variant: int | str | None,
+    result: np.dtype,
+    initial: Any,
+    block: int | None,
+    to: int,
+    /,
+) -> Any: ...
+def call_resident(
+    device: str,
+    streams: tuple[int, ...],
+    problem: tuple[Any, ...],
+    variant: int | str | None,
+    block: int | None,
+    /,
+) -> None: ...
+def owner(kind: str, address: int, /) -> int: ...
+def order(device: str, streams: tuple[int, ...], /) -> None: ...
+def wait(device: str, stream: int, /) -> None: ...
+def dlpack_export(
+    owner: Any,
+    address: int,
+    shape: tuple[int, ...],
+    code: int,
+    bits: int,
+    device_type: int,
+    device_id: int,
+    versioned: bool,
+    read_only: bool,
+    /,
+) -> Any: ...
+def dlpack_take(
+    capsule: Any, /
+) -> tuple[Any, int, tuple[int, ...], tuple[int, ...] | None, int, int, int, int, int, int]: ...
 def probes() -> list[tuple[str, str, str]]: ...
 def rungs(family: str, /) -> list[dict[str, Any]]: ...
 def device_count(kind: str, /) -> int: ...
@@ -86,6 +126,16 @@ class Bench:
         cold: bool = False,
     ) -> float: ...
     def bytes(self, variant: int | str | None = None, block: int | None = None) -> int: ...
+
+@final
+class Memory:
+    def __init__(self, nbytes: int, device: str | None = None) -> None: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def address(self) -> int: ...
+    def copy_in(self, array: np.ndarray, /) -> None: ...
+    def copy_out(self, array: np.ndarray, /) -> None: ...
 
 @final
 class Module:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt import _arrays as arrays
+from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
 
 # What the transpose moves an item as, by its bytes.
@@ -73,7 +74,8 @@ def transpose(
     ----------
     a : array_like, shape (M, N)
         Any layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also datetime,
-        text and structured ones) that holds no Python objects.
+        text and structured ones) that holds no Python objects. Or an array on a device, in C order:
+        the result is one there, of the same library (see `gpuopt.reduce`), and nobody waits.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded"
         and 6 "multi" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. 0 "copy" is
@@ -115,8 +117,14 @@ def transpose(
            [2, 5],
            [3, 6]])
     """
+    copy = _names_rung(variant, 0, "copy")
+    views = device_arrays.inputs(device, a=a)
+    if views:
+        a = views["a"].stand_in()
+        problem = transpose_problem(a, copy=copy)
+        return device_arrays.run(problem, views, variant, block, out, dtype=a.dtype)
     a = arrays.array_in(a, "a")
-    problem = transpose_problem(a, copy=_names_rung(variant, 0, "copy"))
+    problem = transpose_problem(a, copy=copy)
     if out is None:
         result = np.empty(problem.shape, a.dtype)
         arrays.run(problem, variant, block, device, result.view(problem.dtype))
@@ -222,7 +230,8 @@ def stencil1d(
     Parameters
     ----------
     a : array_like, shape (N,)
-        int32, int64, float32 or float64, of any layout and byte order.
+        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device, in
+        C order: the result is one there, of the same library, and nobody waits.
     radius : int
         Neighbours on each side; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
@@ -279,6 +288,10 @@ def stencil1d(
     >>> gpuopt.stencil1d([1.0, 2.0, 4.0], weights=[1, 0, -1], mode="nearest", device="cpu")
     array([-1., -3., -2.])
     """
+    views = device_arrays.inputs(device, a=a)
+    if views:
+        problem = stencil1d_problem(views["a"].stand_in(), radius, weights, mode, cval)
+        return device_arrays.run(problem, views, variant, block, out)
     problem = stencil1d_problem(arrays.array_in(a, "a"), radius, weights, mode, cval)
     return arrays.run(problem, variant, block, device, out)
 
@@ -319,6 +332,17 @@ def _vector_problem(
     return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
 
 
+def _stand_ins(views: dict[str, device_arrays.View]) -> list[np.ndarray]:
+    """Return stand-ins of two vectors on a device, where they can be combined as they are."""
+    device_arrays.alike(views)
+    x, y = (view.stand_in() for view in views.values())
+    if x.shape != y.shape:
+        raise ValueError(
+            f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"
+        )
+    return [x, y]
+
+
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
     """Describe a sum of vectors."""
     dtype, (x, y) = _common((("x", x), ("y", y)), NUMBERS)
@@ -348,7 +372,8 @@ def add(
     ----------
     x, y : array_like
         Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
-        float64.
+        float64. Or both on a device, of one shape and dtype and in C order: the result is one
+        there, of x's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
@@ -386,6 +411,10 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        problem = add_problem(*_stand_ins(views))
+        return device_arrays.run(problem, views, variant, block, out, in_place=True)
     return arrays.run(add_problem(x, y), variant, block, device, out)
 
 
@@ -406,7 +435,8 @@ def saxpy(
     a : float
         The factor. A NumPy scalar brings in its dtype, a Python number none.
     x, y : array_like
-        Of shapes that broadcast together; the common dtype must be float32 or float64.
+        Of shapes that broadcast together; the common dtype must be float32 or float64. Or arrays on
+        a device, as for `gpuopt.add`.
     variant, block, device
         As `gpuopt.add`.
     out : ndarray, optional
@@ -432,6 +462,16 @@ def saxpy(
     >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
     array([2.5 , 4.25])
     """
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        x, y = _stand_ins(views)
+        dtype, _ = _common((("a", a), ("x", x), ("y", y)), FLOATS)
+        if dtype != x.dtype:
+            raise TypeError(
+                f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)"
+            )
+        problem = saxpy_problem(a, x, y)
+        return device_arrays.run(problem, views, variant, block, out, in_place=True)
     return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)
 
 
@@ -466,7 +506,8 @@ def matmul(
     a : array_like, shape (M, K)
     b : array_like, shape (K, N)
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
-        float64.
+        float64. Or both on a device, of one dtype and in C order: the result is one there, of a's
+        library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA
@@ -508,4 +549,9 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
+    views = device_arrays.inputs(device, a=a, b=b)
+    if views:
+        device_arrays.alike(views)
+        problem = matmul_problem(views["a"].stand_in(), views["b"].stand_in())
+        return device_arrays.run(problem, views, variant, None, out)
     return arrays.run(matmul_problem(a, b), variant, None, device, out)

@@ -8,7 +8,7 @@
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
- *   "elapsed" (milliseconds between any two events), "lose" (an experiment's copies and launches);
+ *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an experiment's copies and launches);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
@@ -22,7 +22,7 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, busy, elapsed = 1, lose;
+static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
@@ -42,6 +42,8 @@ void fake_cuda_set(const char *what, long long value) {
         version = value;
     if (!strcmp(what, "devices"))
         devices = value;
+    if (!strcmp(what, "owner"))
+        owner = value;
     if (!strcmp(what, "memory"))
         memory = value;
     if (!strcmp(what, "busy"))
@@ -226,6 +228,12 @@ static result cuMemFreeHost(void *each) {
     gone(each);
     return fails(__func__);
 }
+static result cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
+    MAY_FAIL;
+    (void)address;
+    *value = (int)owner;
+    return attribute == 9 ? OK : 1; /* the device's ordinal */
+}
 static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     MAY_FAIL;
     note("copy", stream);
@@ -331,7 +339,8 @@ static result cuModuleUnload(void *module) {
 static result cuModuleGetFunction(void **function, void *module, const char *name) {
     MAY_FAIL;
     (void)module;
-    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) && strncmp(name, "micro_", 6))
+    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) && strncmp(name, "micro_", 6) &&
+        strncmp(name, "transpose_", 10) && strncmp(name, "vector_", 7))
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;
@@ -381,6 +390,8 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         micro(name, arguments);
         return OK;
     }
+    if (!strcmp(name, "reduce_narrow_float64_float32") || strncmp(name, "reduce_", 7))
+        return OK; /* not computed */
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
     const uint64_t n = *(uint64_t *)arguments[2];
@@ -586,6 +597,7 @@ static const struct {
     ROW(cuMemcpyAsync),
     ROW(cuMemcpy2DAsync),
     ROW(cuStreamWaitEvent),
+    ROW(cuPointerGetAttribute),
 };
 
 #ifndef WITHOUT_GET_PROC_ADDRESS

@@ -438,6 +438,28 @@ static enum status cuda_follow(struct device *device, struct device *other) {
                   : cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
 
+static enum status cuda_owner(device_address address, int *ordinal) {
+    const CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+    struct gpu *gpu;
+    enum status status = cuda_driver_start();
+    if (status)
+        return status;
+    CUresult result = cuda.cuPointerGetAttribute(ordinal, asked, address);
+    if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) {
+        status = gpu_get("", &gpu); /* nobody's context is current: any will do */
+        if (status || (status = cuda_enter(gpu)))
+            return status;
+        result = cuda.cuPointerGetAttribute(ordinal, asked, address);
+        cuda_leave(gpu, STATUS_OK);
+    }
+    return result == CUDA_ERROR_INVALID_VALUE
+               ? status_fail(STATUS_BAD_VALUE,
+                             "array: its address, 0x%llx, is in no GPU's memory; it may have been "
+                             "freed",
+                             (unsigned long long)address)
+               : cuda_check(result, "cuPointerGetAttribute");
+}
+
 static enum status cuda_adopt(struct device *device, uint64_t stream) {
     struct queue *queue = queue_of(device);
     const CUstream before = queue->stream;
@@ -505,6 +527,7 @@ const struct device_ops cuda_device_ops = {
     .unpin = cuda_unpin,
     .copy = cuda_copy,
     .follow = cuda_follow,
+    .owner = cuda_owner,
     .adopt = cuda_adopt,
     .graph_open = cuda_graph_open,
     .graph_launch = cuda_graph_launch,

@@ -50,8 +50,13 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
 }
 
 void ops_close(struct ops_queue *queue) {
+    const struct device_ops *ops = queue->device->ops;
     forget_tickets(queue);
-    queue->device->ops->close(queue->device);
+    if (queue->kept)
+        ops->free(queue->device, queue->kept);
+    if (queue->word)
+        ops->unpin(queue->device, queue->word);
+    ops->close(queue->device);
     free(queue);
 }
 
@@ -82,14 +87,22 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
 }
 
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes) {
-    const enum status status = queue->device->ops->alloc(queue->device, bytes, &plan->scratch);
+    const struct device_ops *ops = queue->device->ops;
+    const bool keep = queue->keeping && bytes <= OPS_KEPT_BYTES;
+    enum status status = STATUS_OK;
+    if (keep && !queue->kept)
+        status = ops->alloc(queue->device, OPS_KEPT_BYTES, &queue->kept);
+    if (keep)
+        plan->scratch = queue->kept;
+    else
+        status = ops->alloc(queue->device, bytes, &plan->scratch);
     if (!status)
         plan->scratch_bytes = bytes;
     return status;
 }
 
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan) {
-    if (plan->scratch)
+    if (plan->scratch && plan->scratch != queue->kept)
         queue->device->ops->free(queue->device, plan->scratch);
     plan->scratch = 0;
 }
@@ -145,25 +158,34 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     return status;
 }
 
+/* An input in the device's memory: where it is, or a copy. */
+static enum status input_there(struct ops_queue *queue, const struct ops_call *call, unsigned i,
+                               bool in_place, device_address *address) {
+    const struct device_ops *ops = queue->device->ops;
+    const struct device_source source = {.data = call->inputs[i]};
+    *address = (device_address)(uintptr_t)call->inputs[i];
+    if (in_place)
+        return STATUS_OK;
+    *address = 0;
+    const enum status status = ops->alloc(queue->device, call->input_bytes[i], address);
+    return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
+}
+
 enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_call *call) {
     const struct device_ops *ops = queue->device->ops;
-    const bool in_place = queue->device->capabilities & DEVICE_HOST_MEMORY;
+    const unsigned in_place =
+        queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
+    const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     struct ops_problem problem = {.input_count = call->input_count,
                                   .output_bytes = call->output_bytes};
     struct ops_plan plan = {0};
     enum status status = STATUS_OK;
     memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
     memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
-    for (unsigned i = 0; i < call->input_count && !status; i++) {
-        const struct device_source source = {.data = call->inputs[i]};
-        problem.inputs[i] = in_place ? (device_address)(uintptr_t)call->inputs[i] : 0;
-        if (!in_place)
-            status = ops->alloc(queue->device, call->input_bytes[i], &problem.inputs[i]);
-        if (!in_place && !status)
-            status = ops->copy_in(queue->device, problem.inputs[i], &source, call->input_bytes[i]);
-    }
-    if (in_place)
+    for (unsigned i = 0; i < call->input_count && !status; i++)
+        status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
+    if (output_in_place)
         problem.output = (device_address)(uintptr_t)call->output;
     else if (!status)
         status = ops->alloc(queue->device, call->output_bytes, &problem.output);
@@ -171,12 +193,13 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
         status = ops_plan(queue, choice, &problem, &plan);
     if (!status)
         status = ops_run(queue, &plan);
-    if (!status && !in_place)
+    if (!status && !output_in_place)
         status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
     ops_plan_free(queue, &plan);
-    for (unsigned i = 0; i < call->input_count && !in_place; i++)
-        ops->free(queue->device, problem.inputs[i]);
-    if (!in_place)
+    for (unsigned i = 0; i < call->input_count; i++)
+        if (!(in_place & 1u << i))
+            ops->free(queue->device, problem.inputs[i]);
+    if (!output_in_place)
         ops->free(queue->device, problem.output);
     return status;
 }

@@ -14,6 +14,10 @@ struct ops_queue {
     struct device_module *module; /* loaded with the first kernel */
     bool module_loaded;
     device_address tickets; /* a counter at 0, which every kernel leaves at 0; 0: none yet */
+    device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: none yet */
+    void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */
+    bool word_awaited;      /* an interrupted call's kernel may still write there */
+    bool keeping;           /* a plan's scratch may be the kept one */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -31,7 +35,13 @@ struct ops_choice {
     bool any_rung;  /* none was named: a planner takes a lower one where this one does not fit */
 };
 
-enum { OPS_STEPS_MAX = 16, OPS_VALUES_MAX = 24, OPS_INPUTS_MAX = 3, OPS_NUMBERS_MAX = 12 };
+enum {
+    OPS_STEPS_MAX = 16,
+    OPS_VALUES_MAX = 24,
+    OPS_INPUTS_MAX = 3,
+    OPS_NUMBERS_MAX = 12,
+    OPS_KEPT_BYTES = 8192
+};
 
 /* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */
@@ -104,14 +114,24 @@ OPS_PLANNER(matmul);
 /* Reduces n > 0 items from the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator);
+/* The same for items in the device's memory: to the host, and waits; */
+enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice *choice,
+                                device_address items, uint64_t n, void *accumulator);
+/* as an item of dtype `result` to the device's memory, and does not wait. */
+enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *choice,
+                              device_address items, uint64_t n, enum dtype result,
+                              device_address to);
 
-/* Arrays of the host on their way through a device. */
+/* Arrays on their way through a device. Those in its memory stay where they are: their addresses
+ * stand for pointers, and a call whose output is there does not wait. */
+enum { OPS_RESIDENT_OUTPUT = 1 << OPS_INPUTS_MAX };
 struct ops_call {
     const void *inputs[OPS_INPUTS_MAX];
     size_t input_bytes[OPS_INPUTS_MAX];
     unsigned input_count;
     void *output;
     size_t output_bytes;
+    unsigned resident; /* bit i: input i is in the device's memory; OPS_RESIDENT_OUTPUT */
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
 /* Runs a family whose output is an array: in place on the cpu, else through the device's memory. */

@@ -269,3 +269,132 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
     ops->free(queue->device, items);
     return status;
 }
+
+/* --- items that are in the device's memory before the call */
+
+enum { LOOKS = 20000 }; /* at the result before the stream is asked: some 10 us */
+
+/* The result as the kernel writes it to the pinned word, which says at first what no result is
+ * likely to be. One that is, a fault or a long call: the stream's end tells. */
+static enum status await_word(struct ops_queue *queue, const void *unlikely, size_t bytes) {
+    const volatile uint32_t *low = queue->word, *high = low + (bytes == 8);
+    uint32_t before[2];
+    memcpy(before, unlikely, sizeof before);
+    for (int look = 0; look < LOOKS; look++) /* a kernel stores 4 or 8 bytes at once */
+        if (*low != before[0] || *high != before[bytes == 8])
+            break;
+    if (*low != before[0] || *high != before[bytes == 8])
+        return STATUS_OK;
+    queue->word_awaited = true;
+    const enum status status = queue->device->ops->sync(queue->device);
+    queue->word_awaited = status;
+    return status;
+}
+
+/* One launch, no copy: the result goes to pinned memory, which the host looks at until it is there.
+ */
+static enum status reduce_polled(struct ops_queue *queue, const struct ops_choice *choice,
+                                 const struct ops_problem *problem, void *accumulator) {
+    const struct device_ops *ops = queue->device->ops;
+    const uint64_t unlikely = 0xfff1d1e5a5a5d00d; /* as float64 and as two float32 NaNs that no
+                                                     arithmetic makes */
+    struct ops_plan plan;
+    enum status status = STATUS_OK;
+    if (!queue->word)
+        status = ops->pin(queue->device, sizeof unlikely, &queue->word);
+    if (!status && queue->word_awaited)
+        status = ops->sync(queue->device);
+    if (status)
+        return status;
+    queue->word_awaited = false;
+    queue->keeping = true;
+    status = ops_plan(queue, choice, problem, &plan);
+    queue->keeping = false;
+    if (status)
+        return status;
+    memcpy(queue->word, &unlikely, sizeof unlikely);
+    plan.steps[0].values[3] = (uintptr_t)queue->word;
+    status = ops_run(queue, &plan);
+    if (!status)
+        status = await_word(queue, &unlikely, plan.result_bytes);
+    if (!status)
+        memcpy(accumulator, queue->word, plan.result_bytes);
+    ops_plan_free(queue, &plan);
+    return status;
+}
+
+static bool is_single_pass(const struct ops_choice *choice) {
+    return strcmp(choice->rung->name, "single-pass") == 0;
+}
+
+enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice *choice,
+                                device_address items, uint64_t n, void *accumulator) {
+    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
+    const size_t result = dtype_size(choice->signature->accumulator);
+    if (queue->device->capabilities & DEVICE_STREAMS && is_single_pass(choice) &&
+        (result == 4 || result == 8))
+        return reduce_polled(queue, choice, &problem, accumulator);
+    return reduce_there(queue, choice, items, n, accumulator);
+}
+
+static bool is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
+
+/* Between two places on the device, also where it copies only between itself and the host. */
+static enum status move(struct ops_queue *queue, device_address to, device_address from,
+                        size_t bytes) {
+    const struct device_ops *ops = queue->device->ops;
+    unsigned char items[GPUOPT_ITEM_MAX];
+    const struct device_source source = {.data = items};
+    if (queue->device->capabilities & DEVICE_STREAMS)
+        return ops->copy(queue->device, to, from, bytes);
+    const enum status status = ops->copy_out(queue->device, items, from, bytes);
+    return status ? status : ops->copy_in(queue->device, to, &source, bytes);
+}
+
+static enum status narrow(struct ops_queue *queue, device_address to, device_address from) {
+    static const struct reg_rung rung = {.kernel = "reduce"};
+    static const struct reg_signature signature = {"narrow", DTYPE_float64, DTYPE_float32};
+    struct ops_plan plan = {.step_count = 1};
+    struct ops_step *step = &plan.steps[0];
+    step->values[0] = from;
+    step->values[1] = to;
+    step->value_count = 2;
+    const enum status status = ops_kernel(queue, &rung, &signature, 0, &step->kernel);
+    return status ? status : ops_run(queue, &plan);
+}
+
+/* An accumulator becomes an item of the result's type: integers wrap, a truth value is 0 or 1. */
+static enum status convert(struct ops_queue *queue, device_address to, enum dtype result,
+                           device_address from, enum dtype accumulator) {
+    const size_t wide = dtype_size(result), given = dtype_size(accumulator);
+    if (accumulator == DTYPE_float64 && result == DTYPE_float32)
+        return narrow(queue, to, from);
+    if (accumulator != result && !(is_integer(accumulator) && is_integer(result)))
+        return status_fail(STATUS_BAD_TYPE, "dtype: a result of %s cannot become %s on the device",
+                           dtype_name(accumulator), dtype_name(result));
+    enum status status = STATUS_OK;
+    if (given < wide)
+        status = queue->device->ops->fill(queue->device, to, 0, wide);
+    return status ? status : move(queue, to, from, given < wide ? given : wide);
+}
+
+enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *choice,
+                              device_address items, uint64_t n, enum dtype result,
+                              device_address to) {
+    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
+    const enum dtype accumulator = choice->signature->accumulator;
+    const bool straight = accumulator == result && is_single_pass(choice);
+    struct ops_plan plan;
+    queue->keeping = true;
+    enum status status = ops_plan(queue, choice, &problem, &plan);
+    queue->keeping = false;
+    if (status)
+        return status;
+    if (straight)
+        plan.steps[0].values[3] = to;
+    status = ops_run(queue, &plan);
+    if (!status && !straight)
+        status = convert(queue, to, result, plan.result, accumulator);
+    ops_plan_free(queue, &plan);
+    return status;
+}

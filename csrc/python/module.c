@@ -17,7 +17,7 @@ static int module_exec(PyObject *module) {
         state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state) ||
-        py_module_add(module))
+        py_module_add(module) || py_memory_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -47,6 +47,7 @@ static int module_clear(PyObject *module) {
 }
 
 static void module_free(void *module) {
+    py_homes_close(py_state_of(module));
     py_queues_close(py_state_of(module));
     module_clear(module);
 }
@@ -58,6 +59,30 @@ static PyMethodDef module_methods[] = {
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
      "Run a family whose output is an array; see gpuopt/_arrays.py."},
+    {"reduce_resident", (PyCFunction)(void (*)(void))py_reduce_resident, METH_FASTCALL,
+     "reduce_resident($module, device, streams, address, n, items, op, variant, result, initial, "
+     "block, to, /)\n--\n\n"
+     "Reduce items in a device's memory: to there (an address, nobody waits), or return the "
+     "value."},
+    {"call_resident", (PyCFunction)(void (*)(void))py_call_resident, METH_FASTCALL,
+     "call_resident($module, device, streams, problem, variant, block, /)\n--\n\n"
+     "As call, for arrays in the device's memory: pairs of address and bytes. Nobody waits."},
+    {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
+     "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is "
+     "in."},
+    {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
+     "order($module, device, streams, /)\n--\n\n"
+     "What the first stream is given from now on waits for what the others have been given."},
+    {"wait", (PyCFunction)(void (*)(void))py_wait, METH_FASTCALL,
+     "wait($module, device, stream, /)\n--\n\nWait for all that a stream has been given."},
+    {"dlpack_export", (PyCFunction)(void (*)(void))py_dlpack_export, METH_FASTCALL,
+     "dlpack_export($module, owner, address, shape, code, bits, device_type, device_id, "
+     "versioned, read_only, /)\n--\n\nA DLPack capsule of an array in C order, which keeps its "
+     "owner."},
+    {"dlpack_take", py_dlpack_take, METH_O,
+     "dlpack_take($module, capsule, /)\n--\n\n"
+     "Consume a DLPack capsule: (holder, address, shape, strides in items or None, code, bits, "
+     "lanes, device_type, device_id, read_only)."},
     {"probes", py_probes, METH_NOARGS,
      "probes($module, /)\n--\n\nThe kernels of experiments: [(symbol, experiment, idea), ...]."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},

@@ -32,9 +32,18 @@ static const char *op_of(const struct reg_family *family, PyObject *value) {
     return NULL;
 }
 
-/* The memory of an array that is one run in C order. */
-static int run_of(PyObject *object, int writeable, void **data, size_t *bytes) {
+/* The memory of an array that is one run in C order, or of a pair. */
+static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident) {
     PyArrayObject *array = (PyArrayObject *)object;
+    *resident = PyTuple_Check(object);
+    if (*resident) {
+        unsigned long long address, size;
+        if (!PyArg_ParseTuple(object, "KK", &address, &size))
+            return -1;
+        *data = (void *)(uintptr_t)address;
+        *bytes = (size_t)size;
+        return 0;
+    }
     if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array) ||
         (writeable && !PyArray_ISWRITEABLE(array))) {
         PyErr_SetString(PyExc_ValueError, "problem: an array must be C-contiguous and aligned, and "
@@ -58,6 +67,7 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
         return -1;
     }
     PyObject *inputs = PyTuple_GetItem(tuple, INPUTS), *numbers = PyTuple_GetItem(tuple, NUMBERS);
+    int resident;
     const char *family = py_text(PyTuple_GetItem(tuple, FAMILY), "family");
     read->problem.family = family ? reg_family(family) : NULL;
     if (family && !read->problem.family)
@@ -68,13 +78,16 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
     if (!read->problem.op ||
         dtype_by_name(PyTuple_GetItem(tuple, ITEMS), "items", &read->problem.given) ||
         dtype_by_name(PyTuple_GetItem(tuple, RESULT), "result", &read->problem.result) ||
-        run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes))
+        run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes,
+               &resident))
         return -1;
+    read->call.resident = resident ? OPS_RESIDENT_OUTPUT : 0;
     read->call.input_count = (unsigned)PyTuple_Size(inputs);
     for (unsigned i = 0; i < read->call.input_count; i++) {
         void *data;
-        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i]))
+        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident))
             return -1;
+        read->call.resident |= resident ? 1u << i : 0;
         read->call.inputs[i] = data;
     }
     for (Py_ssize_t i = 0; i < PyTuple_Size(numbers); i++)
@@ -93,6 +106,10 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     if (py_call_read(arguments[0], &read) ||
         py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
+    if (read.call.resident) {
+        PyErr_SetString(PyExc_ValueError, "problem: arrays of a device are for call_resident");
+        return NULL;
+    }
     if (read.call.output_bytes == 0)
         return Py_NewRef(Py_None);
     struct ops_queue *queue = py_queue_take(state, target.kind, target.which);

@@ -155,6 +155,13 @@ static const struct reg_signature *find_signature(const struct py_problem *probl
     return NULL;
 }
 
+/* How to mend it. */
+static const char *remedy(const struct py_problem *problem, const struct reg_rung *rung) {
+    return rung->flags & RUNG_HOST ? ""
+           : problem->resident     ? "; convert the array on its device"
+                                   : "; convert the array, or use device='cpu'";
+}
+
 /* Raises TypeError with the item types that the rung has for the operation. */
 static void raise_no_signature(const struct py_problem *problem, const struct reg_rung *rung) {
     char list[256] = "";
@@ -174,14 +181,13 @@ static void raise_no_signature(const struct py_problem *problem, const struct re
     else if (problem->given == problem->result)
         PyErr_Format(PyExc_TypeError, "array: rung '%s' of %s takes %s for op='%s', not %s%s",
                      rung->name, problem->family->name, list, problem->op,
-                     dtype_name(problem->given),
-                     rung->flags & RUNG_HOST ? "" : "; convert the array, or use device='cpu'");
+                     dtype_name(problem->given), remedy(problem, rung));
     else
         PyErr_Format(PyExc_TypeError,
                      "array: rung '%s' of %s takes %s for op='%s', not %s with a result of %s%s",
                      rung->name, problem->family->name, list, problem->op,
                      dtype_name(problem->given), dtype_name(problem->result),
-                     rung->flags & RUNG_HOST ? "" : "; convert the array, or use device='cpu'");
+                     remedy(problem, rung));
 }
 
 /* --- rungs */

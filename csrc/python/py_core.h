@@ -37,14 +37,25 @@ enum py_operation {
 
 extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_ufuncs[PY_OP_COUNT];
 
-enum { PY_POOLS = 32, PY_POOL_IDLE = 16 };
+enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32 };
 
-/* Queues that wait for their next call, by device. */
+/* Queues that wait for their next call, by device and, for a default stream, which of them. */
 struct py_pool {
     const struct device_ops *kind;
     char which[32];
+    uint64_t stream; /* as in adopt */
     struct ops_queue *idle[PY_POOL_IDLE];
     int idle_count;
+};
+
+/* A device whose memory is a queue's own, as the simulated GPU's is: its one queue for all arrays
+ * that live there. */
+struct py_home {
+    const struct device_ops *kind;
+    struct ops_queue *queue;
+    PyThread_type_lock lock; /* whoever uses the queue */
+    device_address *late;    /* to be freed when the lock is next held; the GIL guards the list */
+    size_t late_count, late_room;
 };
 
 struct py_state {
@@ -58,6 +69,7 @@ struct py_state {
     struct device_tracing tracing;
     char default_device[32]; /* for a call that names none; "" */
     struct py_pool pools[PY_POOLS];
+    struct py_home homes[PY_HOMES];
 };
 
 struct py_state *py_state_of(PyObject *module);
@@ -102,6 +114,11 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
                                 const char *which);
 void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
                    const char *which);
+/* The same for a queue that works on a default stream (1 or 2), or on its own (0). */
+struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
+                                   const char *which, uint64_t stream);
+void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
+                      const struct device_ops *kind, const char *which, uint64_t stream);
 void py_queues_close(struct py_state *state);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
@@ -112,6 +129,7 @@ struct py_problem {
     enum dtype given;  /* the array's */
     enum dtype result; /* what the caller gets */
     int may_convert;   /* the caller named a dtype: the items may be read as that one */
+    int resident;      /* the array is in a device's memory */
 };
 struct py_target {
     const struct device_ops *kind;
@@ -135,11 +153,17 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* What a reduction of no items gives: `initial`, or the operation's identity. A 0-d array. */
+PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result);
+/* initial op value as a 0-d array of the result's dtype. */
+PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
+                          enum dtype accumulator, enum dtype result, const void *value);
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
 /* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
+/* An array in the device's memory is the pair (address, bytes). */
 struct py_call {
     struct py_problem problem;
     struct ops_call call;
@@ -162,6 +186,34 @@ void py_recording_begin(struct py_state *state, struct ops_queue *queue);
 int py_recording_end(struct py_state *state, struct ops_queue *queue);
 PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_counter_table(PyObject *module, PyObject *kind);
+
+/* py_place.c: a queue on the device and the stream where some arrays are. */
+struct py_place {
+    struct py_state *state;
+    const struct device_ops *kind;
+    char which[32];
+    uint64_t stream; /* as in adopt; what has no streams takes any */
+    struct ops_queue *queue;
+    struct py_home *home; /* whose lock is held; NULL: the queue is a pool's */
+};
+/* `device` as a user writes it; `streams` is a tuple: the first is where the work goes. The work
+ * begins after what the others have been given, */
+int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
+                  struct py_place *place);
+/* and what they are given after py_place_join waits for it. */
+int py_place_join(struct py_place *place, PyObject *streams);
+void py_place_close(struct py_place *place);
+int py_memory_add(PyObject *module);
+void py_homes_close(struct py_state *state);
+PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
+/* py_resident.c, py_dlpack.c: for gpuopt/_device_arrays.py */
+PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
 
 /* py_bench.c, py_module.c, py_about.c */
 int py_bench_add(PyObject *module, struct py_state *state);

@@ -8,38 +8,56 @@
 #include <string.h>
 
 static struct py_pool *pool_of(struct py_state *state, const struct device_ops *kind,
-                               const char *which) {
+                               const char *which, uint64_t stream) {
     for (int i = 0; i < PY_POOLS; i++) {
         struct py_pool *pool = &state->pools[i];
         if (!pool->kind) {
             pool->kind = kind;
+            pool->stream = stream;
             PyOS_snprintf(pool->which, sizeof pool->which, "%s", which);
         }
-        if (pool->kind == kind && strcmp(pool->which, which) == 0)
+        if (pool->kind == kind && pool->stream == stream && strcmp(pool->which, which) == 0)
             return pool;
     }
     return NULL; /* more devices than pools: their queues are opened and closed each time */
 }
 
-struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops *kind,
-                                const char *which) {
-    struct py_pool *pool = pool_of(state, kind, which);
+struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
+                                   const char *which, uint64_t stream) {
+    struct py_pool *pool = pool_of(state, kind, which, stream);
     if (pool && pool->idle_count)
         return pool->idle[--pool->idle_count];
     struct ops_queue *queue = NULL;
     enum status status;
     Py_BEGIN_ALLOW_THREADS status = ops_open(kind, which, &queue);
-    Py_END_ALLOW_THREADS if (status) py_raise(state, status);
+    if (!status && stream)
+        status = kind->adopt(queue->device, stream);
+    Py_END_ALLOW_THREADS if (status) {
+        py_raise(state, status);
+        if (queue)
+            ops_close(queue);
+        queue = NULL;
+    }
     return queue;
 }
 
-void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
-                   const char *which) {
-    struct py_pool *pool = pool_of(state, kind, which);
+struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops *kind,
+                                const char *which) {
+    return py_queue_take_on(state, kind, which, 0);
+}
+
+void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
+                      const struct device_ops *kind, const char *which, uint64_t stream) {
+    struct py_pool *pool = pool_of(state, kind, which, stream);
     if (pool && pool->idle_count < PY_POOL_IDLE)
         pool->idle[pool->idle_count++] = queue;
     else
         ops_close(queue);
+}
+
+void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
+                   const char *which) {
+    py_queue_give_on(state, queue, kind, which, 0);
 }
 
 void py_queues_close(struct py_state *state) {

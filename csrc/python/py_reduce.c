@@ -103,9 +103,8 @@ static PyObject *initial_0d(PyObject *initial, enum dtype result) {
 
 /* initial op value, in the accumulator's dtype (a product of bools, which was computed as `and`: in
  * the result's), then cast to the result's: a 0-d array. */
-static PyObject *with_initial(struct py_state *state, enum py_operation operation,
-                              PyObject *initial, enum dtype accumulator, enum dtype result,
-                              const void *value) {
+PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
+                          enum dtype accumulator, enum dtype result, const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
     PyObject *left = cast_0d(initial_0d(initial, result), common);
     PyObject *right = cast_0d(array_0d(accumulator, value), common);
@@ -119,8 +118,7 @@ static PyObject *with_initial(struct py_state *state, enum py_operation operatio
     return array ? cast_0d(array, result) : NULL;
 }
 
-/* What a reduction of no items gives: `initial`, or the operation's identity. A 0-d array. */
-static PyObject *of_nothing(enum py_operation operation, PyObject *initial, enum dtype result) {
+PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result) {
     static const int identities[PY_OP_COUNT] = {[PY_OP_prod] = 1, [PY_OP_and] = -1};
     if (py_given(initial))
         return initial_0d(initial, result);
@@ -232,7 +230,7 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     if (py_choose(state, &problem, values[VARIANT], values[BLOCK], values[DEVICE], &target))
         return NULL;
     if (in->n == 0)
-        return deliver(of_nothing(operation, initial, problem.result), out);
+        return deliver(py_of_nothing(operation, initial, problem.result), out);
 
     const enum dtype accumulator = target.choice.signature->accumulator;
     union {
@@ -242,8 +240,8 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     if (run(state, &target, in, &value))
         return NULL;
     if (py_given(initial))
-        return deliver(with_initial(state, operation, initial, accumulator, problem.result, &value),
-                       out);
+        return deliver(
+            py_with_initial(state, operation, initial, accumulator, problem.result, &value), out);
     if (py_given(out))
         return deliver(cast_0d(array_0d(accumulator, &value), problem.result), out);
     return py_scalar(accumulator, problem.result, &value);

@@ -1,0 +1,201 @@
+/* py_dlpack.c: DLPack capsules, made and consumed. The structs are those of DLPack 1.0
+ * (https://dmlc.github.io/dlpack/latest/c_api.html); an older producer's lacks the first three
+ * fields of the versioned one.
+ */
+#include "py_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dl_tensor {
+    void *data;
+    int32_t device_type, device_id;
+    int32_t ndim;
+    uint8_t code, bits;
+    uint16_t lanes;
+    int64_t *shape, *strides; /* in items; NULL: C order */
+    uint64_t byte_offset;
+};
+struct dl_managed {
+    struct dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct dl_managed *self);
+};
+struct dl_versioned {
+    uint32_t major, minor;
+    void *context;
+    void (*deleter)(struct dl_versioned *self);
+    uint64_t flags;
+    struct dl_tensor tensor;
+};
+enum { DL_MAJOR = 1, DL_READ_ONLY = 1, DIMENSIONS_MAX = 64 };
+
+static const char plain[] = "dltensor", versioned[] = "dltensor_versioned",
+                  used_plain[] = "used_dltensor", used_versioned[] = "used_dltensor_versioned",
+                  holder_plain[] = "gpuopt.dltensor", holder_versioned[] = "gpuopt.dltensor_v";
+
+/* --- out */
+
+struct exported {
+    union {
+        struct dl_managed plain;
+        struct dl_versioned versioned;
+    } tensor;
+    PyObject *owner;
+    int64_t extents[]; /* shape, then strides */
+};
+
+static void drop(struct exported *exported) {
+    if (Py_IsInitialized()) { /* whoever consumed it may be in a thread of its own */
+        const PyGILState_STATE gil = PyGILState_Ensure();
+        Py_DECREF(exported->owner);
+        PyGILState_Release(gil);
+    }
+    free(exported);
+}
+static void drop_plain(struct dl_managed *self) { drop(self->context); }
+static void drop_versioned(struct dl_versioned *self) { drop(self->context); }
+
+/* Of a capsule that nobody consumed. */
+static void capsule_gone(PyObject *capsule) {
+    if (PyCapsule_IsValid(capsule, versioned))
+        drop_versioned(PyCapsule_GetPointer(capsule, versioned));
+    else if (PyCapsule_IsValid(capsule, plain))
+        drop_plain(PyCapsule_GetPointer(capsule, plain));
+}
+
+static int fill_tensor(struct dl_tensor *tensor, int64_t *extents, PyObject *shape) {
+    const Py_ssize_t ndim = PyTuple_Size(shape);
+    tensor->ndim = (int32_t)ndim;
+    tensor->lanes = 1;
+    tensor->shape = extents;
+    tensor->strides = extents + ndim;
+    int64_t stride = 1;
+    for (Py_ssize_t i = ndim - 1; i >= 0; i--) {
+        tensor->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
+        tensor->strides[i] = stride;
+        stride *= tensor->shape[i];
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    if (count != 9 || !PyTuple_Check(arguments[2]) || PyTuple_Size(arguments[2]) > DIMENSIONS_MAX) {
+        PyErr_SetString(PyExc_TypeError, "dlpack_export() takes owner, address, shape, code, bits, "
+                                         "device_type, device_id, versioned, "
+                                         "read_only");
+        return NULL;
+    }
+    const size_t extents = 2 * (size_t)PyTuple_Size(arguments[2]) * sizeof(int64_t);
+    struct exported *exported = calloc(1, sizeof *exported + extents);
+    if (!exported)
+        return PyErr_NoMemory();
+    const int newer = PyObject_IsTrue(arguments[7]);
+    struct dl_tensor *tensor =
+        newer ? &exported->tensor.versioned.tensor : &exported->tensor.plain.tensor;
+    tensor->data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(arguments[1]);
+    tensor->code = (uint8_t)PyLong_AsLong(arguments[3]);
+    tensor->bits = (uint8_t)PyLong_AsLong(arguments[4]);
+    tensor->device_type = (int32_t)PyLong_AsLong(arguments[5]);
+    tensor->device_id = (int32_t)PyLong_AsLong(arguments[6]);
+    if (fill_tensor(tensor, exported->extents, arguments[2])) {
+        free(exported);
+        return NULL;
+    }
+    if (newer) {
+        exported->tensor.versioned.major = DL_MAJOR;
+        exported->tensor.versioned.context = exported;
+        exported->tensor.versioned.flags = PyObject_IsTrue(arguments[8]) ? DL_READ_ONLY : 0;
+        exported->tensor.versioned.deleter = drop_versioned;
+    } else {
+        exported->tensor.plain.context = exported;
+        exported->tensor.plain.deleter = drop_plain;
+    }
+    exported->owner = Py_NewRef(arguments[0]);
+    PyObject *capsule = PyCapsule_New(&exported->tensor, newer ? versioned : plain, capsule_gone);
+    if (!capsule)
+        drop(exported);
+    return capsule;
+}
+
+/* --- in */
+
+/* Of the capsule that holds a consumed tensor. */
+static void holder_gone(PyObject *holder) {
+    if (PyCapsule_IsValid(holder, holder_versioned)) {
+        struct dl_versioned *tensor = PyCapsule_GetPointer(holder, holder_versioned);
+        if (tensor->deleter)
+            tensor->deleter(tensor);
+    } else {
+        struct dl_managed *tensor = PyCapsule_GetPointer(holder, holder_plain);
+        if (tensor && tensor->deleter)
+            tensor->deleter(tensor);
+    }
+}
+
+static PyObject *extents_tuple(const int64_t *extents, int ndim) {
+    if (!extents)
+        return Py_NewRef(Py_None);
+    PyObject *tuple = PyTuple_New(ndim);
+    for (int i = 0; tuple && i < ndim; i++) {
+        PyObject *value = PyLong_FromLongLong(extents[i]);
+        if (!value || PyTuple_SetItem(tuple, i, value))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* Takes the holder over. */
+static PyObject *described(PyObject *holder, const struct dl_tensor *tensor, int read_only) {
+    if (tensor->ndim < 0 || tensor->ndim > DIMENSIONS_MAX || (tensor->ndim && !tensor->shape)) {
+        PyErr_Format(PyExc_ValueError, "array: its DLPack tensor has %d dimensions", tensor->ndim);
+        Py_DECREF(holder);
+        return NULL;
+    }
+    PyObject *shape = tensor->ndim ? extents_tuple(tensor->shape, tensor->ndim) : PyTuple_New(0);
+    PyObject *strides = shape ? extents_tuple(tensor->strides, tensor->ndim) : NULL;
+    if (!strides) {
+        Py_XDECREF(shape);
+        Py_DECREF(holder);
+        return NULL;
+    }
+    const uint64_t address = (uint64_t)(uintptr_t)tensor->data + tensor->byte_offset;
+    return Py_BuildValue("(NKNNiiiiii)", holder, (unsigned long long)address, shape, strides,
+                         tensor->code, tensor->bits, tensor->lanes, tensor->device_type,
+                         tensor->device_id, read_only);
+}
+
+PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
+    (void)module;
+    const int newer = PyCapsule_IsValid(capsule, versioned);
+    if (!newer && !PyCapsule_IsValid(capsule, plain)) {
+        const int used =
+            PyCapsule_IsValid(capsule, used_versioned) || PyCapsule_IsValid(capsule, used_plain);
+        PyErr_Format(used ? PyExc_ValueError : PyExc_TypeError,
+                     used ? "array: its DLPack capsule has been consumed; __dlpack__ must make a "
+                            "new one each time"
+                          : "array: __dlpack__ gave %R, not a DLPack capsule",
+                     capsule);
+        return NULL;
+    }
+    void *tensor = PyCapsule_GetPointer(capsule, newer ? versioned : plain);
+    PyObject *holder = PyCapsule_New(tensor, newer ? holder_versioned : holder_plain, holder_gone);
+    if (!holder)
+        return NULL;
+    if (PyCapsule_SetName(capsule, newer ? used_versioned : used_plain)) {
+        PyCapsule_SetDestructor(holder, NULL); /* it is still the capsule's */
+        Py_DECREF(holder);
+        return NULL;
+    }
+    if (!newer)
+        return described(holder, &((struct dl_managed *)tensor)->tensor, 0);
+    const struct dl_versioned *given = tensor;
+    if (given->major > DL_MAJOR) {
+        PyErr_Format(PyExc_BufferError, "array: its DLPack version is %u.%u; gpuopt knows 1",
+                     given->major, given->minor);
+        Py_DECREF(holder);
+        return NULL;
+    }
+    return described(holder, &given->tensor, (int)(given->flags & DL_READ_ONLY));
+}

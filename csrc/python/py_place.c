@@ -1,0 +1,382 @@
+/* py_place.c: where arrays of a device are: a queue on their stream, and memory of our own there.
+ *
+ * A GPU's memory is the same for all its queues; a pool lends one, on the caller's stream. Memory
+ * of the simulated GPU is its queue's own: all arrays there share one queue, which one thread uses
+ * at a time. Our own memory is in the order of the legacy default stream (1), as CuPy's and
+ * PyTorch's are if nobody says otherwise.
+ */
+#include "py_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEGACY = 1, DEFAULT_STREAMS = 2 };
+
+static int has_streams(const struct device_ops *kind) { return kind->adopt != device_no_adopt; }
+
+/* --- homes */
+
+/* Frees what was given up while another thread had the queue. The lock is held. */
+static void free_late(struct py_home *home) {
+    while (home->late_count)
+        home->queue->device->ops->free(home->queue->device, home->late[--home->late_count]);
+}
+
+/* Gives memory back now, or later if another thread has the queue: a destructor must not wait. */
+static void home_free(struct py_home *home, device_address address) {
+    if (PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
+        home->queue->device->ops->free(home->queue->device, address);
+        PyThread_release_lock(home->lock);
+        return;
+    }
+    if (home->late_count == home->late_room) {
+        const size_t room = home->late_room ? 2 * home->late_room : 16;
+        device_address *more = realloc(home->late, room * sizeof *more);
+        if (!more)
+            return; /* it stays until the device is closed */
+        home->late = more;
+        home->late_room = room;
+    }
+    home->late[home->late_count++] = address;
+}
+
+static struct py_home *home_of(struct py_state *state, const struct device_ops *kind,
+                               const char *which) {
+    struct device_info info;
+    const enum status status = kind->info(which, &info);
+    if (status) {
+        py_raise(state, status);
+        return NULL;
+    }
+    for (int i = 0; i < PY_HOMES; i++) {
+        struct py_home *home = &state->homes[i];
+        if (home->kind && strcmp(home->queue->info.name, info.name) == 0)
+            return home;
+        if (home->kind)
+            continue;
+        home->queue = py_queue_take(state, kind, which);
+        home->lock = home->queue ? PyThread_allocate_lock() : NULL;
+        if (home->lock)
+            home->kind = kind;
+        else if (home->queue)
+            PyErr_NoMemory();
+        return home->lock ? home : NULL;
+    }
+    PyErr_SetString(PyExc_RuntimeError, "device: arrays are on too many kinds of simulated GPU");
+    return NULL;
+}
+
+void py_homes_close(struct py_state *state) {
+    for (int i = 0; i < PY_HOMES && state->homes[i].kind; i++) {
+        struct py_home *home = &state->homes[i];
+        free_late(home);
+        ops_close(home->queue);
+        PyThread_free_lock(home->lock);
+        free(home->late);
+        home->kind = NULL;
+    }
+}
+
+/* --- places */
+
+/* A pool keeps queues that work on a default stream; another may be gone by the next call. */
+static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
+    const uint64_t kept = stream <= DEFAULT_STREAMS ? stream : 0;
+    struct ops_queue *queue = py_queue_take_on(place->state, place->kind, place->which, kept);
+    const enum status status =
+        queue && kept != stream ? place->kind->adopt(queue->device, stream) : STATUS_OK;
+    if (status) {
+        py_raise(place->state, status);
+        py_queue_give_on(place->state, queue, place->kind, place->which, kept);
+        return NULL;
+    }
+    return queue;
+}
+
+static void give(const struct py_place *place, struct ops_queue *queue, uint64_t stream) {
+    const uint64_t kept = stream <= DEFAULT_STREAMS ? stream : 0;
+    if (kept != stream && place->kind->adopt(queue->device, 0))
+        ops_close(queue);
+    else
+        py_queue_give_on(place->state, queue, place->kind, place->which, kept);
+}
+
+/* Orders the first stream after the others, or the others after it. */
+static int order(const struct py_place *place, PyObject *streams, int others_after) {
+    const Py_ssize_t count = place->home ? 0 : PyTuple_Size(streams);
+    for (Py_ssize_t i = 1; i < count; i++) {
+        const uint64_t stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, i));
+        if (PyErr_Occurred())
+            return -1;
+        struct ops_queue *other = take(place, stream);
+        if (!other)
+            return -1;
+        const enum status status = others_after
+                                       ? place->kind->follow(other->device, place->queue->device)
+                                       : place->kind->follow(place->queue->device, other->device);
+        if (status)
+            py_raise(place->state, status);
+        give(place, other, stream);
+        if (status)
+            return -1;
+    }
+    return 0;
+}
+
+/* Fills in all but the stream and the queue. */
+static int find(struct py_state *state, PyObject *device, struct py_place *place) {
+    memset(place, 0, sizeof *place);
+    place->state = state;
+    return py_choose_kernel_device(state, device, &place->kind, place->which);
+}
+
+static int enter(struct py_place *place, uint64_t stream) {
+    place->stream = stream;
+    if (has_streams(place->kind)) {
+        place->queue = take(place, stream);
+        return place->queue ? 0 : -1;
+    }
+    struct py_home *home = home_of(place->state, place->kind, place->which);
+    if (!home)
+        return -1;
+    if (!PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
+        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(home->lock, WAIT_LOCK);
+        Py_END_ALLOW_THREADS
+    }
+    free_late(home);
+    place->home = home;
+    place->queue = home->queue;
+    return 0;
+}
+
+int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
+                  struct py_place *place) {
+    if (!PyTuple_Check(streams) || PyTuple_Size(streams) < 1) {
+        PyErr_SetString(PyExc_TypeError, "streams: must be a tuple of streams, the first the "
+                                         "one to work on");
+        return -1;
+    }
+    const uint64_t stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
+    if (PyErr_Occurred() || find(state, device, place) || enter(place, stream))
+        return -1;
+    if (order(place, streams, 0) == 0)
+        return 0;
+    py_place_close(place);
+    return -1;
+}
+
+int py_place_join(struct py_place *place, PyObject *streams) { return order(place, streams, 1); }
+
+void py_place_close(struct py_place *place) {
+    if (place->home)
+        PyThread_release_lock(place->home->lock);
+    else if (place->queue)
+        give(place, place->queue, place->stream);
+    place->queue = NULL;
+}
+
+PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_place place;
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "order() takes 2 positional arguments (%zd given)", count);
+        return NULL;
+    }
+    if (py_place_open(py_state_of(module), arguments[0], arguments[1], &place))
+        return NULL;
+    py_place_close(&place);
+    return Py_NewRef(Py_None);
+}
+
+PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    const struct device_ops *kind;
+    const char *which;
+    int ordinal;
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "owner() takes 2 positional arguments (%zd given)", count);
+        return NULL;
+    }
+    const char *name = py_text(arguments[0], "kind");
+    const unsigned long long address = PyLong_AsUnsignedLongLong(arguments[1]);
+    if (!name || PyErr_Occurred())
+        return NULL;
+    enum status status = device_find("kind", name, &kind, &which);
+    if (!status)
+        status = kind->owner(address, &ordinal);
+    return status ? py_raise(py_state_of(module), status) : PyLong_FromLong(ordinal);
+}
+
+static int wait_here(struct py_place *place) {
+    struct py_unlocked unlocked;
+    py_unlock(&unlocked, place->queue->device);
+    const enum status status = place->kind->sync(place->queue->device);
+    py_lock(&unlocked);
+    if (status)
+        py_raise(place->state, status);
+    return status ? -1 : 0;
+}
+
+PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_place place;
+    if (count != 2) {
+        PyErr_Format(PyExc_TypeError, "wait() takes 2 positional arguments (%zd given)", count);
+        return NULL;
+    }
+    const uint64_t stream = PyLong_AsUnsignedLongLong(arguments[1]);
+    if (PyErr_Occurred() || find(py_state_of(module), arguments[0], &place) ||
+        enter(&place, stream))
+        return NULL;
+    const int failed = wait_here(&place);
+    py_place_close(&place);
+    return failed ? NULL : Py_NewRef(Py_None);
+}
+
+/* --- memory of our own */
+
+struct memory {
+    PyObject_HEAD struct py_state *state;
+    const struct device_ops *kind;
+    char which[32], name[32];
+    device_address address;
+    size_t bytes;
+};
+
+static int memory_enter(struct memory *self, struct py_place *place) {
+    *place = (struct py_place){.state = self->state, .kind = self->kind};
+    memcpy(place->which, self->which, sizeof place->which);
+    return enter(place, LEGACY);
+}
+
+static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"nbytes", "device", NULL};
+    unsigned long long bytes;
+    PyObject *device = NULL;
+    struct py_place place;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "K|O", keys, &bytes, &device))
+        return NULL;
+    PyObject *module = PyType_GetModule(type);
+    if (!module || find(py_state_of(module), device, &place))
+        return NULL;
+    if (strcmp(place.kind->kind, "cpu") == 0) {
+        PyErr_SetString(PyExc_ValueError, "device: arrays of the cpu are NumPy's; use "
+                                          "numpy.asarray, or name 'cuda' or 'sim'");
+        return NULL;
+    }
+    if (enter(&place, LEGACY))
+        return NULL;
+    allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
+    struct memory *self = (struct memory *)allocate(type, 0);
+    enum status status = STATUS_OK;
+    if (self) {
+        self->state = place.state;
+        self->kind = place.kind;
+        self->bytes = (size_t)bytes;
+        memcpy(self->which, place.which, sizeof self->which);
+        PyOS_snprintf(self->name, sizeof self->name, "%s", place.queue->info.name);
+        status = place.kind->alloc(place.queue->device, self->bytes, &self->address);
+    }
+    py_place_close(&place);
+    if (status) {
+        py_raise(self->state, status);
+        self->address = 0;
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static void memory_dealloc(struct memory *self) {
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    struct py_place place;
+    PyObject *error_type, *error, *traceback;
+    PyErr_Fetch(&error_type, &error, &traceback);
+    if (self->address && !has_streams(self->kind)) {
+        struct py_home *home = home_of(self->state, self->kind, self->which);
+        if (home)
+            home_free(home, self->address);
+    } else if (self->address && !memory_enter(self, &place)) {
+        self->kind->free(place.queue->device, self->address);
+        py_place_close(&place);
+    }
+    PyErr_Clear(); /* a lost device has taken everything back */
+    PyErr_Restore(error_type, error, traceback);
+    const freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* Copies between an array of the host, which must be one run in C order, and the memory. Waits. */
+static PyObject *memory_copy(struct memory *self, PyObject *object, int in) {
+    PyArrayObject *array = (PyArrayObject *)object;
+    struct py_place place;
+    struct py_unlocked unlocked;
+    if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) ||
+        (size_t)PyArray_NBYTES(array) != self->bytes || (!in && !PyArray_ISWRITEABLE(array))) {
+        PyErr_SetString(PyExc_ValueError, "array: must be a C-contiguous array of as many bytes");
+        return NULL;
+    }
+    if (memory_enter(self, &place))
+        return NULL;
+    const struct device_source source = {.data = PyArray_DATA(array)};
+    py_unlock(&unlocked, place.queue->device);
+    const enum status status =
+        in ? self->kind->copy_in(place.queue->device, self->address, &source, self->bytes)
+           : self->kind->copy_out(place.queue->device, PyArray_DATA(array), self->address,
+                                  self->bytes);
+    py_lock(&unlocked);
+    if (status)
+        py_raise(self->state, status);
+    py_place_close(&place);
+    return status ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *memory_copy_in(struct memory *self, PyObject *array) {
+    return memory_copy(self, array, 1);
+}
+static PyObject *memory_copy_out(struct memory *self, PyObject *array) {
+    return memory_copy(self, array, 0);
+}
+static PyObject *memory_device(struct memory *self, void *closure) {
+    (void)closure;
+    return PyUnicode_FromString(self->name);
+}
+static PyObject *memory_address(struct memory *self, void *closure) {
+    (void)closure;
+    return PyLong_FromUnsignedLongLong(self->address);
+}
+
+static PyMethodDef memory_methods[] = {
+    {"copy_in", (PyCFunction)memory_copy_in, METH_O,
+     "copy_in($self, array, /)\n--\n\nFill the memory from an array of the host."},
+    {"copy_out", (PyCFunction)memory_copy_out, METH_O,
+     "copy_out($self, array, /)\n--\n\nFill an array of the host from the memory."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef memory_getset[] = {
+    {"device", (getter)memory_device, NULL, "The device's name.", NULL},
+    {"address", (getter)memory_address, NULL, "Where it begins, on the device.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+static PyType_Slot memory_slots[] = {
+    {Py_tp_new, __extension__(void *) memory_new},
+    {Py_tp_dealloc, __extension__(void *) memory_dealloc},
+    {Py_tp_methods, memory_methods},
+    {Py_tp_getset, memory_getset},
+    {Py_tp_doc, "Memory(nbytes, device=None)\n--\n\nMemory on a device, freed with the object."},
+    {0, NULL},
+};
+
+static PyType_Spec memory_spec = {
+    .name = "gpuopt._core.Memory",
+    .basicsize = sizeof(struct memory),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = memory_slots,
+};
+
+int py_memory_add(PyObject *module) {
+    PyObject *type = PyType_FromModuleAndSpec(module, &memory_spec, NULL);
+    const int failed = type ? PyModule_AddObjectRef(module, "Memory", type) : -1;
+    Py_XDECREF(type);
+    return failed;
+}
