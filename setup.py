@@ -117,14 +117,19 @@ def compile_image(nvcc, build_folder):
     shown = folder / "kernels.sources"
     if not shown.exists() or shown.read_text() != text:  # a new time stamp is a new build
         shown.write_text(text)
-    for command in (machine_code, ptx):
+    running = []
+    for command in (machine_code, ptx):  # side by side
         output = Path(command[-1])
         record = output.with_suffix(output.suffix + ".command")
         built = output.exists() and record.exists() and record.read_text() == shlex.join(command)
         if built and all(path.stat().st_mtime < output.stat().st_mtime for path in sources):
             continue
         print(shlex.join(command), flush=True)
-        if subprocess.run(command).returncode:
+        running.append((command, record, subprocess.Popen(command)))
+    for _, _, compiler in running:
+        compiler.wait()
+    for command, record, compiler in running:
+        if compiler.returncode:
             raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
         record.write_text(shlex.join(command))
     return folder

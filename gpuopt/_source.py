@@ -134,7 +134,10 @@ def _function(rung: Rung, file: str) -> str:
         found = re.search(rf'"{re.escape(base)}_[^,]*,\s*(\w+)', "\n".join(_files()[file]))
         return found[1] if found else ""
     text = "\n".join(_files()[file])
-    return next((each for each in (base, rung.kernels[0]) if each in names and each in text), "")
+    # MACRO(name, threads, function(...)) where a kernel only calls one
+    called = re.search(rf"^[A-Z_]+\({base.removeprefix(rung.family + '_')}, \w+, (\w+)", text, re.M)
+    known = (base, rung.kernels[0], called[1] if called else "")
+    return next((each for each in known if each in names), "")
 
 
 def _needed(file: str, function: str) -> list[_Definition]:

@@ -40,7 +40,7 @@ def case(function, *given, **keywords):
 CASES = {
     "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
     "transpose": [
-        case(gpuopt.transpose, np.ones(sides, FLOAT)) for sides in ((70, 40), (128, 192))
+        case(gpuopt.transpose, np.ones(sides, FLOAT)) for sides in ((70, 40), (128, 192), (201, 70))
     ],
     "stencil1d": [
         case(gpuopt.stencil1d, np.ones(300, FLOAT), weights=np.ones(2 * radius + 1, FLOAT))

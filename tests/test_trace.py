@@ -124,18 +124,18 @@ def test_the_trees_of_the_decks():
     assert by_rung[3] == [{(i, i, i + s) for i in range(s)} for s in reversed(strides)]
 
 
-@pytest.mark.parametrize("rung", rungs_of("sim"), ids=lambda rung: rung.name)
+SMALL_BLOCKS = [rung for rung in rungs_of("sim") if rung.block_min <= 128]  # what a tree shows
+
+
+@pytest.mark.parametrize("rung", SMALL_BLOCKS, ids=lambda rung: rung.name)
 @pytest.mark.parametrize("op", ["sum", "max"])
 def test_a_tree_of_n_items_has_n_minus_one_additions(rung, op):
     """Also of rungs that keep sums in registers, and of max, which is a selection."""
     items = 128 * (rung.items_per_thread or 2)
-    block = 64 if rung.number > 8 else 128  # loads of four items: every thread has some
-    trace = gpuopt.trace("reduce", rung.variant, n=items, block=block, op=op)
+    trace = gpuopt.trace("reduce", rung.variant, n=items, block=128, op=op)
     assert trace.launch.grid == (1, 1, 1)
     found = [pair for step in trace.tree().data["steps"] for pair in step["pairs"]]
-    # the last block combines its only partial result with the second warp's, which has none
-    more = rung.name == "single-pass"
-    assert sum(pair["needed"] for pair in found) == items - 1 + more
+    assert sum(pair["needed"] for pair in found) == items - 1
     if rung.number < 8:  # later ones shuffle, and lanes add whose sums nobody reads
         assert len(found) == items - 1
     assert trace.result == gpuopt.trace("reduce", 1, n=items, block=64, op=op).result
