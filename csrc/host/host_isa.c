@@ -7,7 +7,7 @@
 #include <string.h>
 
 static enum host_isa chosen;
-static char wrong[256]; /* why none was chosen */
+static char wrong[320]; /* why none was chosen */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose(void) {
