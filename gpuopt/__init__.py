@@ -7,6 +7,7 @@ np.int64(45)
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -18,9 +19,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _axis, _device_arrays, _errors, experiments, models  # noqa: F401  (_errors)
-from gpuopt._case_study import CaseStudy, matmul_case_study
-from gpuopt._ceilings import Ceiling, VerificationError
+from gpuopt import _axis, _device_arrays, _errors, models  # noqa: F401  (_errors)
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -32,19 +31,76 @@ from gpuopt._core import (
 from gpuopt._device_arrays import DeviceArray, asarray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
-from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
 from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
-from gpuopt._report import Report, report
-from gpuopt._roofline import Bound, Point, Roofline, roofline
 from gpuopt._rungs import Rung, rungs
-from gpuopt._source import Diff, Source, diff, source
-from gpuopt._svg import Picture
-from gpuopt._trace import Trace, trace
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, DTypeLike
+
+    from gpuopt import experiments
+    from gpuopt._case_study import CaseStudy, matmul_case_study
+    from gpuopt._ceilings import Ceiling, VerificationError
+    from gpuopt._ladder import Ladder, ladder
+    from gpuopt._report import Report, report
+    from gpuopt._roofline import Bound, Point, Roofline, roofline
+    from gpuopt._source import Diff, Source, diff, source
+    from gpuopt._svg import Picture
+    from gpuopt._trace import Trace, trace
+
+# What measures and explains is imported when it is first asked for: a script that only computes
+# does not wait for it.
+_LATER = {
+    "_case_study": (
+        "CaseStudy",
+        "matmul_case_study",
+    ),
+    "_ceilings": (
+        "Ceiling",
+        "VerificationError",
+    ),
+    "_ladder": (
+        "Ladder",
+        "ladder",
+    ),
+    "_report": (
+        "Report",
+        "report",
+    ),
+    "_roofline": (
+        "Bound",
+        "Point",
+        "Roofline",
+        "roofline",
+    ),
+    "_source": (
+        "Diff",
+        "Source",
+        "diff",
+        "source",
+    ),
+    "_svg": ("Picture",),
+    "_trace": (
+        "Trace",
+        "trace",
+    ),
+}
+_HOME = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "experiments":
+        return import_module("gpuopt.experiments")
+    if name not in _HOME:
+        raise AttributeError(f"module 'gpuopt' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"gpuopt.{_HOME[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Availability",

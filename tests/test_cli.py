@@ -27,9 +27,9 @@ def test_ladder_prints_every_rung(device):
     wanted = [r for r in gpuopt.rungs("reduce") if r.host == (device == "cpu") and not r.historical]
     for rung in wanted:
         label = rung.name if rung.number is None else f"{rung.number} {rung.name}"
-        row = re.search(rf"^{re.escape(label)} +([\d.]+) ", done.stdout, re.M)
+        row = re.search(rf"^{re.escape(label)} +([\d.,]+) ", done.stdout, re.M)
         assert row, done.stdout
-        assert float(row[1]) > 0
+        assert float(row[1].replace(",", "")) > 0
         assert rung.lesson in done.stdout
     if device == "cuda":
         for figure in ("8,054", "268", "62.6", "30.05x"):  # the deck's own

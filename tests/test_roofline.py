@@ -332,7 +332,7 @@ def test_a_ladder_on_the_roofline(monkeypatch):
     roof = gpuopt.roofline("cpu")
     timed = gpuopt.ladder("saxpy", 1000, device="cpu", rounds=1)
     assert roof.add(timed) is roof
-    assert [each.name for each in roof.points] == ["saxpy serial", "saxpy openmp"]
+    assert [each.name for each in roof.points] == ["saxpy serial", "saxpy openmp", "saxpy simd"]
     assert roof.points[0].flops == 2000 and roof.points[0].bytes == 12000
     text = str(roof)
     assert "a  saxpy serial: bound by" in text and "\nb  saxpy openmp" in text
@@ -388,7 +388,7 @@ def test_the_decks_case_study():
 def test_the_case_study_measured(monkeypatch):
     measured_once(monkeypatch)
     study = gpuopt.matmul_case_study("cpu", 64)
-    assert [row.rung for row in study.rows] == ["serial", "openmp"]
+    assert [row.rung for row in study.rows] == ["serial", "openmp", "simd"]
     assert all(row.measured > 0 and row.predicted == 2e9 for row in study.rows)
     again = gpuopt.matmul_case_study(measured=gpuopt.ladder("matmul", 1024, device="cpu", rounds=1))
     assert again.n == 32 and again.device.name == "cpu"

@@ -175,7 +175,7 @@ def test_wrong_arguments():
         (ValueError, r"out: has shape \(3, 4\)", {"out": np.zeros((3, 4), np.float32)}),
         (ValueError, "out: output array is read-only", {"out": read_only}),
         (TypeError, "out: cannot cast", {"out": np.zeros((4, 3), np.int32)}),
-        (ValueError, "variant: 7 is not a rung of transpose", {"variant": 7}),
+        (ValueError, "variant: 8 is not a rung of transpose", {"variant": 8}),
         (ValueError, "variant: 'fast' is not a rung of transpose", {"variant": "fast"}),
         (TypeError, "variant", {"variant": 1.5}),
         (ValueError, "block", {"variant": "serial", "block": 32}),
