@@ -114,22 +114,28 @@ static uint8_t vector_part(const struct sim_decoder *d) {
     return sim_part(d, "v2") ? 2 : sim_part(d, "v4") ? 4 : sim_part(d, "v8") ? 8 : 1;
 }
 
-enum sim_status sim_decode_ld(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *o = d->s->operands;
-    enum sim_type type = sim_last_type(d, 0);
-    enum sim_status status = sim_operands(d, 2, 3);
+/* What a load and a store have in common; operand `address` is where. */
+static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsigned address,
+                                    struct sim_insn *in) {
+    const enum sim_type type = sim_last_type(d, 0);
+    const enum sim_status status = sim_operands(d, 2, 3);
     if (status)
         return status;
     if (type == SIM_T_NONE || type == SIM_T_PRED || sim_types[type].bytes > 8 ||
         sim_types[type].bytes * vector_part(d) > 32)
         return sim_unsupported(d);
-    in.op = SIM_OP_LD;
-    in.type = (uint8_t)type;
-    in.vec = vector_part(d);
-    in.order = (uint8_t)order_part(d);
-    in.scope = scope_part(d);
-    if ((status = memory_operand(d, &o[1], &in)) != SIM_OK)
+    *in = (struct sim_insn){.op = op, .type = (uint8_t)type, .vec = vector_part(d)};
+    in->order = (uint8_t)order_part(d);
+    in->scope = scope_part(d);
+    return memory_operand(d, &d->s->operands[address], in);
+}
+
+enum sim_status sim_decode_ld(struct sim_decoder *d) {
+    struct sim_insn in;
+    const struct sim_operand *o = d->s->operands;
+    const enum sim_type type = sim_last_type(d, 0);
+    enum sim_status status = begin_access(d, SIM_OP_LD, 1, &in);
+    if (status)
         return status;
     if (in.space == SIM_S_PARAM) {
         in.op = SIM_OP_LDPARAM;
@@ -167,21 +173,11 @@ enum sim_status sim_decode_ld(struct sim_decoder *d) {
 }
 
 enum sim_status sim_decode_st(struct sim_decoder *d) {
-    struct sim_insn in = {0};
+    struct sim_insn in;
     const struct sim_operand *o = d->s->operands;
-    enum sim_type type = sim_last_type(d, 0);
-    enum sim_status status = sim_operands(d, 2, 3);
+    const enum sim_type type = sim_last_type(d, 0);
+    enum sim_status status = begin_access(d, SIM_OP_ST, 0, &in);
     if (status)
-        return status;
-    if (type == SIM_T_NONE || type == SIM_T_PRED || sim_types[type].bytes > 8 ||
-        sim_types[type].bytes * vector_part(d) > 32)
-        return sim_unsupported(d);
-    in.op = SIM_OP_ST;
-    in.type = (uint8_t)type;
-    in.vec = vector_part(d);
-    in.order = (uint8_t)order_part(d);
-    in.scope = scope_part(d);
-    if ((status = memory_operand(d, &o[0], &in)) != SIM_OK)
         return status;
     if (in.space == SIM_S_CONST || in.space == SIM_S_PARAM)
         return sim_malformed(d, "a store to memory that is read-only");
