@@ -21,11 +21,11 @@ enum {
                                  segment of host_reduce.c */
 };
 
-/* Blocks of the rungs with even shares, tuned on an H200 (November 2026, 132 multiprocessors,
- * float32, blocks of 512). Few items: two packs a thread and as many blocks as that needs (2^16: 32
- * blocks 3.9 us, 2^20: 264 blocks 4.6 us against 6.1 with 32). Many: two blocks a multiprocessor
- * (2^25: 31.8 us against 33.7 with three), from about 256 MiB three (2^28: 4,596 GB/s against 4,534
- * with two). */
+/* Blocks of the rungs with even shares, tuned by a trial kernel on an H200 (November 2026, 132
+ * multiprocessors, float32, blocks of 512). Few items: two packs a thread and as many blocks as
+ * that needs (2^16: 32 blocks 3.9 us, 2^20: 264 blocks 4.6 us against 6.1 with 32). Many: two
+ * blocks a multiprocessor (2^25: 31.8 us against 33.7 with three), from about 256 MiB three (2^28:
+ * 4,596 GB/s against 4,534 with two). */
 enum { SHARE_PACKS = 2, SHARE_BLOCKS = 2, LARGE_SHARE_BLOCKS = 3, LARGE_BYTES = 256 << 20 };
 
 static uint64_t shares(const struct ops_queue *queue, unsigned block, uint64_t packs) {
