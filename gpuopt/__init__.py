@@ -19,7 +19,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _axis, _device_arrays, _errors, models  # noqa: F401  (_errors)
+from gpuopt import _axis, _device_reduce, _errors, models  # noqa: F401  (_errors)
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -28,7 +28,8 @@ from gpuopt._core import (
     SimError,
     __version__,
 )
-from gpuopt._device_arrays import DeviceArray, asarray, empty
+from gpuopt._device_arrays import asarray
+from gpuopt._device_memory import DeviceArray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
@@ -271,15 +272,12 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
-    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
-    view = _device_arrays.view_of(array, "array")
+    view = _device_reduce.view_of(array, "array")
     if view is not None:
-        if along:
-            raise ValueError(
-                f"axis, keepdims, op: an array on {view.device} is reduced as a whole, by 'sum', "
-                "'prod', 'min', 'max', 'and', 'or' or 'xor'; copy it to the host for others"
-            )
-        return _device_arrays.reduce(view, op, variant, dtype, out, initial, block, device)
+        return _device_reduce.reduce(
+            view, op, axis, keepdims, variant, dtype, out, initial, block, device
+        )
+    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
     if along or _axis.serves_whole(array, variant, dtype, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device

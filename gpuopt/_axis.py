@@ -370,7 +370,7 @@ def _reduced(
     return np.flip(there, [kept.index(k) for k in turned]) if turned else there
 
 
-def _of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
+def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
     """Return the reduction of no items at all."""
     if op in PLACES:
         raise ValueError(f"array: attempt to get {op} of an empty sequence")
@@ -414,7 +414,7 @@ def reduce_axis(
         arrays.check_out(out, shape, result)
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
-        found = _of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
+        found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
         found = _reduced(array, op, axes, result, (variant, block, device))
     if initial is not ... and initial is not None:

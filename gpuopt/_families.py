@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpuopt import _arrays as arrays
 from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
+from gpuopt._dtypes import is_bfloat16
 
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
@@ -45,7 +46,11 @@ def transpose_problem(a: np.ndarray, *, copy: bool = False) -> Problem:
     if a.ndim != 2:
         raise ValueError(f"a: must have 2 dimensions, not {a.ndim}; pass a.reshape(rows, columns)")
     # Items with references, and those of dtypes from elsewhere, are more than their bytes.
-    if a.dtype.hasobject or a.dtype.char == "T" or a.dtype.isbuiltin not in (0, 1):
+    if (
+        a.dtype.hasobject
+        or a.dtype.char == "T"
+        or not (a.dtype.isbuiltin in (0, 1) or is_bfloat16(a.dtype))
+    ):
         raise TypeError(f"a: dtype {a.dtype} is not supported: its items are more than their bytes")
     word = WORDS.get(a.dtype.itemsize)
     if word is None:
@@ -122,7 +127,7 @@ def transpose(
     if views:
         a = views["a"].stand_in()
         problem = transpose_problem(a, copy=copy)
-        return device_arrays.run(problem, views, variant, block, out, dtype=a.dtype)
+        return device_arrays.run(problem, views, variant, block, out, dtype=views["a"].dtype)
     a = arrays.array_in(a, "a")
     problem = transpose_problem(a, copy=copy)
     if out is None:
