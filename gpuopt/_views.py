@@ -137,7 +137,7 @@ class _Torch(Library):
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         import torch
 
-        made = torch.empty(shape, dtype=getattr(torch, name_of(dtype)), device=view.holder.device)
+        made = torch.empty(shape, dtype=getattr(torch, name_of(dtype)), device=view.device)
         return made, self.view(made, "")
 
     def view(self, value: Any, name: str) -> View | None:
