@@ -1,7 +1,7 @@
 """Arrays on a device along axes, with gaps, turned round, and of bfloat16, against NumPy.
 
 They are views of memory on the simulated GPU, which runs the very kernels; the same layouts of
-CuPy, PyTorch, JAX and Numba follow on a GPU (test_device_arrays.py).
+CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
 """
 
 import itertools
