@@ -181,13 +181,17 @@ def reduce(
     Parameters
     ----------
     array : array_like
-        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
-        Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
-        "prod". Rungs 1 to 11 take bool, int32, int64, float32 and float64.
+        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats,
+        ml_dtypes' bfloat16 among them. Also complex64 and complex128: for "sum", "mean", "any",
+        "all", "count" and, on the cpu, "prod". Rungs 1 to 11 take bool, int32, int64, float32 and
+        float64.
         Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
-        with the CUDA array interface or DLPack: reduced as a whole, by "sum" to "xor". Its items
-        are read in place, on its library's current stream, and must lie without gaps, in any order
-        of axes.
+        with the CUDA array interface or DLPack. Its items are read in place, on its library's
+        current stream, in any layout: with gaps, reversed, permuted, broadcast. A kernel copies
+        them on the device first where `dtype` or "prod" needs other items, where "argmin" or
+        "argmax" goes over several axes that are no run of memory in C order, where a rung of the
+        ladder is named for an array with gaps, and where more than four axes on either side of
+        the reduced one cannot be merged.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation; "and", "or" and "xor" (bitwise) take integers and bool, "count" counts the
@@ -208,8 +212,9 @@ def reduce(
         arithmetic.
     out : ndarray, optional
         An array of the result's shape that receives it and is returned. For an array on
-        a device, one there, of the result's dtype (the call does not wait); or one of NumPy's: the
-        value is on the host when the call returns, by the shortest way there is.
+        a device, one there in C order, of the result's dtype (the call does not wait); or one of
+        NumPy's: the result is on the host when the call returns, a single value by the shortest
+        way there is.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
@@ -224,18 +229,19 @@ def reduce(
     Returns
     -------
     scalar or array
-        A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device, a
-        0-d array of the same library there, in the order of its stream: nobody waits (but JAX's
-        results do, and those with `initial`).
+        A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device,
+        an array of the same library there, 0-d instead of a scalar, in the order of its stream:
+        nobody waits (but JAX's results do, and those with `initial`).
 
     Raises
     ------
     TypeError
-        A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
+        A dtype that the rung does not take; object, string, datetime, structured or masked arrays;
+        a `dtype` that items on a device are not converted to (floats to integers, complex ones).
     ValueError
         An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
-        axis that is named twice; an array on another device than the one named, or with gaps
-        there, or axes of it.
+        axis that is named twice; an array on another device than the one named; an `out` that
+        shares memory with it.
     AxisError
         `numpy.exceptions.AxisError`: an axis that the array does not have.
     DeviceMemoryError
@@ -250,7 +256,9 @@ def reduce(
     The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
     float64, in a tree whose shape depends on the number of items alone: the same bits from every
     rung, instruction set and number of threads. A result that overflows becomes infinite on every
-    device, without the RuntimeWarning that NumPy gives. Rungs 1 to 7 accumulate in
+    device, without the RuntimeWarning that NumPy gives. Along axes and for small types, sums of
+    float16, bfloat16 and float32 accumulate in float64 (on a GPU the first two by eights in
+    float32) and are rounded once. Rungs 1 to 7 accumulate in
     the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32) and k the most
     additions that an item goes through, the error is at most k * u * sum(abs(array)); k is
     about log2(n) for rungs 1 to 6 and n / (threads of the grid) + log2(n) for rung 7.

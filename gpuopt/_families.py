@@ -79,8 +79,9 @@ def transpose(
     ----------
     a : array_like, shape (M, N)
         Any layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also datetime,
-        text and structured ones) that holds no Python objects. Or an array on a device, in C order:
-        the result is one there, of the same library (see `gpuopt.reduce`), and nobody waits.
+        text and structured ones) that holds no Python objects. Or an array on a device (one that is
+        not in C order is made so by a kernel there): the result is one there, of the same library
+        (see `gpuopt.reduce`), and nobody waits.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded"
         and 6 "multi" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. 0 "copy" is
@@ -235,8 +236,9 @@ def stencil1d(
     Parameters
     ----------
     a : array_like, shape (N,)
-        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device, in
-        C order: the result is one there, of the same library, and nobody waits.
+        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device
+        (copied there by a kernel if it has gaps): the result is one there, of the same library, and
+        nobody waits.
     radius : int
         Neighbours on each side; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
@@ -377,8 +379,8 @@ def add(
     ----------
     x, y : array_like
         Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
-        float64. Or both on a device, of one shape and dtype and in C order: the result is one
-        there, of x's library, and nobody waits.
+        float64. Or both on a device, of one shape and dtype (one that is not in C order is made
+        so by a kernel there): the result is one there, of x's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
@@ -511,8 +513,8 @@ def matmul(
     a : array_like, shape (M, K)
     b : array_like, shape (K, N)
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
-        float64. Or both on a device, of one dtype and in C order: the result is one there, of a's
-        library, and nobody waits.
+        float64. Or both on a device, of one dtype (one that is not in C order is made so by a
+        kernel there): the result is one there, of a's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA
