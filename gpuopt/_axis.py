@@ -63,6 +63,10 @@ class Work:
         divisor = arrays.bits(self.divisor, np.dtype(np.float64))
         return self.key, self.mask, self.finish, divisor
 
+    def backwards(self, n: int) -> Work:
+        """Return the work of argmin on n items that lie in memory from the last to the first."""
+        return replace(self, mask=-1, divisor=float(n))
+
     def raw(self) -> Work:
         """Return the work whose results a further pass can take."""
         numbers = self.op in ("sum", "prod", "count")
@@ -268,25 +272,20 @@ def merged(shape: list[int], reduced: list[bool]) -> list[tuple[int, bool]]:
 
 
 def _in_memory_order(
-    array: np.ndarray, axes: tuple[int, ...], *, places: bool
+    array: np.ndarray,
 ) -> tuple[np.ndarray, list[int], list[int]]:
     """Return the array with axes from the largest stride to the smallest, and none negative.
 
-    Also: which axis each of them was, and the kept ones that were turned round. An axis along which
-    places are looked for is not turned.
+    Also: which axis each of them was, and those that were turned round.
     """
-    turned = [
-        k
-        for k in range(array.ndim)
-        if array.strides[k] < 0 and array.shape[k] > 1 and not (places and k in axes)
-    ]
+    turned = [k for k in range(array.ndim) if array.strides[k] < 0 and array.shape[k] > 1]
     if turned:
         array = np.flip(array, turned)
     order = sorted(
         range(array.ndim),
         key=lambda k: -abs(array.strides[k]) if array.shape[k] > 1 else -math.inf,
     )
-    return array.transpose(order), order, [k for k in turned if k not in axes]
+    return array.transpose(order), order, turned
 
 
 AXES = 4  # that a kernel takes on either side of the reduced one
@@ -350,10 +349,13 @@ def _reduced(
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if op in PLACES and len(axes) > 1:
         array = np.ascontiguousarray(array)  # places count in C order
-    ordered, order, turned = _in_memory_order(array, axes, places=op in PLACES)
+    ordered, order, turned = _in_memory_order(array)
     ordered = np.require(ordered, requirements=["C_CONTIGUOUS", "ALIGNED"])
     groups = merged(list(ordered.shape), [k in axes for k in order])
     work = work_of(op, array.dtype, result, n)
+    if op in PLACES and any(k in axes for k in turned):
+        work = work.backwards(n)
+    turned = [kept.index(k) for k in turned if k in kept]
     if array.dtype.kind == "c" and op in ("sum", "mean"):
         groups.append((2, False))
     flat = _passes(ordered.reshape(-1).view(by_name(work.items)), groups, work, how)
@@ -367,7 +369,7 @@ def _reduced(
     order = [k for k in order if k in kept]
     there = flat.reshape([array.shape[k] for k in order])
     there = there.transpose([order.index(k) for k in kept])
-    return np.flip(there, [kept.index(k) for k in turned]) if turned else there
+    return np.flip(there, turned) if turned else there
 
 
 def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:

@@ -152,6 +152,8 @@ class _Plan(NamedTuple):
         The steps between the results along the axes that are left, as the caller counts them.
     straight : bool
         Whether that is C order already.
+    backwards : bool
+        Whether a reduced axis is read from its last item to its first.
     """
 
     start: int
@@ -159,20 +161,18 @@ class _Plan(NamedTuple):
     result: int
     steps: tuple[int, ...]
     straight: bool
+    backwards: bool
 
 
 @lru_cache(512)
-def _plan(
-    shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...], places: bool
-) -> _Plan:
+def _plan(shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
     """Plan a reduction of a shape whose items are `steps` apart.
 
-    Axes are taken from the largest step to the smallest and none backwards, but for one along which
-    places are looked for.
+    Axes are taken in the order of memory: from the largest step to the smallest, none backwards.
     """
     start, forwards, turned = 0, list(steps), set()
     for k, (size, step) in enumerate(zip(shape, steps, strict=True)):
-        if step < 0 and size > 1 and not (places and k in axes):
+        if step < 0 and size > 1:
             start += step * (size - 1)
             forwards[k] = -step
             turned.add(k)
@@ -193,7 +193,8 @@ def _plan(
         in_c_order.append(shape[k] == 1 or apart[k] == step)
         step *= shape[k]
     straight = all(in_c_order) and not any(k in turned for k in kept)
-    return _Plan(start, tuple(groups), first, results, straight)
+    backwards = any(k in turned for k in axes)
+    return _Plan(start, tuple(groups), first, results, straight, backwards)
 
 
 def _passes(place: Place, work: Work, source: View, groups: list[Group], to: int) -> None:
@@ -221,14 +222,21 @@ def _passes(place: Place, work: Work, source: View, groups: list[Group], to: int
         groups = merge(reversed(groups))
 
 
-def _planned(
-    view: View, axes: tuple[int, ...], places: bool, pair: int
-) -> tuple[_Plan, list[Group]]:
+def _planned(view: View, axes: tuple[int, ...], pair: int) -> tuple[_Plan, list[Group]]:
     """Return a view's plan and its groups; complex items are pairs of numbers, an axis more."""
     size = view.dtype.itemsize
-    plan = _plan(view.shape, tuple(step // size for step in strides_of(view)), axes, places)
+    plan = _plan(view.shape, tuple(step // size for step in strides_of(view)), axes)
     groups = [(extent, pair * step, kind) for extent, step, kind in plan.groups]
     return plan, merge([*groups, (pair, 1, False)])
+
+
+def _line(view: View) -> View:
+    """Return all items in C order as one axis, if need be of a copy."""
+    n, axes = math.prod(view.shape), zip(view.shape, strides_of(view), strict=True)
+    groups = merge((size, step, True) for size, step in axes)
+    if len(groups) > 1:
+        return replace(compact(view), shape=(n,))
+    return replace(view, shape=(n,), strides=tuple(step for _, step, _ in groups) or None)
 
 
 def _fits(groups: list[Group]) -> bool:
@@ -252,14 +260,16 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
         view = cast
     elif not on_items(view):
         view = place.join(compact(view))
-    if op in PLACES and len(axes) > 1:  # places count in C order
-        view = place.join(compact(view))
+    if op in PLACES and len(axes) > 1:
+        view, axes = place.join(_line(view)), (0,)
     pair = 2 if view.dtype.kind == "c" and op in ("sum", "mean") else 1
-    plan, groups = _planned(view, axes, op in PLACES, pair)
+    plan, groups = _planned(view, axes, pair)
     if not _fits(groups):
         view = place.join(compact(view))
-        plan, groups = _planned(view, axes, op in PLACES, pair)
+        plan, groups = _planned(view, axes, pair)
     work = axis_rules.work_of(op, view.dtype, result, n)
+    if op in PLACES and plan.backwards:
+        work = work.backwards(n)
     stored = by_name(work.stored)
     same = stored == result or (
         stored.itemsize * pair == result.itemsize

@@ -160,6 +160,21 @@ def test_read_in_place(rng, monkeypatch):
         compare(gpuopt.reduce(Strided(view), "sum"), array, "sum", axis=None)
 
 
+def test_places_backwards(rng, monkeypatch):
+    """Of equals the first as the caller counts them, though memory is read from its begin."""
+    monkeypatch.setattr(gpuopt._device_reduce, "compact", lambda view: pytest.fail("a copy"))
+    for dtype in ("u1", "f4"):
+        items = rng.integers(0, 50, 70_001).astype(dtype)  # enough for a second pass
+        if dtype == "f4":
+            items[[11, 60_000]] = np.nan
+        for view in (items[::-1], items[::-3], items[:70_000].reshape(10, -1)[::-1, ::-1]):
+            for op in ("argmin", "argmax"):
+                compare(gpuopt.reduce(Strided(view), op), view, op, axis=None)
+                compare(gpuopt.reduce(Strided(view), op, axis=-1), view, op, axis=-1)
+                again = gpuopt.reduce(view, op, axis=0, device="cpu")
+                np.testing.assert_array_equal(again, getattr(np, op)(view, axis=0))
+
+
 def test_odd_addresses_and_strides():
     packed = np.zeros(30, [("a", "u1"), ("b", "f4"), ("c", "u1")])
     packed["b"] = np.arange(30)

@@ -178,7 +178,8 @@ PLACED(float64)
 #define LOAD_count(items, acc, x, r) (((x) & (type_##items)key) != 0)
 #define LOAD_bits(items, acc, x, r) KEYED_##items(x)
 #define LOAD_min(items, acc, x, r) KEYED_##items(x)
-#define LOAD_argmin(items, acc, x, r) ((struct placed_##items){KEYED_##items(x), (int64_t)(r)})
+#define LOAD_argmin(items, acc, x, r) \
+    ((struct placed_##items){KEYED_##items(x), (int64_t)(r) ^ mask})
 
 #define ZERO_int64 0
 #define ZERO_float64 0
@@ -272,7 +273,7 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 #define STORE_count(items, acc) store_int64(job, at, value)
 #define STORE_bits(items, acc) ((type_##items *)job->out)[at] = KEYED_##items(value)
 #define STORE_min(items, acc) ((type_##items *)job->out)[at] = BACK_##items(value)
-#define STORE_argmin(items, acc) ((int64_t *)job->out)[at] = value.index
+#define STORE_argmin(items, acc) ((int64_t *)job->out)[at] = value.index + (int64_t)job->divisor
 
 /* --- the functions of a signature
  *

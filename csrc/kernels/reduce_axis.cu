@@ -205,7 +205,9 @@ template <class V> struct placed {
     V value;
     int64 index;
 };
-// The first of equals; the first NaN before everything. The identity is behind them all.
+// The first of equals; the first NaN before everything. The identity is behind them all. With mask
+// -1 the items are looked at from the last to the first: places are counted from -1 downwards, and
+// the number of items, in `divisor`, is added to the result.
 template <class In, class Out> struct op_argmin {
     using V = typename compared<In>::type;
     using Acc = placed<V>;
@@ -213,7 +215,7 @@ template <class In, class Out> struct op_argmin {
     settings s;
     static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
     __device__ Acc load(In item, int64 index) const {
-        return {compared<In>::of(keyed(item, s.key)), index};
+        return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
     }
     __device__ Acc apply(Acc a, Acc b) const {
         const bool equal = a.value == b.value || (a.value != a.value && b.value != b.value);
@@ -328,6 +330,24 @@ template <class Op> __device__ typename Op::Acc block_tree(const Op &op, typenam
 
 // --- the work, as ops_reduce_axis.c planned it
 
+// Not inlined: its divisions would be much of what is compiled for every kernel.
+__device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 period_0,
+                                        uint64 period_1, uint64 period_2, int64 step_1,
+                                        int64 step_2, int64 step_3) {
+    uint64 rest = index / period_0;
+    int64 at = int64(index - rest * period_0) * step_0;
+    if (!period_1)
+        return at + int64(rest) * step_1;
+    index = rest;
+    rest = index / period_1;
+    at += int64(index - rest * period_1) * step_1;
+    if (!period_2)
+        return at + int64(rest) * step_2;
+    index = rest;
+    rest = index / period_2;
+    return at + int64(index - rest * period_2) * step_2 + int64(rest) * step_3;
+}
+
 // Several axes on one side, the last of them first: axis 0 has `stride`, the next ones the steps of
 // `more`. The number of an item on axis k goes up to `period[k]`, where that is not 0.
 struct axes {
@@ -336,17 +356,9 @@ struct axes {
     int64 more[3];
 
     __device__ int64 offset(uint64 index) const {
-        int64 at = 0, step = stride;
-#pragma unroll
-        for (unsigned k = 0; k < 3; k++) {
-            if (!period[k])
-                break;
-            const uint64 rest = index / period[k];
-            at += int64(index - rest * period[k]) * step;
-            index = rest;
-            step = more[k];
-        }
-        return at + int64(index) * step;
+        if (!period[0])
+            return int64(index) * stride;
+        return offset_of(index, stride, period[0], period[1], period[2], more[0], more[1], more[2]);
     }
 };
 
@@ -443,7 +455,7 @@ template <class In> struct storing<op_argmin<In, int64>> {
             static_cast<In *>(out)[at] = op.raw(a);
             w.out_index[at] = a.index;
         } else {
-            static_cast<int64 *>(out)[at] = a.index;
+            static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
         }
     }
 };

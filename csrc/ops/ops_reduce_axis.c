@@ -211,6 +211,8 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
     last.numbers[INNER_STRIDE] = 1;
     if (strcmp(op, "sum") == 0)
         last.numbers[KEY] = UINT64_MAX; /* signed */
+    if (is_argmin(task))
+        last.numbers[MASK] = 0; /* the places are counted already */
     last.signature = reg_signature(choice->family, choice->rung, op, raw,
                                    is_argmin(task) ? DTYPE_int64 : task->signature->accumulator);
     return last;
