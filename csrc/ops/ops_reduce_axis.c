@@ -162,7 +162,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     }
     if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread a row, side by side */
         n[INNER] = n[OUTER];
-        memcpy(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
+        memmove(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
         n[OUTER] = 1;
         memset(n + OUTER_STRIDE, 0, AXES * sizeof *n);
     }
