@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy
@@ -24,6 +25,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 SOURCES = Path("csrc")
 ARCHITECTURES = "75 80 86 89 90 100 120"
+FRONT_ENDS = (75, 80, 90)  # compute capabilities for which kernels or compilers choose otherwise
 PTX_ARCHITECTURE = "75"
 CUDA_WHEELS = [
     "nvidia-cuda-nvcc==13.0.88",
@@ -89,6 +91,26 @@ def architectures():
     return found
 
 
+def code_options():
+    """Return nvcc's options for the machine code: one pass of its front end serves many."""
+    codes = {}
+    for arch in architectures():
+        front = arch  # 90a has its own
+        if arch.isdigit():
+            front = max(each for each in FRONT_ENDS if each <= int(arch))
+        codes.setdefault(front, []).append(f"sm_{arch}")
+    return [f"-gencode=arch=compute_{arch},code=[{','.join(sm)}]" for arch, sm in codes.items()]
+
+
+def newer(output, command, inputs):
+    """Tell whether the output was made by this command, after the last change of its inputs."""
+    record = output.with_suffix(output.suffix + ".command")
+    if not output.exists() or not record.exists() or record.read_text() != command:
+        return False
+    made = output.stat().st_mtime
+    return all(path.exists() and path.stat().st_mtime < made for path in inputs)
+
+
 def compile_image(nvcc, build_folder):
     """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder.
 
@@ -103,8 +125,7 @@ def compile_image(nvcc, build_folder):
     everything.write_text("".join(f'#include "{kernel.name}"\n' for kernel in kernels))
     base = [str(nvcc), "-std=c++17", "-O3", f"-I{ROOT / SOURCES / 'kernels'}", "-Xcompiler=-w"]
     machine_code = [
-        *base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size",
-        *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in architectures()),
+        *base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size", *code_options(),
         str(everything), "-o", str(folder / "kernels.fatbin"),
     ]  # fmt: skip
     ptx = [
@@ -119,19 +140,15 @@ def compile_image(nvcc, build_folder):
         shown.write_text(text)
     running = []
     for command in (machine_code, ptx):  # side by side
-        output = Path(command[-1])
-        record = output.with_suffix(output.suffix + ".command")
-        built = output.exists() and record.exists() and record.read_text() == shlex.join(command)
-        if built and all(path.stat().st_mtime < output.stat().st_mtime for path in sources):
-            continue
-        print(shlex.join(command), flush=True)
-        running.append((command, record, subprocess.Popen(command)))
-    for _, _, compiler in running:
+        if not newer(Path(command[-1]), shlex.join(command), sources):
+            print(shlex.join(command), flush=True)
+            running.append((command, subprocess.Popen(command)))
+    for _, compiler in running:
         compiler.wait()
-    for command, record, compiler in running:
+    for command, compiler in running:
         if compiler.returncode:
             raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
-        record.write_text(shlex.join(command))
+        Path(command[-1] + ".command").write_text(shlex.join(command))
     return folder
 
 
@@ -147,7 +164,33 @@ def cuda_headers(nvcc):
 
 
 class BuildExtension(build_ext):
-    """Compile the image first, then the extension around it."""
+    """Compile the image first, then the extension around it, as many files at a time as cores."""
+
+    def build_extensions(self):
+        """Have the compiler's files compiled by compile_files."""
+        self.compile_file = self.compiler.compile
+        self.compiler.compile = self.compile_files
+        super().build_extensions()
+
+    def compile_files(self, sources, output_dir=None, **options):
+        """Compile the files that changed; return the objects of all."""
+        options["depends"] = None  # the compiler lists each file's own
+        command = repr((self.compiler.compiler_so, options))
+
+        def compile_changed(source):
+            (name,) = self.compiler.object_filenames([source], output_dir=output_dir)
+            output = Path(name)
+            listed = output.with_suffix(".d")
+            inputs = [Path(source)]
+            if listed.exists():
+                inputs = map(Path, listed.read_text().replace("\\\n", " ").split()[1:])
+            if self.force or not newer(output, command, [*inputs, *self.embedded.get(source, [])]):
+                self.compile_file([source], output_dir=output_dir, **options)
+                output.with_suffix(output.suffix + ".command").write_text(command)
+            return name
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(compile_changed, sources))
 
     def build_extension(self, ext):
         """Find nvcc, compile the image, and tell the C files where it is."""
@@ -161,7 +204,9 @@ class BuildExtension(build_ext):
             ("GPUOPT_NVCC_FOUND", f'"{nvcc} ({how})"'),
             ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{PTX_ARCHITECTURE}"'),
         ]
-        ext.depends += [str(image / f"kernels.{end}") for end in ("fatbin", "ptx", "sources")]
+        files = [image / f"kernels.{end}" for end in ("fatbin", "ptx", "sources")]
+        self.embedded = {str(SOURCES / "image.c"): files}
+        ext.depends += map(str, files)
         super().build_extension(ext)
 
 
@@ -177,7 +222,7 @@ def extension():
         depends=sorted(str(path) for path in SOURCES.rglob("*") if path.suffix in HEADERS),
         define_macros=macros,
         extra_compile_args=[
-            "-std=c11", "-O3", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",
+            "-std=c11", "-O3", "-MMD", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",
             "-Wall", "-Wextra", "-Wpedantic", f"-isystem{numpy.get_include()}", *extra,
         ],
         extra_link_args=["-fopenmp", *extra],
