@@ -1,9 +1,11 @@
 """What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
 
 import os
+import statistics
 import subprocess
 import sys
 import textwrap
+import time
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
 
@@ -146,3 +148,20 @@ def run_python(code, *, timeout=60, check=True, **environment):
         )
         assert process.stderr == "", process.stderr
     return process
+
+
+def side_by_side(ours, theirs, bar, rounds):
+    """Compare medians of alternating rounds; again where the machine was disturbed."""
+    for attempt in range(4):
+        time.sleep(3 * attempt)
+        times = ([], [])
+        for _ in range(rounds):
+            for function, samples in zip((theirs, ours), times, strict=True):
+                begin = time.perf_counter()
+                function()
+                samples.append(time.perf_counter() - begin)
+        for statistic in (statistics.median, min):
+            if statistic(times[0]) / statistic(times[1]) >= bar:
+                return
+    theirs, ours = (1e3 * statistics.median(samples) for samples in times)
+    pytest.fail(f"gpuopt {ours:.2f} ms, the other {theirs:.2f} ms: {theirs / ours:.2f}x")

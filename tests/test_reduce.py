@@ -9,7 +9,6 @@ Bounds, with u the unit roundoff of the result's dtype:
 """
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -27,6 +26,7 @@ from conftest import (
     random_items,
     run_python,
     rungs_of,
+    side_by_side,
 )
 
 import gpuopt
@@ -555,22 +555,12 @@ def test_the_default_is_the_best_rung(device, rng):
 # --- speed
 
 
-def best_time(function, repeats):
-    best = math.inf
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - begin)
-    return best
-
-
 @pytest.mark.speed
 def test_a_short_call_is_short(rng):
-    """1,024 items: at most 2 us a call, the best of many rounds."""
+    """1,024 items, whole calls: 1.2 times as fast as numpy.sum (some 2 us against 3.3)."""
     array = rng.standard_normal(1024).astype(np.float32)
 
-    def thousand_calls():
-        for _ in range(1000):
-            gpuopt.reduce(array, device="cpu")
+    def thousand(function, **options):
+        return lambda: [function(array, **options) for _ in range(1000)]
 
-    assert min(best_time(thousand_calls, 1) for _ in range(60)) <= 2e-6 * 1000
+    side_by_side(thousand(gpuopt.reduce, device="cpu"), thousand(np.sum), 1.2, 15)

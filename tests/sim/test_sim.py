@@ -332,10 +332,8 @@ def rates(runner, path, *options):
 
 
 @pytest.mark.speed
-def test_speed(tmp_path, request):
+def test_speed(tmp_path):
     """`pytest -m speed -s tests/sim` prints the table: counters alone, and with all checks."""
-    if "speed" not in request.config.getoption("markexpr"):
-        pytest.skip("only on a quiet machine, when it is asked for: pytest -m speed -s tests/sim")
     core = pytest.importorskip("gpuopt._core")
     runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
     path = tmp_path / "speed.ptx"
