@@ -1,6 +1,7 @@
 """What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
 
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import textwrap
 import time
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
+# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy as np
 import pytest
