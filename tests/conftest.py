@@ -9,13 +9,14 @@ import textwrap
 import time
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
-# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import numpy as np
 import pytest
 
 import gpuopt
+
+# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UFUNCS = {
     "sum": np.add,
