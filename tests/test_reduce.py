@@ -19,6 +19,7 @@ from conftest import (
     INTEGERS,
     UFUNCS,
     blocks_of,
+    compiled_for,
     device_rung_signatures,
     device_rungs,
     kinds,
@@ -564,3 +565,24 @@ def test_a_short_call_is_short(rng):
         return lambda: [function(array, **options) for _ in range(1000)]
 
     side_by_side(thousand(gpuopt.reduce, device="cpu"), thousand(np.sum), 1.2, 15)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 3])
+def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
+    """The embedded PTX is for compute_75 and has none; this is what an sm_90 and later runs."""
+    few = "-DREDUCE_SIGNATURES(S)=S(sum,float32,float64)S(max,int32,int32)S(sum,bool,int64)"
+    ptx = compiled_for("compute_90", "reduce.cu", tmp_path, few)
+    assert "cp.async.bulk.shared" in ptx.read_text()
+    module = gpuopt.load_ptx(ptx, "sim")
+    tickets, grid = np.zeros(1, np.uint32), 3 * multiprocessors
+    for dtype, op, wide in (("float32", "sum", "float64"), ("int32", "max", "int32"),
+                            ("bool", "sum", "int64")):  # fmt: skip
+        kernel = module[f"reduce_12_{op}_{dtype}_{wide}"]
+        for n in (1, 1000, 4096, 60_001, 300_003):
+            array = random_items(rng, np.dtype(dtype), n + 3)
+            for view in (array[:n], array[3 : n + 3]):
+                partials, got = np.zeros(grid, wide), np.zeros(1, wide)
+                kernel(grid, 256, view, partials, np.uint64(n), got, tickets, shared=4 << 14)
+                want = UFUNCS[op].reduce(view, dtype=wide)
+                assert got[0] == want if dtype != "float32" else abs(got[0] - want) < 1e-9, n
+                assert tickets[0] == 0
