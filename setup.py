@@ -1,4 +1,4 @@
-"""Build gpuopt: the kernels with nvcc into one image, then the C extension that embeds it.
+"""Build gpuopt: the kernels with nvcc into images, then the C extension that embeds them.
 
 nvcc is looked for in GPUOPT_NVCC, CUDA_HOME or CUDA_PATH, PATH, CUDA wheels on sys.path and
 /usr/local/cuda. Where there is none, the five CUDA wheels that hold one are installed from the
@@ -111,44 +111,51 @@ def newer(output, command, inputs):
     return all(path.exists() and path.stat().st_mtime < made for path in inputs)
 
 
-def compile_image(nvcc, build_folder):
-    """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder.
+def compile_file(nvcc, kernels, folder):
+    """Compile one file into machine code, PTX, and the names of its kernels."""
+    base = [str(nvcc), "-std=c++17", "-O3", "-Xcompiler=-w", str(kernels)]
+    machine_code = [*base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size"]
+    ptx = [*base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}"]
+    inputs = [kernels, *kernels.parent.glob("*.cuh")]
+    for command, end in (([*machine_code, *code_options()], ".fatbin"), (ptx, ".ptx")):
+        output = folder / (kernels.stem + end)
+        command += ["-o", str(output)]
+        if newer(output, shlex.join(command), inputs):
+            continue
+        print(shlex.join(command), flush=True)
+        if subprocess.run(command).returncode:
+            raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
+        Path(f"{output}.command").write_text(shlex.join(command))
+    names = re.findall(r"\.entry (\w+)", output.read_text())
+    write(folder / f"{kernels.stem}.kernels", "".join(f"\n{name}\n" for name in names))
 
-    Beside them goes kernels.sources, the text of every rung's file, for gpuopt.source.
+
+def write(path, text):
+    """Write a file, if that changes it: a new time stamp is a new build."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def compile_images(nvcc, build_folder):
+    """Compile csrc/kernels/*.cu, as many at a time as cores; return the folder of what came out.
+
+    Beside it goes kernels.sources, the text of every rung's file, for gpuopt.source.
     """
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise SystemExit("gpuopt: nvcc needs g++; install it (Debian: apt-get install g++)")
     folder = build_folder / "image" / "-".join(architectures())
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sorted((ROOT / SOURCES / "kernels").glob("*.cu"))
-    everything = folder / "kernels.cu"
-    everything.write_text("".join(f'#include "{kernel.name}"\n' for kernel in kernels))
-    base = [str(nvcc), "-std=c++17", "-O3", f"-I{ROOT / SOURCES / 'kernels'}", "-Xcompiler=-w"]
-    machine_code = [
-        *base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size", *code_options(),
-        str(everything), "-o", str(folder / "kernels.fatbin"),
-    ]  # fmt: skip
-    ptx = [
-        *base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}",
-        str(everything), "-o", str(folder / "kernels.ptx"),
-    ]  # fmt: skip
-    sources = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
-    listed = sources + sorted((ROOT / SOURCES / "host").glob("host_*.c"))
-    text = "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
-    shown = folder / "kernels.sources"
-    if not shown.exists() or shown.read_text() != text:  # a new time stamp is a new build
-        shown.write_text(text)
-    running = []
-    for command in (machine_code, ptx):  # side by side
-        if not newer(Path(command[-1]), shlex.join(command), sources):
-            print(shlex.join(command), flush=True)
-            running.append((command, subprocess.Popen(command)))
-    for _, compiler in running:
-        compiler.wait()
-    for command, compiler in running:
-        if compiler.returncode:
-            raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
-        Path(command[-1] + ".command").write_text(shlex.join(command))
+    listed = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
+    listed += sorted((ROOT / SOURCES / "host").glob("host_*.c"))
+    write(
+        folder / "kernels.sources", "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
+    )
+    write(folder / "images.def", "".join(f"IMAGE({path.stem})\n" for path in kernels))
+    longest_first = sorted(kernels, key=lambda path: -path.stat().st_size)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda path: compile_file(nvcc, path, folder), longest_first):
+            pass  # raises what the compilation raised
     return folder
 
 
@@ -164,7 +171,7 @@ def cuda_headers(nvcc):
 
 
 class BuildExtension(build_ext):
-    """Compile the image first, then the extension around it, as many files at a time as cores."""
+    """Compile the images first, then the extension around them, a file a core."""
 
     def build_extensions(self):
         """Have the compiler's files compiled by compile_files."""
@@ -196,7 +203,7 @@ class BuildExtension(build_ext):
         """Find nvcc, compile the image, and tell the C files where it is."""
         build_folder = ROOT / "build"  # kept between builds, so that nvcc runs once
         nvcc, how = find_nvcc(build_folder)
-        image = compile_image(nvcc, build_folder)
+        image = compile_images(nvcc, build_folder)
         ext.extra_compile_args.append(f"-isystem{cuda_headers(nvcc)}")
         ext.define_macros += [
             ("GPUOPT_IMAGE_DIR", f'"{image}"'),
@@ -204,7 +211,8 @@ class BuildExtension(build_ext):
             ("GPUOPT_NVCC_FOUND", f'"{nvcc} ({how})"'),
             ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{PTX_ARCHITECTURE}"'),
         ]
-        files = [image / f"kernels.{end}" for end in ("fatbin", "ptx", "sources")]
+        files = [path for path in image.iterdir() if path.suffix != ".command"]
+        ext.include_dirs.append(str(image))
         self.embedded = {str(SOURCES / "image.c"): files}
         ext.depends += map(str, files)
         super().build_extension(ext)
