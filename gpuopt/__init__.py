@@ -183,7 +183,7 @@ def reduce(
     array : array_like
         Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats,
         ml_dtypes' bfloat16 among them. Also complex64 and complex128: for "sum", "mean", "any",
-        "all", "count" and, on the cpu, "prod". Rungs 1 to 11 take bool, int32, int64, float32 and
+        "all", "count" and, on the cpu, "prod". Rungs 1 to 12 take bool, int32, int64, float32 and
         float64.
         Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
         with the CUDA array interface or DLPack. Its items are read in place, on its library's

@@ -26,7 +26,7 @@ class Rung:
     signatures : list of (str, str, str)
         Operation, dtype of the items, dtype of the accumulator: what the rung is compiled for.
     kernels : list of str
-        The symbols in the embedded image (on the cpu: the names of its C functions).
+        The symbols in an embedded image (on the cpu: the names of its C functions).
     block_min, block_max, block_default : int
         Threads a block, powers of two; 0 for a rung without blocks.
     items_per_thread : int
@@ -109,7 +109,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     --------
     >>> import gpuopt
     >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
-    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11]
+    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12]
     """
     rows = _core.rungs(family)
     return [Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows]
