@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
     from gpuopt import experiments
+    from gpuopt._bench import Bench, bench
     from gpuopt._case_study import CaseStudy, matmul_case_study
     from gpuopt._ceilings import Ceiling, VerificationError
     from gpuopt._ladder import Ladder, ladder
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
 # What measures and explains is imported when it is first asked for: a script that only computes
 # does not wait for it.
 _LATER = {
+    "_bench": (
+        "Bench",
+        "bench",
+    ),
     "_case_study": (
         "CaseStudy",
         "matmul_case_study",
@@ -104,6 +109,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Availability",
+    "Bench",
     "Bound",
     "Buffer",
     "CaseStudy",
@@ -138,6 +144,7 @@ __all__ = [
     "add",
     "asarray",
     "available",
+    "bench",
     "check",
     "devices",
     "diff",
