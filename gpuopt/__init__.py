@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from gpuopt._roofline import Bound, Point, Roofline, roofline
     from gpuopt._source import Diff, Source, diff, source
     from gpuopt._svg import Picture
+    from gpuopt._sweep import Sweep, sweep
     from gpuopt._trace import Trace, trace
 
 # What measures and explains is imported when it is first asked for: a script that only computes
@@ -86,6 +87,10 @@ _LATER = {
         "source",
     ),
     "_svg": ("Picture",),
+    "_sweep": (
+        "Sweep",
+        "sweep",
+    ),
     "_trace": (
         "Trace",
         "trace",
@@ -137,6 +142,7 @@ __all__ = [
     "Rung",
     "SimError",
     "Source",
+    "Sweep",
     "Texture",
     "Trace",
     "VerificationError",
@@ -164,6 +170,7 @@ __all__ = [
     "show_config",
     "source",
     "stencil1d",
+    "sweep",
     "trace",
     "transpose",
 ]

@@ -1,4 +1,4 @@
-"""The commands that set one thing against another: bench, compare."""
+"""The commands that set one thing against another: bench, sweep, compare."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gpuopt._explain import count
 from gpuopt._progress import bar
-from gpuopt._readme import write_between_marks
+from gpuopt._readme import parts, write_between_marks
 
 
 def _print_json(told: dict[str, Any], path: str) -> None:
@@ -26,6 +27,11 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from gpuopt import _bench
 
+    # What cannot be written is said before some 20 minutes, not after them.
+    if arguments.write_readme:
+        parts(arguments.write_readme, arguments.marks)
+    if arguments.json and not Path(arguments.json).parent.is_dir():
+        raise ValueError(f"--json: {Path(arguments.json).parent} is no folder")
     with bar() as progress:
         measured = _bench.bench(
             arguments.device,
@@ -44,6 +50,21 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     if measured.wrong:
         print(f"gpuopt: {len(measured.wrong)} wrong results", file=sys.stderr)
     return 1 if measured.wrong else 0
+
+
+def _run_sweep(arguments: argparse.Namespace) -> int:
+    from gpuopt import _sweep
+
+    with bar() as progress:
+        swept = _sweep.sweep(
+            arguments.family,
+            arguments.n,
+            dtype=arguments.dtype,
+            device=arguments.device,
+            progress=progress,
+        )
+    print(json.dumps(swept.to_dict()) if arguments.json else swept)
+    return 0
 
 
 def _run_compare(arguments: argparse.Namespace) -> int:
@@ -90,6 +111,27 @@ def _add_bench(commands: Any) -> None:
     command.set_defaults(run=_run_bench)
 
 
+def _add_sweep(commands: Any) -> None:
+    from gpuopt._cases import DTYPES, ITEMS
+
+    command = commands.add_parser(
+        "sweep",
+        help="measure every rung, block size and planner's constant, and mark the best",
+        description="Time what can be chosen without compiling: every rung with every block size, "
+        "and for the rung that the library takes each value of its planner's constants. The best "
+        "is marked, what the library does by itself stands beside it. For a GPU that the constants "
+        "were not tuned on; csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
+        epilog="example: python -m gpuopt sweep reduce --n 2^20 2^28",
+    )
+    add = command.add_argument
+    add("family", choices=["reduce", "reduce_axis", *ITEMS], help="the family of kernels")
+    add("--n", type=count, nargs="+", help="items, as 4194304 or 2^22 (default: few to many)")
+    add("--dtype", default="float32", choices=DTYPES, help="of the items (default: float32)")
+    add("--device", help="cuda, cuda:1 or cpu (default: a GPU, else the cpu); sim has no timer")
+    add("--json", action="store_true", help="print JSON, every sample too")
+    command.set_defaults(run=_run_sweep)
+
+
 def _add_compare(commands: Any) -> None:
     command = commands.add_parser(
         "compare",
@@ -109,4 +151,5 @@ def _add_compare(commands: Any) -> None:
 def add_commands(commands: Any) -> None:
     """Add the commands to those of the program."""
     _add_bench(commands)
+    _add_sweep(commands)
     _add_compare(commands)

@@ -188,6 +188,7 @@ def test_profile_prints_what_gpuopt_profile_counts():
         (["ladder", "saxpy", "--device", "sim"], "rows"),
         (["experiment", "banks", "--device", "sim"], "rows"),
         (["bench", "--device", "cpu", "--quick", "--only", "sum of 2^10"], "rows"),
+        (["sweep", "add", "--device", "cpu", "--n", "1000"], "sizes"),
         (["source", "reduce", "3"], "lines"),
         (["diff", "reduce", "2", "3"], "unified"),
     ],
@@ -222,7 +223,7 @@ def test_compare_in_text_and_json(tmp_path):
 
 def test_bench_prints_writes_json_and_the_readme(tmp_path):
     page, path = tmp_path / "README.md", tmp_path / "bench.json"
-    page.write_text("a\n<!-- bench: -->\n<!-- end of bench -->\nz\n")
+    page.write_text("a\n<!-- bench: written by nobody -->\n<!-- end of bench -->\nz\n")
     done = run("bench", "--device", "cpu", "--quick", "--only", "sum of 2^10", "call", "--json",
                str(path), "--write-readme", str(page))  # fmt: skip
     assert done.returncode == 0 and done.stderr == "", done.stderr
@@ -239,6 +240,28 @@ def test_bench_prints_writes_json_and_the_readme(tmp_path):
         (["--peers", "MATLAB"], "'PyTorch'"),
     ):
         done = run("bench", "--quick", *arguments)
+        assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
+    page.write_text("no marks")
+    for arguments, told in (
+        (["--write-readme", str(page)], "<!-- bench"),
+        (["--json", str(tmp_path / "none" / "x.json")], "is no folder"),
+    ):  # before anything is measured: all of it would take longer than `run` waits
+        done = run("bench", "--device", "cpu", *arguments)
+        assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_sweep_prints_every_choice():
+    done = run("sweep", "saxpy", "--device", "cpu", "--n", "1000", "2^12")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    for rung in gpuopt.rungs("saxpy"):
+        assert (done.stdout.count(f"\n{rung.name} ") == 2) == rung.host
+    assert done.stdout.count("default: rung simd") == 2
+    for arguments, told in (
+        (["reduce", "--device", "sim"], "ladder reduce --device sim:h200 --block 256"),
+        (["fold"], "reduce_axis"),
+        (["reduce", "--n", "0"], "is not a count"),
+    ):
+        done = run("sweep", *arguments)
         assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
 
 
