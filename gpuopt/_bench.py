@@ -19,6 +19,7 @@ import numpy as np
 
 from gpuopt import _bench_table, _core, _families, _peers, _works
 from gpuopt._cases import _with_output
+from gpuopt._ceilings import VerificationError
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
@@ -302,10 +303,11 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
         if device.kind != "cpu":
             _core.wait(name, LEGACY)
 
-    def number(*given: Any) -> Any:  # where the caller wants it: a 0-d array on the host
-        room = np.empty((), dtype)
-        call(room, *given)
-        return room.item()
+    value = np.empty((), dtype)
+
+    def number(*given: Any) -> Any:  # by the shortest way: a 0-d array on the host
+        call(value, *given)
+        return value.item()
 
     if device.kind == "cpu" or task.from_host:
         one = number if task.as_number else lambda *given: call(None, *map(view, given))
@@ -365,7 +367,10 @@ def _copy(work: Work, device: Device) -> _core.Bench | None:
         return None
     words = np.resize(np.arange(min(n, 1 << 20), dtype=np.uint32), n)
     problem = ("roofline", "words", "uint32", "uint32", (words,), np.empty_like(words), (n, 1))
-    return _core.Bench(problem, device=device.name)
+    copy = _core.Bench(problem, device=device.name)
+    if not np.array_equal(copy.run(), words):
+        raise VerificationError(f"the copy kernel did not copy on {device.name}")
+    return copy
 
 
 # --- measuring
@@ -476,10 +481,8 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool) -> 
 
 
 def _is_meant(work: Work, name: str) -> bool:
-    """Tell whether a name means a work: its title, its group, or words of the title after that."""
-    if name == work.title:
-        return True
-    first, *rest = name.split() or [""]
+    """Tell whether a name means a work: its group, words of its title, or both."""
+    first, *rest = name.replace(",", "").split() or [""]
     if first in _works.GROUPS:
         return first == work.group and set(rest) <= work.words
     return {first, *rest} <= work.words
@@ -489,16 +492,20 @@ def _chosen(works: list[Work], only: Sequence[str] | None) -> list[Work]:
     """Return the works that `only` means, in their own order."""
     if only is None:
         return works
+    titles = {work.title for work in works}
+    chosen: set[str] = set()
     for name in only:
         if not isinstance(name, str):
             raise TypeError(f"only: must be strings, not {name!r}")
-        if not any(_is_meant(each, name) for each in works):
+        found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
+        if not found:
             known = ", ".join(map(repr, _works.GROUPS))
             raise ValueError(
                 f"only: {name!r} names no work; use one of {known}, or words of a work's line in "
                 "the table, such as 'axis float16 sum'"
             )
-    return [each for each in works if any(_is_meant(each, name) for name in only)]
+        chosen |= found
+    return [each for each in works if each.title in chosen]
 
 
 def _check_peers(peers: Sequence[str] | None) -> Sequence[str]:
@@ -567,6 +574,9 @@ def bench(
     ------
     ValueError
         An unknown device, name or library; a simulated GPU, which has no timer.
+    VerificationError
+        The copy that others are compared with is wrong. A wrong result of gpuopt's raises nothing:
+        `Bench.wrong` has it, and the other works are measured.
     DeviceError
         The device cannot serve.
 
@@ -575,7 +585,9 @@ def bench(
     Times are of calls from Python, back to back, by the host's clock, waited for once at the end;
     on a GPU gpuopt's calls write into arrays that are there (``out=``). What takes less than some
     10 microseconds is bound by Python, everybody's: the column "kernels" tells gpuopt's own without
-    it. Arrays that with everybody's copies do not fit into memory are left out.
+    it. Arrays that with everybody's copies do not fit into memory are left out; JAX takes three
+    quarters of a GPU's memory at once unless XLA_PYTHON_CLIENT_PREALLOCATE is "false", which the
+    command line sets.
 
     Examples
     --------

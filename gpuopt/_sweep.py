@@ -250,7 +250,7 @@ class _Problem:
 
 
 def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _Problem:
-    result = _works._result("sum", dtype)
+    result = _works.result_dtype("sum", dtype)
     work = _works.Work("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
     arguments = _works.draw(work)
     check = _works.check_of(work, arguments)

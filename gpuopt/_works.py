@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -239,14 +240,14 @@ def _reductions() -> Iterator[Work]:
     for n in (10, 16, 20, 22, 25, 28, 30):
         yield Work("sum", Task("reduce"), ((1 << n,),))
     for dtype in DTYPES:
-        for op in OPS:
-            result = _result(op, dtype)
-            for shape in SHAPES:
-                for axis in range(len(shape)):
-                    yield Work("axis", Task("reduce", op, result, axis), (shape,), dtype)
-            for shape, view, axis in LAYOUTS:
-                task = Task("reduce", op, result, axis, view=view)
-                yield Work("layout", task, (shape,), dtype)
+        # The operations last: they share their data.
+        for shape in SHAPES:
+            for axis, op in product(range(len(shape)), OPS):
+                task = Task("reduce", op, result_dtype(op, dtype), axis)
+                yield Work("axis", task, (shape,), dtype)
+        for (shape, view, axis), op in product(LAYOUTS, OPS):
+            task = Task("reduce", op, result_dtype(op, dtype), axis, view=view)
+            yield Work("layout", task, (shape,), dtype)
 
 
 def _others() -> Iterator[Work]:
@@ -292,7 +293,7 @@ def works(kind: str, *, quick: bool) -> list[Work]:
 # --- data, and what is right
 
 
-def _result(op: str, dtype: str) -> str:
+def result_dtype(op: str, dtype: str) -> str:
     """Return the dtype of a reduction's result: NumPy's."""
     if op == "argmax" or (op == "sum" and not dtype.startswith(("float", "bfloat"))):
         return "int64"
@@ -330,12 +331,16 @@ def _tile(name: str, n: int) -> np.ndarray:
     return floats.astype(dtype)
 
 
+@lru_cache(maxsize=1)
+def _items(name: str, n: int) -> np.ndarray:
+    tile = _tile(name, min(TILE, n))
+    return np.resize(tile, n) if n > tile.size else tile
+
+
 def draw(work: Work) -> tuple[Any, ...]:
     """Return the arguments of a work: arrays without gaps, and saxpy's factor before them."""
     sizes = [math.prod(shape) for shape in work.shapes]
-    tile = _tile(work.dtype, min(TILE, sum(sizes)))
-    flat = np.resize(tile, sum(sizes)) if sum(sizes) > tile.size else tile
-    arrays, at = [], 0
+    flat, arrays, at = _items(work.dtype, sum(sizes)), [], 0
     for shape, size in zip(work.shapes, sizes, strict=True):
         arrays.append(flat[at : at + size].reshape(shape))
         at += size
