@@ -403,7 +403,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     for (unsigned i = 0; i < grid_x; i++)
         partials[i] = 0;
     partials[0] = sum;
-    if (!strncmp(name, "reduce_11_", 10)) /* single-pass: the result has its own place */
+    if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
         **(int64_t **)arguments[3] = sum;
     return OK;
 }

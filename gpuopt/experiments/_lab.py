@@ -58,7 +58,7 @@ class Trial:
     ----------
     name : str
     kernel : str
-        Of the embedded image.
+        Of an embedded image.
     grid, block : int or tuple of int
     arguments : tuple
         Its arguments: arrays are inputs, each copied to the device; `Output` is what it writes;
