@@ -118,9 +118,9 @@ def _add_sweep(commands: Any) -> None:
         "sweep",
         help="measure every rung, block size and planner's constant, and mark the best",
         description="Time what can be chosen without compiling: every rung with every block size, "
-        "and for the rung that the library takes each value of its planner's constants. The best "
-        "is marked, what the library does by itself stands beside it. For a GPU that the constants "
-        "were not tuned on; csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
+        "and each value of the planner's constants. The best is marked, what the library does by "
+        "itself stands beside it. For a GPU that the constants were not tuned on; "
+        "csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
         epilog="example: python -m gpuopt sweep reduce --n 2^20 2^28",
     )
     add = command.add_argument

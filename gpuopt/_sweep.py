@@ -211,7 +211,8 @@ class Sweep:
         for size in self.sizes:
             lines += ["", *size.lines()]
         meanings = {
-            row["name"]: f"{row['name']:<20}{row['meaning']} (default: {row['value']:,})"
+            row["name"]: f"{row['name']:<20}{row['meaning']}; rung {row['rung']}, "
+            f"default {row['value']:,}"
             for row in _core.tunings(self.family)
             if any(t.constant == row["name"] for size in self.sizes for t in size.trials)
         }
@@ -300,29 +301,27 @@ def _blocks(rung: Rung) -> list[int | None]:
 
 
 def _trials(family: str, kind: str) -> list[tuple[Rung, Trial]]:
-    """Return every rung with every block; of what the library takes, every constant's values."""
-    found, taken = [], None
+    """Return every rung with every block; and with its default block, every constant's values."""
+    found = []
     for rung in rungs(family):
         if rung.host != (kind == "cpu") or rung.historical or rung.ceiling:
             continue
-        for block in _blocks(rung):
+        blocks = _blocks(rung)
+        for block in blocks:
             default = rung.best and block in (None, rung.block_default)
-            trial = Trial(label(rung), rung.variant, block, default=default)
-            found.append((rung, trial))
-            taken = (rung, trial) if default else taken
-    if taken and kind != "cpu":
-        rung, trial = taken
+            found.append((rung, Trial(label(rung), rung.variant, block, default=default)))
+        block = rung.block_default if len(blocks) > 1 else None
         for row in _core.tunings(family):
-            for value in row["tried"]:
+            for value in row["tried"] if rung.number == row["rung"] else ():
                 if value != row["value"]:
-                    tried = Trial(trial.rung, trial.variant, trial.block, row["name"], value)
-                    found.append((rung, tried))
+                    trial = Trial(label(rung), rung.variant, block, row["name"], value)
+                    found.append((rung, trial))
     return found
 
 
 def _call(trial: Trial) -> dict[str, Any]:
     # Where the library shall choose, nothing is named: it may take another rung for the problem.
-    named = {} if trial.default or trial.constant else {"variant": trial.variant}
+    named = {} if trial.default else {"variant": trial.variant}
     if trial.block and not trial.default:
         named["block"] = trial.block
     return named | ({"tuning": {trial.constant: trial.value}} if trial.constant else {})
@@ -342,7 +341,7 @@ def _measure(problem: _Problem, family: str, kind: str) -> Size:
         call = _call(trial)
         try:
             verify(rung, trial, call)
-        except ValueError as error:
+        except (ValueError, _core.DeviceError) as error:  # of an older GPU: no kernel of the rung
             size.refused.append((str(trial), str(error)))
             continue
 
@@ -389,8 +388,8 @@ def sweep(
 ) -> Sweep:
     """Measure every choice that needs no compiling, and tell what the library should take.
 
-    Every rung with every block size; and of the rung that the library takes by itself, every value
-    of its planner's constants, one at a time: shares of a multiprocessor, items a thread, tilings.
+    Every rung with every block size; and of the rungs that have such, every value of their
+    planner's constants, one at a time: shares of a multiprocessor, items a thread, tilings.
 
     Parameters
     ----------

@@ -26,13 +26,14 @@ struct ops_queue {
 
 /* What was tuned, as ops_tuning.def has it. */
 enum ops_tuning_name {
-#define TUNING(family, name, value, meaning, ...) OPS_TUNING_##family##_##name,
+#define TUNING(family, name, rung, value, meaning, ...) OPS_TUNING_##family##_##name,
 #include "ops_tuning.def"
 #undef TUNING
     OPS_TUNING_COUNT
 };
 struct ops_tuning_row {
     const char *family, *name, *meaning;
+    int rung; /* that a sweep tries it on */
     uint64_t value;
     const uint64_t *tried; /* all that it may be */
     size_t tried_count;

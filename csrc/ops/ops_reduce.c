@@ -50,7 +50,8 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
         return blocks;
     if (rung->number == BULK) {
         const uint64_t parts = n * item / RING_PART,
-                       most = (uint64_t)queue->info.multiprocessors * LARGE_SHARE_BLOCKS;
+                       most = (uint64_t)queue->info.multiprocessors *
+                              ops_tuned(choice, OPS_TUNING_reduce_ring_blocks);
         return parts < 1 ? 1 : parts < most ? parts : most;
     }
     if (rung->number >= SHARES)

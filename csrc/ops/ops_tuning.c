@@ -1,18 +1,19 @@
 /* ops_tuning.c: the table of what was tuned, for sweeps and for the planners. */
 #include "ops.h"
 
-#define TUNING(family, name, value, meaning, ...) \
+#define TUNING(family, name, rung, value, meaning, ...) \
     static const uint64_t tried_##family##_##name[] = {__VA_ARGS__};
 #include "ops_tuning.def"
 #undef TUNING
 
 const struct ops_tuning_row ops_tuning_rows[OPS_TUNING_COUNT] = {
-#define TUNING(family, name, value, meaning, ...) \
-    {#family,                                     \
-     #name,                                       \
-     meaning,                                     \
-     value,                                       \
-     tried_##family##_##name,                     \
+#define TUNING(family, name, rung, value, meaning, ...) \
+    {#family,                                           \
+     #name,                                             \
+     meaning,                                           \
+     rung,                                              \
+     value,                                             \
+     tried_##family##_##name,                           \
      sizeof tried_##family##_##name / sizeof *tried_##family##_##name},
 #include "ops_tuning.def"
 #undef TUNING

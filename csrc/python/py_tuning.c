@@ -18,8 +18,8 @@ PyObject *py_tunings(PyObject *module, PyObject *argument) {
             if (!value || PyList_SetItem(tried, (Py_ssize_t)k, value))
                 Py_CLEAR(tried);
         }
-        PyObject *told = tried ? Py_BuildValue("{s:s, s:s, s:K, s:O}", "name", row->name, "meaning",
-                                               row->meaning, "value",
+        PyObject *told = tried ? Py_BuildValue("{s:s, s:s, s:i, s:K, s:O}", "name", row->name,
+                                               "meaning", row->meaning, "rung", row->rung, "value",
                                                (unsigned long long)row->value, "tried", tried)
                                : NULL;
         Py_XDECREF(tried);
