@@ -570,8 +570,11 @@ def test_a_short_call_is_short(rng):
 @pytest.mark.parametrize("multiprocessors", [1, 3])
 def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
     """The embedded PTX is for compute_75 and has none; this is what an sm_90 and later runs."""
-    few = "-DREDUCE_SIGNATURES(S)=S(sum,float32,float64)S(max,int32,int32)S(sum,bool,int64)"
-    ptx = compiled_for("compute_90", "reduce.cu", tmp_path, few)
+    few = tmp_path / "few.h"
+    few.write_text("""#define REDUCE_SIGNATURES(SIGNATURE)                  \\
+        SIGNATURE(sum, float32, float64) SIGNATURE(max, int32, int32) SIGNATURE(sum, bool, int64)
+    """)
+    ptx = compiled_for("compute_90", "reduce.cu", tmp_path, "-include", few)
     assert "cp.async.bulk.shared" in ptx.read_text()
     module = gpuopt.load_ptx(ptx, "sim")
     tickets, grid = np.zeros(1, np.uint32), 3 * multiprocessors
