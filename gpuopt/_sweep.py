@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt import _arrays, _axis, _cases, _core, _ladder, _works
+from gpuopt import _axis, _cases, _core, _ladder, _works
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, available
@@ -255,18 +255,13 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     work = _works.Work("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
     arguments = _works.draw(work)
     check = _works.check_of(work, arguments)
-    reduced = _axis._work("sum", arguments[0].dtype, np.dtype(result), shape[axis])
+    reduced = _axis.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
     outer, inner = (shape[0], 1) if axis else (1, shape[1])
-    n = shape[axis]
-    numbers = (outer, n, inner, n * inner, inner, 1, reduced.key, reduced.mask, reduced.finish, 0)
-    left = tuple(extent for k, extent in enumerate(shape) if k != axis)
-    stored = np.dtype(reduced.stored)
     run = arguments[0].reshape(-1).view(reduced.items)
-    problem = _arrays.Problem("reduce_axis", reduced.op, reduced.items, reduced.accumulator,
-                              (run,), left, stored, numbers)  # fmt: skip
+    problem = _axis.one_pass(run, outer, shape[axis], inner, reduced)
 
     def error(rung: Rung, got: np.ndarray) -> str:
-        return check(got.view(stored).reshape(left).astype(result), True)
+        return check(got.view(problem.dtype).astype(result), True)
 
     return _Problem(work.title, _core.Bench(_with_output(problem), device=device), error)
 

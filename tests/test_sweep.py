@@ -126,6 +126,7 @@ def test_the_tiling_of_a_product_can_be_named():
         ("stencil1d", 2000, "sim"),
         ("saxpy", 1000, "sim"),
     ],
+    ids=lambda value: f"sim-{value}" if value in _sweep.FAMILIES else None,
 )
 def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
     """`_measure` verifies each: a wrong one raises."""

@@ -55,9 +55,9 @@ struct ops_choice {
 
 enum {
     OPS_STEPS_MAX = 16,
-    OPS_VALUES_MAX = 24,
+    OPS_VALUES_MAX = 32,
     OPS_INPUTS_MAX = 3,
-    OPS_NUMBERS_MAX = 12,
+    OPS_NUMBERS_MAX = 24,
     OPS_KEPT_BYTES = 8192
 };
 
