@@ -26,7 +26,14 @@ def _us(seconds: float) -> str:
 
 def _times(value: float | None) -> str:
     """Return a ratio with about three digits."""
-    return "" if value is None else f"{value:,.2f}x" if value < 10 else f"{value:,.0f}x"
+    if value is None:
+        return ""
+    return f"{value:.3f}x" if value < 0.1 else f"{value:.2f}x" if value < 10 else f"{value:,.0f}x"
+
+
+def _rate(value: float) -> str:
+    """Return a rate, given in units a second, in 10^9 of them."""
+    return f"{value / 1e9:,.0f}" if value >= 1e10 else f"{value / 1e9:.1f}"
 
 
 def _judged(measured: Bench, row: Row) -> str:
@@ -58,8 +65,8 @@ def _columns(measured: Bench) -> list[Column]:
     columns: list[Column] = [
         ("gpuopt us", lambda row: _us(row.warm.median)),
         ("kernels us", lambda row: _us(row.kernels.median) if row.kernels.samples else ""),
-        ("GB/s", lambda row: "" if row.flops else f"{row.rate / 1e9:,.0f}"),
-        ("GFLOP/s", lambda row: f"{row.rate / 1e9:,.0f}" if row.flops else ""),
+        ("GB/s", lambda row: "" if row.flops else _rate(row.rate)),
+        ("GFLOP/s", lambda row: _rate(row.rate) if row.flops else ""),
         ("of copy", lambda row: "" if row.of_copy is None else f"{row.of_copy:.0%}"),
         *((f"{name} us", peer_time(name)) for name in _peer_names(measured)),
         ("ratio", lambda row: _times(row.ratio())),
@@ -87,8 +94,8 @@ def _grid(columns: list[Column], rows: list[tuple[Row, str]], label: int) -> lis
     return lines
 
 
-def _span(values: list[float], form: str) -> str:
-    low, high = form.format(min(values)), form.format(max(values))
+def _span(values: list[float], form: Callable[[float], str]) -> str:
+    low, high = form(min(values)), form(max(values))
     return low if low == high else f"{low} to {high}"
 
 
@@ -103,8 +110,8 @@ def _in_sum(measured: Bench, group: str, rows: list[Row]) -> list[str]:
              f"{'':<22}{'works':>6}{'GB/s':>18}{'against the fastest':>24}  bars met"]  # fmt: skip
     for (op, dtype), each in kinds.items():
         ratios = [ratio for row in each if (ratio := row.ratio()) is not None]
-        told = _span(ratios, "{:,.2f}x") if ratios else "nobody else"
-        rates = _span([row.rate / 1e9 for row in each], "{:,.0f}")
+        told = _span(ratios, _times) if ratios else "nobody else"
+        rates = _span([row.rate for row in each], _rate)
         bars: dict[str, list[bool]] = {}
         for row in each:
             for bar in measured.bars(row):
@@ -141,7 +148,8 @@ def _left_out(measured: Bench) -> list[str]:
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in measured.rows:
         for name, why in row.refused:
-            reasons.setdefault((name, why), []).append(row.title)
+            told = "gave wrong results" if why.startswith("gave ") else why
+            reasons.setdefault((name, told), []).append(row.title)
     lines = []
     for (name, why), titles in reasons.items():
         where = "" if len(titles) == len(measured.rows) else f" ({_some(titles)})"
