@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt._arrays import Problem
-from gpuopt._device_axes import compact
+from gpuopt._device_axes import compact, strides_of
 from gpuopt._device_memory import LEGACY, DeviceArray, checked_dtype, empty, make
 from gpuopt._views import View, check_device, in_order, view_of
 
@@ -196,11 +196,23 @@ def run(
     return first.library.finish(made) if out is None else out
 
 
+def _bounds(view: View) -> tuple[int, int]:
+    """Return where the items begin and end in memory."""
+    low = high = view.address
+    for extent, step in zip(view.shape, strides_of(view), strict=True):
+        if extent == 0:
+            return 0, 0
+        low += min(0, step * (extent - 1))
+        high += max(0, step * (extent - 1))
+    return low, high + view.dtype.itemsize
+
+
 def check_overlap(target: View, views: dict[str, View], in_place: bool) -> None:
     """Raise ValueError where an `out` shares memory with an input, but for the whole of it."""
-    result = target.stand_in()
+    low, high = _bounds(target)
     for name, view in views.items():
         if in_place and view.address == target.address and view.shape == target.shape:
             continue
-        if result.size and np.may_share_memory(result, view.stand_in()):
+        begin, end = _bounds(view)
+        if max(low, begin) < min(high, end):
             raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")

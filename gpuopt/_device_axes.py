@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,32 +56,39 @@ class Place:
         """Return memory for items between passes, which lives as long as its view."""
         return self.join(self.view.library.empty(self.view, shape, dtype)[1])
 
-    def call(
-        self,
-        work: Work,
-        source: int,
-        outer: list[Group],
-        reduced: tuple[int, int],
-        inner: list[Group],
-        to: int,
-    ) -> None:
-        """Queue a pass from one address to another; `reduced` is a size and a step."""
-        outer, inner = side_axes(outer), side_axes(inner)
-        sizes = [math.prod(size for size, _, _ in each) for each in (outer, inner)]
-        results, (count, step) = sizes[0] * sizes[1], reduced
-        axes = [side([group[:2] for group in each]) for each in (outer, inner)]
-        problem = (
-            "reduce_axis",
-            work.op,
-            work.items,
-            work.accumulator,
-            ((source, results * count * by_name(work.items).itemsize),),
-            (to, results * by_name(work.stored).itemsize),
-            (sizes[0], count, sizes[1], step, *axes[0], *axes[1], *work.numbers()),
-        )
+    def call(self, one: Pass, source: int, to: int) -> None:
+        """Queue a pass from one address to another."""
+        problem = (*one.kernel, ((source, one.bytes),), (to, one.result_bytes), one.numbers)
         _core.call_resident(
             self.view.device, tuple(self.streams), problem, self.variant, self.block
         )
+
+
+class Pass(NamedTuple):
+    """A launch but for its addresses: family, operation and types, sizes, the kernel's numbers."""
+
+    kernel: tuple[str, str, str, str]
+    bytes: int
+    result_bytes: int
+    numbers: tuple[int, ...]
+
+
+@lru_cache(512)
+def pass_of(
+    work: Work, outer: tuple[Group, ...], reduced: tuple[int, int], inner: tuple[Group, ...]
+) -> Pass:
+    """Return the pass over axes in this order; `reduced` is a size and a step."""
+    count, step = reduced
+    sides = [side_axes(outer), side_axes(inner)]
+    sizes = [math.prod(size for size, _, _ in each) for each in sides]
+    results = sizes[0] * sizes[1]
+    axes = [side([group[:2] for group in each]) for each in sides]
+    return Pass(
+        ("reduce_axis", work.op, work.items, work.accumulator),
+        results * count * by_name(work.items).itemsize,
+        results * by_name(work.stored).itemsize,
+        (sizes[0], count, sizes[1], step, *axes[0], *axes[1], *work.numbers()),
+    )
 
 
 def merge(axes: Iterable[Group]) -> list[Group]:
@@ -95,7 +104,7 @@ def merge(axes: Iterable[Group]) -> list[Group]:
     return found
 
 
-def side_axes(groups: list[Group]) -> list[Group]:
+def side_axes(groups: Iterable[Group]) -> list[Group]:
     """Return the axes beside the reduced one, which a pass keeps whatever comes later."""
     return merge((size, step, False) for size, step, _ in groups)
 
@@ -114,6 +123,8 @@ def strides_of(view: View) -> tuple[int, ...]:
 def on_items(view: View) -> bool:
     """Tell whether a kernel can read the items as what they are: whole numbers of them apart."""
     size = view.dtype.itemsize
+    if view.strides is None:
+        return view.address % size == 0
     steps = (step for extent, step in zip(view.shape, strides_of(view), strict=True) if extent > 1)
     return not any(number % size for number in (view.address, *steps))
 
@@ -155,7 +166,8 @@ def copy(place: Place, source: View, target: View) -> None:
     if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
         _turn(place, source.address, unit, groups, target.address)
     else:
-        place.call(work, source.address, groups[:-AXES], (1, 0), groups[-AXES:], target.address)
+        one = pass_of(work, tuple(groups[:-AXES]), (1, 0), tuple(groups[-AXES:]))
+        place.call(one, source.address, target.address)
 
 
 def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) -> None:

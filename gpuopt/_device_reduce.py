@@ -19,7 +19,18 @@ from gpuopt import _core
 from gpuopt._arrays import check_out
 from gpuopt._axis import AXES, IDENTITIES, OTHERS, PLACES, UFUNCS, Work
 from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle, streams
-from gpuopt._device_axes import Group, Place, compact, copy, merge, on_items, side_axes, strides_of
+from gpuopt._device_axes import (
+    Group,
+    Pass,
+    Place,
+    compact,
+    copy,
+    merge,
+    on_items,
+    pass_of,
+    side_axes,
+    strides_of,
+)
 from gpuopt._dtypes import by_name, is_bfloat16, kind_of
 from gpuopt._views import View, check_device, run_start, view_of
 
@@ -164,7 +175,6 @@ class _Plan(NamedTuple):
     backwards: bool
 
 
-@lru_cache(512)
 def _plan(shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
     """Plan a reduction of a shape whose items are `steps` apart.
 
@@ -197,37 +207,39 @@ def _plan(shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...])
     return _Plan(start, tuple(groups), first, results, straight, backwards)
 
 
-def _passes(place: Place, work: Work, source: View, groups: list[Group], to: int) -> None:
-    """Reduce the groups, the largest first: those that leave least."""
-    address, keep = source.address, source
-    while True:
-        reduced = [k for k, group in enumerate(groups) if group[2]]
-        k = max(reduced, key=lambda k: groups[k][0], default=-1)
-        if k < 0:
-            place.call(work, address, groups[:-AXES], (1, 0), groups[-AXES:], to)
-            return
-        outer, inner = groups[:k], groups[k + 1 :]
-        if len(reduced) == 1:
-            place.call(work, address, outer, groups[k][:2], inner, to)
-            return
-        this = work.raw()
-        sizes = [(size, kind) for size, _, kind in (*outer, *inner)]
-        stored = place.empty((math.prod(size for size, _ in sizes),), by_name(this.stored))
-        place.call(this, address, outer, groups[k][:2], inner, stored.address)
-        address, keep, work = stored.address, stored, work.next()  # noqa: F841 (its memory)
-        groups, step = [], 1
-        for size, kind in reversed(sizes):
-            groups.append((size, step, kind))
-            step *= size
-        groups = merge(reversed(groups))
+@lru_cache(512)
+def _step(
+    work: Work, groups: tuple[Group, ...]
+) -> tuple[Pass, tuple[Work, tuple[Group, ...], np.dtype, int] | None]:
+    """Return the pass over the largest reduced group, which leaves least, and what then is left.
+
+    That is the work, the groups, and the dtype and number of the results between; None after the
+    last pass.
+    """
+    reduced = [k for k, group in enumerate(groups) if group[2]]
+    k = max(reduced, key=lambda k: groups[k][0], default=-1)
+    if k < 0:
+        return pass_of(work, groups[:-AXES], (1, 0), groups[-AXES:]), None
+    outer, inner = groups[:k], groups[k + 1 :]
+    if len(reduced) == 1:
+        return pass_of(work, outer, groups[k][:2], inner), None
+    this, left, step = work.raw(), [], 1
+    for size, _, kind in reversed((*outer, *inner)):
+        left.append((size, step, kind))
+        step *= size
+    following = (work.next(), tuple(merge(reversed(left))), by_name(this.stored), step)
+    return pass_of(this, outer, groups[k][:2], inner), following
 
 
-def _planned(view: View, axes: tuple[int, ...], pair: int) -> tuple[_Plan, list[Group]]:
-    """Return a view's plan and its groups; complex items are pairs of numbers, an axis more."""
-    size = view.dtype.itemsize
-    plan = _plan(view.shape, tuple(step // size for step in strides_of(view)), axes)
-    groups = [(extent, pair * step, kind) for extent, step, kind in plan.groups]
-    return plan, merge([*groups, (pair, 1, False)])
+def _passes(place: Place, scheme: _Scheme, source: int, to: int) -> None:
+    one, following = _step(scheme.work, scheme.groups)
+    while following:
+        work, groups, dtype, count = following
+        between = place.empty((count,), dtype)
+        place.call(one, source, between.address)
+        keep, source = between, between.address  # noqa: F841 (the memory is read yet)
+        one, following = _step(work, groups)
+    place.call(one, source, to)
 
 
 def _line(view: View) -> View:
@@ -239,7 +251,7 @@ def _line(view: View) -> View:
     return replace(view, shape=(n,), strides=tuple(step for _, step, _ in groups) or None)
 
 
-def _fits(groups: list[Group]) -> bool:
+def _fits(groups: tuple[Group, ...]) -> bool:
     """Tell whether every pass has few enough axes on either side of the reduced one."""
     reduced = [k for k, group in enumerate(groups) if group[2]]
     k = max(reduced, key=lambda k: groups[k][0], default=None)
@@ -248,26 +260,46 @@ def _fits(groups: list[Group]) -> bool:
     return all(len(side_axes(side)) <= AXES for side in (groups[:k], groups[k + 1 :]))
 
 
-def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
-    """Queue the reduction of an array with items to `target`, which is in C order."""
-    result = target.dtype
-    n = math.prod(view.shape[k] for k in axes)
-    wanted = axis_rules.computed_on(op, view.dtype, result)
-    axis_rules.check_kind(op, wanted)
-    if wanted != view.dtype:
-        cast = place.empty(view.shape, wanted)
-        copy(place, view if on_items(view) else compact(view), cast)
-        view = cast
-    elif not on_items(view):
-        view = place.join(compact(view))
-    if op in PLACES and len(axes) > 1:
-        view, axes = place.join(_line(view)), (0,)
-    pair = 2 if view.dtype.kind == "c" and op in ("sum", "mean") else 1
-    plan, groups = _planned(view, axes, pair)
-    if not _fits(groups):
-        view = place.join(compact(view))
-        plan, groups = _planned(view, axes, pair)
-    work = axis_rules.work_of(op, view.dtype, result, n)
+class _Scheme(NamedTuple):
+    """What is to be done to a layout of items that a kernel can read.
+
+    Attributes
+    ----------
+    plan : _Plan
+    work : Work
+    groups : tuple
+        The plan's; complex items are pairs of numbers, an axis more.
+    fits : bool
+        Whether the passes take so many axes.
+    between : dtype
+        Of the passes' results.
+    straight : bool
+        Whether those are the caller's: of the result's dtype, and in C order.
+    """
+
+    plan: _Plan
+    work: Work
+    groups: tuple[Group, ...]
+    fits: bool
+    between: np.dtype
+    straight: bool
+
+
+@lru_cache(512)
+def _scheme(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    given: np.dtype,
+    op: str,
+    axes: tuple[int, ...],
+    result: np.dtype,
+) -> _Scheme:
+    size, pair = given.itemsize, 2 if given.kind == "c" and op in ("sum", "mean") else 1
+    plan = _plan(shape, tuple(step // size for step in strides), axes)
+    groups = [(extent, pair * step, kind) for extent, step, kind in plan.groups]
+    groups = tuple(merge([*groups, (pair, 1, False)]))
+    n = math.prod(shape[k] for k in axes)
+    work = axis_rules.work_of(op, given, result, n)
     if op in PLACES and plan.backwards:
         work = work.backwards(n)
     stored = by_name(work.stored)
@@ -275,20 +307,50 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
         stored.itemsize * pair == result.itemsize
         and (kind_of(stored) == "f") == (kind_of(result) in "fc")
     )
-    first = replace(view, address=view.address + plan.start * view.dtype.itemsize)
-    if same and plan.straight:
-        _passes(place, work, first, groups, target.address)
+    between = result if same else np.dtype(bool) if work.finish == axis_rules.ALL else stored
+    return _Scheme(plan, work, groups, _fits(groups), between, same and plan.straight)
+
+
+def _scheme_of(view: View, op: str, axes: tuple[int, ...], result: np.dtype) -> _Scheme:
+    return _scheme(view.shape, strides_of(view), view.dtype, op, axes, result)
+
+
+def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
+    """Return the view, or a copy whose items are aligned and what `op` can be computed on."""
+    wanted = axis_rules.computed_on(op, view.dtype, result)
+    axis_rules.check_kind(op, wanted)
+    if not on_items(view):
+        view = place.join(compact(view))
+    if wanted == view.dtype:
+        return view
+    cast = place.empty(view.shape, wanted)
+    copy(place, view, cast)
+    return cast
+
+
+def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
+    """Queue the reduction of an array with items to `target`, which is in C order."""
+    result = target.dtype
+    view = _readable(place, view, op, result)
+    if op in PLACES and len(axes) > 1:
+        view, axes = place.join(_line(view)), (0,)
+    scheme = _scheme_of(view, op, axes, result)
+    if not scheme.fits:
+        view = place.join(compact(view))
+        scheme = _scheme_of(view, op, axes, result)
+    source = view.address + scheme.plan.start * view.dtype.itemsize
+    if scheme.straight:
+        _passes(place, scheme, source, target.address)
         return
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
-    between = result if same else np.dtype(bool) if work.finish == axis_rules.ALL else stored
-    flat = place.empty((math.prod(kept),), between)
-    _passes(place, work, first, groups, flat.address)
-    size = between.itemsize
+    flat = place.empty((math.prod(kept),), scheme.between)
+    _passes(place, scheme, source, flat.address)
+    size = scheme.between.itemsize
     turned = replace(
         flat,
-        address=flat.address + plan.result * size,
+        address=flat.address + scheme.plan.result * size,
         shape=kept,
-        strides=tuple(step * size for step in plan.steps),
+        strides=tuple(step * size for step in scheme.plan.steps),
     )
     copy(place, turned, replace(target, shape=kept, strides=None))
 
@@ -324,9 +386,8 @@ def _compute(
     place: Place, view: View, op: str, axes: tuple[int, ...], target: View, initial: Any
 ) -> None:
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
-    target = replace(target, shape=kept, strides=None)
     if math.prod(view.shape[k] for k in axes) == 0:
-        _nothing(place, op, target, initial)
+        _nothing(place, op, replace(target, shape=kept, strides=None), initial)
     elif math.prod(view.shape) == 0:
         return
     elif initial is ... or initial is None:
@@ -357,7 +418,7 @@ def _along(
     axes = axis_rules.axes_of(axis, len(view.shape), op)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
-    if np.ndim(0 if initial is ... or initial is None else initial):
+    if initial is not ... and initial is not None and np.ndim(initial):
         raise ValueError(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )

@@ -395,6 +395,26 @@ def test_capsules(library):  # noqa: F811
 
 
 @needs_compiler
+def test_bfloat16_capsules(library):  # noqa: F811
+    pytest.importorskip("ml_dtypes")
+    with_producers(
+        library,
+        """
+        import ml_dtypes
+        host = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
+        array = gpuopt.asarray(host, device="cuda")
+        assert not hasattr(array, "__cuda_array_interface__")  # which has no bfloat16
+        for versioned in (True, False):
+            ours = gpuopt.asarray(Capsules(array, versioned))
+            assert ours.address == array.address and ours.dtype == host.dtype
+            assert (array.get() == host).all()
+            found = gpuopt.reduce(Capsules(array, versioned), "max", axis=0)
+            assert (found.shape, found.dtype) == ((4,), host.dtype)
+        """,
+    )
+
+
+@needs_compiler
 def test_the_arrays_own_gpu(library):  # noqa: F811
     with_producers(
         library,
