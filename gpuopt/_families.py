@@ -21,6 +21,8 @@ MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "val
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
 
+AxisError = getattr(np, "exceptions", np).AxisError
+
 
 def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
     """Return the array's dtype in native byte order; it must be one of some."""
@@ -178,9 +180,7 @@ def stencil1d_problem(
     mode: str = "constant",
     cval: float = 0,
 ) -> Problem:
-    """Describe a stencil."""
-    if a.ndim != 1:
-        raise ValueError(f"a: must have 1 dimension, not {a.ndim}; pass a.ravel()")
+    """Describe a stencil along the last axis."""
     dtype = _native(a, "a", NUMBERS)
     weights, radius = _stencil_weights(weights, radius)
     if not isinstance(mode, str):
@@ -203,7 +203,8 @@ def stencil1d_problem(
     op = "sum" if weights is None else "weighted"
     weights = np.empty(0, given) if weights is None else weights.astype(given, casting="unsafe")
     valid = mode == "valid"
-    outputs = max(0, a.size - 2 * radius) if valid else a.size
+    *others, n = a.shape
+    outputs = max(0, n - 2 * radius) if valid else n
     beyond = arrays.bits(int(cval) if given.kind == "i" else cval, given)
     return Problem(
         "stencil1d",
@@ -211,10 +212,23 @@ def stencil1d_problem(
         dtype.name,
         accumulator.name,
         (arrays.contiguous(a, dtype), np.ascontiguousarray(weights)),
-        (outputs,),
+        (*others, outputs),
         dtype,
-        (a.size, outputs, radius if valid else 0, radius, MODES[mode], beyond),
+        (n, outputs, radius if valid else 0, radius, MODES[mode], beyond, math.prod(others)),
     )
+
+
+def _axis(axis: int, ndim: int) -> int:
+    """Return the axis, from 0."""
+    if ndim == 0:
+        raise ValueError("a: must have at least 1 dimension, not 0; pass numpy.atleast_1d(a)")
+    try:
+        number = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"axis: must be an integer, not {axis!r}") from None
+    if not -ndim <= number < ndim:
+        raise AxisError(number, ndim, "axis")
+    return number % ndim
 
 
 def stencil1d(
@@ -224,6 +238,7 @@ def stencil1d(
     weights: ArrayLike | None = None,
     mode: str = "constant",
     cval: float = 0,
+    axis: int = -1,
     variant: int | str | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
@@ -231,14 +246,15 @@ def stencil1d(
 ) -> np.ndarray:
     """Add up every item's neighbourhood, on a rung of the stencil ladder.
 
-    Output i is the sum of the inputs from i - radius to i + radius, each times its weight.
+    Output i is the sum of the inputs from i - radius to i + radius, each times its weight. Of an
+    array with more dimensions every row along `axis` is a stencil of its own.
 
     Parameters
     ----------
-    a : array_like, shape (N,)
-        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device
-        (copied there by a kernel if it has gaps): the result is one there, of the same library, and
-        nobody waits.
+    a : array_like, shape (..., N)
+        int32, int64, float32 or float64, of any layout and byte order, with any number of
+        dimensions from 1 on. Or an array on a device (copied there by a kernel if it has gaps): the
+        result is one there, of the same library, and nobody waits.
     radius : int
         Neighbours on each side; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
@@ -250,10 +266,13 @@ def stencil1d(
         output whose neighbourhood is not inside, so N - 2 * radius of them.
     cval : float
         The constant of that mode.
+    axis : int
+        Along which the stencil lies. The last is the fast one, and for arrays on a device the only
+        one: of an array on the host another axis is moved there first, which copies the array.
     variant : int or str, optional
-        The rung, by number or by name: 1 "global", 2 "shared" and 3 "registers" are CUDA kernels,
-        "serial", "openmp" and "simd" run on the cpu. "2-historical", the deck's data race, only if
-        named. Default: the best for the device.
+        The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
+        5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
+        "2-historical", the deck's data race, only if named. Default: the best for the device.
     out : ndarray, optional
         Receives the result and is returned. It may overlap `a`.
     block : int, optional
@@ -264,26 +283,29 @@ def stencil1d(
     Returns
     -------
     ndarray
-        Of a's dtype, shape (N,), or (max(0, N - 2 * radius),) for "valid".
+        Of a's dtype and shape; for "valid" the axis has max(0, N - 2 * radius) items.
 
     Raises
     ------
     TypeError
-        Another dtype; a radius that is no integer; masked arrays; an `out` of a dtype that cannot
-        take the result.
+        Another dtype; a radius or an axis that is no integer; masked arrays; an `out` of a dtype
+        that cannot take the result.
     ValueError
-        `a` has not one dimension; a negative radius; an even number of weights; an unknown mode,
-        variant, block or device; `out` has another shape or is read-only.
+        `a` has no dimension; a negative radius; an even number of weights; an unknown mode,
+        variant, block or device; `out` has another shape or is read-only; an axis of an array on a
+        device that is not the last.
+    AxisError
+        `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 
     Notes
     -----
-    An output is added up from its own 2 * radius + 1 inputs, from left to right: a NaN or a spike
-    reaches no other output, unlike in a running sum. Integers with integer weights wrap; with other
-    weights they are weighted in float64 and cut off towards zero, as SciPy does. float32 is added
-    up in float64 by the cpu and by rung 3, and in float32 by rungs 1 and 2, as in the deck: there
-    the error is at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
+    An output is added up from its own 2 * radius + 1 inputs: a NaN or a spike reaches no other
+    output, unlike in a running sum. Integers with integer weights wrap; with other weights they are
+    weighted in float64 and cut off towards zero, as SciPy does. float32 is added up in float64 by
+    the cpu and from rung 3 on, and in float32 by rungs 1 and 2, as in the deck: there the error is
+    at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the 1-D stencil.
 
@@ -294,13 +316,31 @@ def stencil1d(
     array([ 3,  6,  9, 12,  9])
     >>> gpuopt.stencil1d([1.0, 2.0, 4.0], weights=[1, 0, -1], mode="nearest", device="cpu")
     array([-1., -3., -2.])
+    >>> gpuopt.stencil1d([[1, 2, 3], [10, 20, 30]], 1, device="cpu")
+    array([[ 3,  6,  5],
+           [30, 60, 50]])
     """
     views = device_arrays.inputs(device, a=a)
     if views:
-        problem = stencil1d_problem(views["a"].stand_in(), radius, weights, mode, cval)
+        a = views["a"].stand_in()
+        if _axis(axis, a.ndim) != a.ndim - 1:
+            raise ValueError(
+                f"axis: is {axis}, but of an array on a device only the last axis is supported; "
+                "move it there first (gpuopt.transpose, or numpy.moveaxis of the host's array)"
+            )
+        problem = stencil1d_problem(a, radius, weights, mode, cval)
         return device_arrays.run(problem, views, variant, block, out)
-    problem = stencil1d_problem(arrays.array_in(a, "a"), radius, weights, mode, cval)
-    return arrays.run(problem, variant, block, device, out)
+    a = arrays.array_in(a, "a")
+    axis = _axis(axis, a.ndim)
+    if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
+        moved_out = np.moveaxis(out, axis, -1)
+    else:
+        moved_out = out
+    problem = stencil1d_problem(np.moveaxis(a, axis, -1), radius, weights, mode, cval)
+    result = arrays.run(problem, variant, block, device, moved_out)
+    if out is not None:
+        return out
+    return np.ascontiguousarray(np.moveaxis(result, -1, axis))
 
 
 def _common(

@@ -19,13 +19,13 @@ FAMILY = "stencil1d"
 
 
 def windows(array, radius, mode, cval):
-    """Return every output's inputs, shape (outputs, 2 * radius + 1)."""
+    """Return every output's inputs along the last axis, shape (..., outputs, 2 * radius + 1)."""
     if mode != "valid":
         extra = {"constant_values": cval} if mode == "constant" else {}
-        array = np.pad(array, radius, PADS[mode], **extra)
-    if array.size < 2 * radius + 1:
-        return np.empty((0, 2 * radius + 1), array.dtype)
-    return np.lib.stride_tricks.sliding_window_view(array, 2 * radius + 1)
+        array = np.pad(array, [(0, 0)] * (array.ndim - 1) + [(radius, radius)], PADS[mode], **extra)
+    if array.shape[-1] < 2 * radius + 1:
+        return np.empty((*array.shape[:-1], 0, 2 * radius + 1), array.dtype)
+    return np.lib.stride_tricks.sliding_window_view(array, 2 * radius + 1, -1)
 
 
 def exact(array, weights, mode, cval):
@@ -33,10 +33,10 @@ def exact(array, weights, mode, cval):
     radius = weights.size // 2
     if array.dtype.kind == "i":
         inputs = windows(array, radius, mode, cval)
-        return (inputs * weights.astype(array.dtype)).sum(1, dtype=array.dtype), 0
+        return (inputs * weights.astype(array.dtype)).sum(-1, dtype=array.dtype), 0
     inputs = windows(array.astype(np.longdouble), radius, mode, cval)
     terms = inputs * weights.astype(np.longdouble)
-    return terms.sum(1), np.abs(terms).sum(1)
+    return terms.sum(-1), np.abs(terms).sum(-1)
 
 
 def check(rung, got, array, weights, mode="constant", cval=0):
@@ -49,7 +49,7 @@ def check(rung, got, array, weights, mode="constant", cval=0):
     narrow = single and not rung.host and not rung.best
     unit = 2.0**-24 if narrow else 2.0**-53
     bound = (weights.size + 1) * unit * size + (2.0**-24 * np.abs(want) * 1.01 if single else 0)
-    assert (np.abs(got - want) <= bound).all(), (rung.name, array.size, weights.size, mode, cval)
+    assert (np.abs(got - want) <= bound).all(), (rung.name, array.shape, weights.size, mode, cval)
 
 
 def draw(rng, dtype, n):
@@ -100,6 +100,105 @@ def test_radius_larger_than_the_block_and_the_array(device, rung, mode, rng):
                     array, radius, mode=mode, cval=-2, variant=rung.variant, device=device
                 )
                 check(rung, got, array, np.ones(2 * radius + 1, int), mode, -2)
+
+
+# Rows that are single items, shorter than the radius, of a part of a pack, of several tiles.
+SHAPES = [(3, 1), (50, 3), (7, 16), (300, 16), (2, 3, 33), (3, 1000), (2, 4099)]
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
+@pytest.mark.parametrize("mode", MODES)
+def test_rows(device, rung, mode, rng):
+    for i, shape in enumerate(SHAPES):
+        for j, radius in enumerate((1, 3, 6, 20)):
+            array = draw(rng, DTYPES[(i + j) % len(DTYPES)], shape)
+            call = {"mode": mode, "cval": 7 * (j % 2), "variant": rung.variant, "device": device}
+            got = gpuopt.stencil1d(array, radius, **call)
+            check(rung, got, array, np.ones(2 * radius + 1, int), mode, call["cval"])
+            if i == j:
+                weights = draw(rng, array.dtype, 2 * radius + 1)
+                got = gpuopt.stencil1d(array, weights=weights, **call)
+                check(rung, got, array, weights, mode, call["cval"])
+    for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several pieces; sums of sums
+        array = draw(rng, "int32", shape)
+        got = gpuopt.stencil1d(array, radius, mode=mode, variant=rung.variant, device=device)
+        check(rung, got, array, np.ones(2 * radius + 1, int), mode)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_axes_as_scipys(device, rng):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    array = rng.integers(-1000, 1000, (3, 40, 5))
+    for axis in range(-3, 3):
+        for radius, mode in ((2, "reflect"), (9, "wrap"), (50, "mirror")):
+            want = ndimage.correlate1d(array, np.ones(2 * radius + 1, int), axis, mode=mode)
+            call = {"mode": mode, "axis": axis, "device": device}
+            got = gpuopt.stencil1d(array, radius, **call)
+            assert np.array_equal(got, want) and got.flags.c_contiguous
+            assert np.array_equal(gpuopt.stencil1d(array[:, ::-1], radius, **call), np.asarray(
+                ndimage.correlate1d(array[:, ::-1], np.ones(2 * radius + 1, int), axis, mode=mode)
+            ))  # fmt: skip
+            for out in (np.empty_like(array), np.empty((5, 40, 3), array.dtype).T, array.copy()):
+                assert gpuopt.stencil1d(array, radius, out=out, **call) is out
+                assert np.array_equal(out, want)
+        got = gpuopt.stencil1d(array, 2, mode="valid", axis=axis, device=device)
+        assert got.shape[axis] == max(0, array.shape[axis] - 4)
+    same = array.copy()
+    gpuopt.stencil1d(same, 2, out=same, axis=1, device=device)
+    assert np.array_equal(same, ndimage.correlate1d(array, np.ones(5, int), 1, mode="constant"))
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in ("cuda", "sim")])
+def test_arrays_on_a_device(device, rng):
+    host = draw(rng, "float32", (5, 37))
+    array = gpuopt.asarray(host, device=device)
+    for radius in (0, 3, 6, 9):
+        for mode in MODES:
+            got = gpuopt.stencil1d(array, radius, mode=mode, axis=1)
+            want = gpuopt.stencil1d(host, radius, mode=mode, device="cpu")
+            np.testing.assert_allclose(got.get(), want, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ValueError, match="axis: is 0, but of an array on a device"):
+        gpuopt.stencil1d(array, axis=0)
+
+
+class Part:
+    """Items of a device array from `start` on, as another library would show them."""
+
+    def __init__(self, array, start, n):
+        told = dict(array.__cuda_array_interface__)
+        told["data"] = (told["data"][0] + start * array.dtype.itemsize, False)
+        self.__cuda_array_interface__ = {**told, "shape": (n,)}
+        self.holder = array
+
+
+@pytest.mark.parametrize("device, rung", [
+    each for each in device_rungs(family=FAMILY) if each.values[0] == "cuda"
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arrays_that_begin_between_packs(device, rung, dtype, rng):
+    host = draw(rng, dtype, 10_000)
+    array, out = gpuopt.asarray(host, device=device), gpuopt.asarray(host, device=device)
+    for start, to in ((1, 0), (0, 1), (3, 2), (2, 2)):
+        for radius in (0, 3, 5, 30):
+            part = Part(array, start, 9000)
+            gpuopt.stencil1d(part, radius, variant=rung.variant, out=Part(out, to, 9000))
+            check(rung, out.get()[to : to + 9000], host[start : start + 9000],
+                  np.ones(2 * radius + 1, int))  # fmt: skip
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind == "sim"])
+@pytest.mark.parametrize("radius, steps", [(3, 4), (16, 9)])
+def test_short_rows_are_no_cliff(device, radius, steps, rng):
+    """Rows of 16 items take some more instructions than one long row; a block each would not do."""
+    array = rng.random((1 << 11, 16), np.float32)
+    found = []
+    for shape in ((1, array.size), array.shape):
+        profile = gpuopt.profile(gpuopt.stencil1d, array.reshape(shape), radius, device=device)
+        found.append(profile.counters)
+    long, short = found
+    assert short.global_store_sectors <= 2.1 * long.global_store_sectors
+    assert short.global_load_sectors <= 5 * long.global_load_sectors
+    assert short.warp_instructions <= steps * long.warp_instructions
 
 
 # What scipy.ndimage.correlate1d([1, 2, 3], ones(9), mode=...) gives: radius 4, 3 items.
@@ -227,6 +326,10 @@ def test_empty_and_valid(device):
         for mode in MODES:
             got = gpuopt.stencil1d(np.empty(0, dtype), mode=mode, device=device)
             assert got.shape == (0,) and got.dtype == dtype
+            for shape in ((0, 5), (5, 0), (2, 0, 3)):
+                got = gpuopt.stencil1d(np.empty(shape, dtype), 2, mode=mode, device=device)
+                columns = max(0, shape[-1] - 4) if mode == "valid" else shape[-1]
+                assert got.shape == (*shape[:-1], columns) and got.dtype == dtype
         for n in range(12):
             got = gpuopt.stencil1d(np.ones(n, dtype), mode="valid", device=device)
             assert got.tolist() == [7] * max(0, n - 6)
@@ -251,10 +354,13 @@ def test_the_race_detector_finds_the_missing_barrier(device):
 
 
 def test_wrong_arguments():
-    good = np.zeros(9)
+    good, out = np.zeros(9), np.zeros(9)
     for error, match, arguments in (
-        (ValueError, "a: must have 1 dimension, not 2", {"a": np.zeros((2, 2))}),
-        (ValueError, "a: must have 1 dimension, not 0", {"a": 1.0}),
+        (ValueError, "a: must have at least 1 dimension", {"a": 1.0}),
+        (ValueError, "axis 1 is out of bounds", {"axis": 1}),
+        (IndexError, "axis -3 is out of bounds", {"a": np.zeros((2, 2)), "axis": -3}),
+        (TypeError, "axis: must be an integer", {"axis": 0.5}),
+        (ValueError, r"out: has shape", {"a": np.zeros((2, 9)), "out": out}),
         (TypeError, "a: dtype", {"a": np.zeros(3, bool)}),
         (TypeError, "a: dtype", {"a": np.zeros(3, np.complex128)}),
         (TypeError, "a: dtype", {"a": np.zeros(3, np.int16)}),

@@ -56,9 +56,10 @@ enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
 struct stencil {
     const void *in, *weights;
     void *out;
-    int64_t n, outputs, first, radius;
+    int64_t n, outputs, first, radius; /* of a row */
     uint64_t mode;
     const void *beyond;
+    int64_t rows;
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -120,7 +121,8 @@ static inline int64_t int64_of(double sum) {
         type_##items *restrict out = (type_##items *)s->out + output;                    \
         const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;   \
         const bool whole = left >= 0 && left + count + width - 2 < s->n;                 \
-        wrapping_##acc sums[GROUP] = {0};                                                \
+        wrapping_##acc sums[GROUP];                                                      \
+        memset(sums, 0, (size_t)count * sizeof *sums);                                   \
         (void)weights;                                                                   \
         for (int64_t k = 0; k < width; k++) {                                            \
             const type_##acc weight = WEIGHT_##op(weights, k);                           \
@@ -145,46 +147,63 @@ HOST_STENCIL1D_SIGNATURES(GROUP_OF)
 
 typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, bool stream,
                         struct host_worker *worker);
+typedef void simd_rows(const struct stencil *s, int64_t rows);
 
 /* window_...: `count` inputs from number `first` on; sums_...: a group, given its add_ function. */
-#define SIMD_BODY(op, items, acc)                                                                 \
-    HOST_INLINE void window_##op##_##items##_##acc(                                               \
-        const struct stencil *s, int64_t first, int64_t count, wrapping_##acc *restrict window) { \
-        const type_##items *in = s->in;                                                           \
-        const type_##acc beyond = *(const type_##acc *)s->beyond;                                 \
-        const bool whole = first >= 0 && first + count <= s->n;                                   \
-        for (int64_t j = 0; j < count && whole; j++)                                              \
-            window[j] = (wrapping_##acc)(type_##acc)in[first + j];                                \
-        for (int64_t j = 0; j < count && !whole; j++) {                                           \
-            const int64_t at = inside(first + j, s->n, s->mode);                                  \
-            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);                   \
-        }                                                                                         \
-        for (int64_t j = count; j < count + ROOM; j++)                                            \
-            window[j] = 0;                                                                        \
-    }                                                                                             \
-    typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                         \
-                                            const wrapping_##acc *weights, int64_t taps,          \
-                                            int64_t count, wrapping_##acc *sums);                 \
-    HOST_INLINE void sums_##op##_##items##_##acc(                                                 \
-        const struct stencil *s, int64_t output, int64_t count, bool stream,                      \
-        struct host_worker *worker, add_##op##_##items##_##acc add) {                             \
-        const wrapping_##acc *weights = s->weights;                                               \
-        type_##items given[GROUP], *out = (type_##items *)s->out + output;                        \
-        type_##items *restrict to = stream ? given : out;                                         \
-        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;            \
-        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                     \
-        for (int64_t k = 0; k < width; k += TAPS) {                                               \
-            const int64_t taps = smaller(TAPS, width - k);                                        \
-            window_##op##_##items##_##acc(s, left + k, count + taps - 1, window);                 \
-            add(window, WEIGHTS_##op(weights, k), taps, count, sums);                             \
-            if (width > POLL_TAPS && !host_team_goes_on(worker))                                  \
-                return;                                                                           \
-        }                                                                                         \
-        for (int64_t j = 0; j < count; j++)                                                       \
-            to[j] = STORE_##items##_##acc((type_##acc)sums[j]);                                   \
-        if (stream)                                                                               \
-            host_stream(out, given, (size_t)count * sizeof *out);                                 \
-    }                                                                                             \
+#define SIMD_BODY(op, items, acc)                                                                  \
+    HOST_INLINE void window_##op##_##items##_##acc(                                                \
+        const struct stencil *s, int64_t first, int64_t count, wrapping_##acc *restrict window) {  \
+        const type_##items *in = s->in;                                                            \
+        const type_##acc beyond = *(const type_##acc *)s->beyond;                                  \
+        const int64_t begin = smaller(count, first < 0 ? -first : 0), behind = s->n - first;       \
+        const int64_t end = smaller(count, behind > begin ? behind : begin); /* of those inside */ \
+        for (int64_t j = begin; j < end; j++)                                                      \
+            window[j] = (wrapping_##acc)(type_##acc)in[first + j];                                 \
+        for (int64_t j = begin ? 0 : end; j < count; j = j + 1 == begin ? end : j + 1) {           \
+            const int64_t at = inside(first + j, s->n, s->mode);                                   \
+            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);                    \
+        }                                                                                          \
+    }                                                                                              \
+    typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
+                                            const wrapping_##acc *weights, int64_t taps,           \
+                                            int64_t count, wrapping_##acc *sums);                  \
+    /* `rows` short rows: laid end to end, each with its radius on both sides, they are one group, \
+     * in which the outputs of windows that reach into two rows are left out. */                   \
+    HOST_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,           \
+                                                  add_##op##_##items##_##acc add) {                \
+        const int64_t width = 2 * s->radius + 1, pitch = s->outputs + width - 1;                   \
+        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
+        struct stencil row = *s;                                                                   \
+        for (int64_t r = 0; r < rows; r++, row.in = (const type_##items *)row.in + s->n)           \
+            window_##op##_##items##_##acc(&row, s->first - s->radius, pitch, window + r * pitch);  \
+        memset(window + rows * pitch, 0, ROOM * sizeof *window);                                   \
+        add(window, s->weights, width, rows *pitch - width + 1, sums);                             \
+        type_##items *out = s->out;                                                                \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t j = 0; j < s->outputs; j++)                                               \
+                *out++ = STORE_##items##_##acc((type_##acc)sums[r * pitch + j]);                   \
+    }                                                                                              \
+    HOST_INLINE void sums_##op##_##items##_##acc(                                                  \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                       \
+        struct host_worker *worker, add_##op##_##items##_##acc add) {                              \
+        const wrapping_##acc *weights = s->weights;                                                \
+        type_##items given[GROUP], *out = (type_##items *)s->out + output;                         \
+        type_##items *restrict to = stream ? given : out;                                          \
+        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;             \
+        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
+        for (int64_t k = 0; k < width; k += TAPS) {                                                \
+            const int64_t taps = smaller(TAPS, width - k);                                         \
+            window_##op##_##items##_##acc(s, left + k, count + taps - 1, window);                  \
+            memset(window + count + taps - 1, 0, ROOM * sizeof *window);                           \
+            add(window, WEIGHTS_##op(weights, k), taps, count, sums);                              \
+            if (width > POLL_TAPS && !host_team_goes_on(worker))                                   \
+                return;                                                                            \
+        }                                                                                          \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            to[j] = STORE_##items##_##acc((type_##acc)sums[j]);                                    \
+        if (stream)                                                                                \
+            host_stream(out, given, (size_t)count * sizeof *out);                                  \
+    }                                                                                              \
     HOST_ISAS(SIMD_GROUP, op, items, acc)
 
 #define WEIGHTS_sum(weights, k) ((void)(weights), NULL)
@@ -221,12 +240,17 @@ typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, 
         struct host_worker *worker) {                                                             \
         sums_##op##_##items##_##acc(s, output, count, stream, worker,                             \
                                     add_##op##_##items##_##acc##_##isa);                          \
+    }                                                                                             \
+    target static void rows_##op##_##items##_##acc##_##isa(const struct stencil *s,               \
+                                                           int64_t rows) {                        \
+        short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);                \
     }
 HOST_STENCIL1D_SIGNATURES(SIMD_BODY)
 
 struct worker {
     void (*group)(const struct stencil *s, int64_t output, int64_t count);
     simd_group *simd[HOST_ISA_COUNT];
+    simd_rows *rows[HOST_ISA_COUNT];
     size_t item_size;
 };
 
@@ -241,25 +265,38 @@ static struct stencil stencil_of(void **arguments) {
         .radius = *(const int64_t *)arguments[6],
         .mode = *(const uint64_t *)arguments[7],
         .beyond = arguments[8],
+        .rows = *(const int64_t *)arguments[9],
     };
+}
+
+/* The same from row `row` on. */
+static struct stencil from_row(const struct stencil *s, int64_t row, size_t item_size) {
+    struct stencil at = *s;
+    at.in = (const char *)s->in + (size_t)(row * s->n) * item_size;
+    at.out = (char *)s->out + (size_t)(row * s->outputs) * item_size;
+    at.rows = s->rows - row;
+    return at;
 }
 
 /* Arguments as the kernels of stencil1d.cu. */
 static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
                                   void **arguments) {
     const struct worker *worker = kernel->data;
-    const struct stencil stencil = stencil_of(arguments);
-    const int64_t width = 2 * stencil.radius + 1;
-    const int64_t size = smaller(GROUP, POLL_ADDITIONS / width + 1);
-    const bool small = stencil.outputs < PARALLEL_LEAST && stencil.outputs * width < PARALLEL_LEAST;
+    const struct stencil s = stencil_of(arguments);
+    const int64_t width = 2 * s.radius + 1, every = s.outputs * s.rows;
+    const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
+    const bool small = every < PARALLEL_LEAST && every * width < PARALLEL_LEAST;
     const int threads = kernel->parallel && !small ? host_threads() : 1;
-    const int64_t groups = (stencil.outputs - 1) / size + 1;
-    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1); /* groups */
-    for (int64_t begin = 0; begin < groups; begin += turn) {
-        const int64_t end = smaller(begin + turn, groups);
+    const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
+    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
+    for (int64_t begin = 0; begin < count; begin += turn) {
+        const int64_t end = smaller(begin + turn, count);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t group = begin; group < end; group++)
-            worker->group(&stencil, group * size, smaller(size, stencil.outputs - group * size));
+        for (int64_t group = begin; group < end; group++) {
+            const struct stencil row = from_row(&s, group / groups, worker->item_size);
+            const int64_t first = group % groups * size;
+            worker->group(&row, first, smaller(size, s.outputs - first));
+        }
         const enum status status = device_poll(device);
         if (status)
             return status;
@@ -267,19 +304,31 @@ static enum status host_stencil1d(struct device *device, const struct host_kerne
     return STATUS_OK;
 }
 
+/* A task is some of the groups; of short rows a group is `rows` of them. */
 struct groups {
     const struct stencil *stencil;
-    simd_group *group;
-    int64_t per_task;
+    const struct worker *worker;
+    int64_t rows;    /* of a group; 0: a row has groups of its own, */
+    int64_t per_row; /* so many */
+    int64_t count, per_task;
     bool stream;
 };
 
 static void groups_task(const void *state, uint64_t task, struct host_worker *worker) {
     const struct groups *groups = state;
-    const int64_t outputs = groups->stencil->outputs, first = (int64_t)task * groups->per_task;
-    for (int64_t g = first; g < first + groups->per_task && g * GROUP < outputs; g++)
-        groups->group(groups->stencil, g * GROUP, smaller(GROUP, outputs - g * GROUP),
-                      groups->stream, worker);
+    const struct stencil *s = groups->stencil;
+    const int64_t first = (int64_t)task * groups->per_task;
+    const int64_t end = smaller(first + groups->per_task, groups->count);
+    for (int64_t g = first; g < end; g++) {
+        const int64_t number = groups->rows ? g * groups->rows : g / groups->per_row;
+        const struct stencil row = from_row(s, number, groups->worker->item_size);
+        const int64_t output = g % groups->per_row * GROUP;
+        if (groups->rows)
+            groups->worker->rows[host_isa()](&row, smaller(groups->rows, row.rows));
+        else
+            groups->worker->simd[host_isa()](&row, output, smaller(GROUP, s->outputs - output),
+                                             groups->stream, worker);
+    }
     if (groups->stream)
         host_stream_end();
 }
@@ -287,21 +336,32 @@ static void groups_task(const void *state, uint64_t task, struct host_worker *wo
 static enum status host_stencil1d_simd(struct device *device, const struct host_kernel *kernel,
                                        void **arguments) {
     const struct worker *worker = kernel->data;
-    const struct stencil stencil = stencil_of(arguments);
-    const int64_t width = 2 * stencil.radius + 1, count = (stencil.outputs - 1) / GROUP + 1;
-    const struct groups groups = {&stencil, worker->simd[host_isa()],
-                                  TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width),
-                                  host_streams((uint64_t)stencil.outputs * worker->item_size)};
-    const bool small = stencil.outputs < TEAM_LEAST && stencil.outputs * width < TEAM_LEAST;
+    const struct stencil s = stencil_of(arguments);
+    const int64_t width = 2 * s.radius + 1, every = s.outputs * s.rows;
+    struct groups groups = {
+        .stencil = &s, .worker = worker, .per_row = (s.outputs - 1) / GROUP + 1};
+    groups.count = groups.per_row * s.rows;
+    groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
+    if (s.rows > 1 && width <= TAPS && s.outputs + width - 1 <= GROUP / 2) {
+        groups.rows = GROUP / (s.outputs + width - 1);
+        groups.count = (s.rows - 1) / groups.rows + 1;
+    } else if (s.outputs < GROUP) {
+        groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s.outputs * width);
+    }
+    groups.stream = !groups.rows && host_streams((uint64_t)every * worker->item_size);
+    const bool small = every < TEAM_LEAST && every * width < TEAM_LEAST;
     return host_team_run(device, small ? 1 : host_threads(),
-                         (uint64_t)((count - 1) / groups.per_task + 1), groups_task, &groups);
+                         (uint64_t)((groups.count - 1) / groups.per_task + 1), groups_task,
+                         &groups);
 }
 
 #define SIMD_NAME(isa, target, bytes, prefix, here, name) simd_##name##_##isa,
+#define ROWS_NAME(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
 #define WORKER(op, items, acc)                                   \
     static const struct worker worker_##op##_##items##_##acc = { \
         group_##op##_##items##_##acc,                            \
         {HOST_ISAS(SIMD_NAME, op##_##items##_##acc)},            \
+        {HOST_ISAS(ROWS_NAME, op##_##items##_##acc)},            \
         sizeof(type_##items)};
 HOST_STENCIL1D_SIGNATURES(WORKER)
 

@@ -52,52 +52,9 @@ RUNG(5, "shared-sums", "stencil1d_5",
 // clang-format on
 #else
 
-#include "common.cuh"
+#include "stencil1d.cuh"
 
 namespace stencil1d {
-
-enum mode : unsigned {
-#define MODE(name) name,
-    STENCIL1D_MODES(MODE)
-#undef MODE
-};
-
-// Where to read input i of n, which lies outside; -1 for a constant. A call, so that its arithmetic
-// stays out of the way of all the blocks that have no use for it.
-__device__ __noinline__ int64 beyond_ends(int64 i, int64 n, unsigned mode) {
-    if (mode == NEAREST)
-        return i < 0 ? 0 : n - 1;
-    if (mode == CONSTANT || (mode == MIRROR && n == 1))
-        return mode == CONSTANT ? -1 : 0;
-    const int64 period = mode == WRAP ? n : mode == REFLECT ? 2 * n : 2 * n - 2;
-    i %= period;
-    if (i < 0)
-        i += period;
-    return i < n ? i : period - i - (mode == REFLECT);
-}
-__device__ inline int64 inside(int64 i, int64 n, unsigned mode) {
-    return i >= 0 && i < n ? i : beyond_ends(i, n, mode);
-}
-
-// Weights and the constant come in float64 also where the sum is in float32.
-template <class Acc> struct given { using type = Acc; };
-template <> struct given<float32> { using type = float64; };
-
-// What a rung is given. An output's number is that of its middle input, less `first`.
-template <class In, class Acc> struct stencil {
-    const In *in;
-    const typename given<Acc>::type *weights; // 2 * radius + 1 of them
-    In *out;
-    int64 n, outputs, first, radius;
-    unsigned mode;
-    typename given<Acc>::type beyond; // what the constant mode reads
-
-    __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
-    __device__ Acc read(int64 i) const {
-        const int64 at = inside(i, n, mode);
-        return static_cast<Acc>(at < 0 ? beyond : in[at]);
-    }
-};
 
 // sum + weight * item; integers wrap.
 struct op_sum {
@@ -121,10 +78,11 @@ struct op_weighted {
 
 // --- the rungs
 
-template <class Op, class In, class Acc> __device__ void stencil1d_1(const stencil<In, Acc> &s) {
-    const int64 output = global_thread();
-    if (output >= s.outputs)
+template <class Op, class In, class Acc> __device__ void stencil1d_1(const stencil<In, Acc> &rows) {
+    int64 output = global_thread();
+    if (output >= rows.every_output())
         return;
+    const stencil<In, Acc> s = rows.row_of(output);
     const int64 left = s.first + output - s.radius, width = 2 * s.radius + 1;
     Acc sum = 0;
     if (s.whole(left, left + width - 1)) {
@@ -137,54 +95,71 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     s.out[output] = static_cast<In>(sum);
 }
 
+// New: the block's inputs, and those on both sides of them, go through shared memory. This is the
+// deck's case: its radius, and a block whose inputs are all there, from `from` on. The first
+// threads load the halo too; all loads are under way before the first of them is waited for.
+constexpr int DECK_RADIUS = 3;
+
+template <bool Barrier, class Op, class In, class Acc>
+__device__ Acc deck_window(const stencil<In, Acc> &s, const In *from) {
+    In *tile = shared_memory<In>() + DECK_RADIUS;
+    const int t = threadIdx.x, block = blockDim.x;
+    const bool has_halo = t < DECK_RADIUS;
+    const In own = from[t];
+    In left = 0, right = 0;
+    if (has_halo) {
+        left = from[t - DECK_RADIUS];
+        right = from[t + block];
+    }
+    tile[t] = own;
+    if (has_halo) {
+        tile[t - DECK_RADIUS] = left;
+        tile[t + block] = right;
+    }
+    if (Barrier)
+        __syncthreads();
+    Acc sum = 0;
+#pragma unroll
+    for (int k = -DECK_RADIUS; k <= DECK_RADIUS; k++)
+        sum = Op::add(sum, static_cast<Acc>(tile[t + k]), s.weights, k + DECK_RADIUS);
+    return sum;
+}
+
 // Inputs of a window that shared memory holds at a time: more than the deck's case needs.
 constexpr unsigned PIECE = 1024;
-constexpr unsigned LEAST_BLOCK = 32;
 
-// New: the block's inputs, and those on both sides of them, go through shared memory. A window
-// wider than PIECE comes in pieces. `Width` is the window where it is known when compiling.
-template <bool Barrier, unsigned Width, class Op, class In, class Acc>
-__device__ Acc shared_window(const stencil<In, Acc> &s) {
+// A call, as above.
+template <class In, class Acc>
+__device__ __noinline__ void load_piece(tile_of_rows<In, Acc> where, int64 from, unsigned places) {
+    load_places(where, shared_memory<In>(), from, places, blockDim.x, In(0));
+}
+
+// Any radius, any block: a window wider than PIECE comes in pieces.
+template <bool Barrier, class Op, class In, class Acc>
+__device__ Acc any_window(const tile_of_rows<In, Acc> &where) {
+    const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
     const unsigned t = threadIdx.x, block = blockDim.x;
-    const int64 width = Width ? Width : 2 * s.radius + 1;
-    const int64 left = s.first - s.radius + static_cast<int64>(blockIdx.x) * block;
+    const int64 width = 2 * s.radius + 1;
+    const In *whole = where.whole(block + width - 1);
+    int64 left;
+    where.row_at(t, left);
+    left += s.first - s.radius;
     Acc sum = 0;
     for (int64 begin = 0; begin < width; begin += PIECE) {
-        const unsigned piece = Width                   ? Width
-                               : width - begin < PIECE ? static_cast<unsigned>(width - begin)
-                                                       : PIECE;
-        const unsigned items = block + piece - 1;
-        const int64 start = left + begin;
-        if (s.whole(start, start + items - 1)) {
-            // The halo's load does not wait until the first load's item is stored.
-            const bool has_halo = t < piece - 1;
-            const In own = s.in[start + t];
-            const In halo = has_halo ? s.in[start + block + t] : In(0);
-            tile[t] = own;
-            if (has_halo)
-                tile[block + t] = halo;
-            if (Width == 0 || Width > LEAST_BLOCK)
-                for (unsigned i = t + 2 * block; i < items; i += block)
-                    tile[i] = s.in[start + i];
-        } else {
-            for (unsigned i = t; i < items; i += block) {
-                const int64 at = inside(start + i, s.n, s.mode);
-                tile[i] = at < 0 ? In(0) : s.in[at];
-            }
-        }
+        const unsigned piece = width - begin < PIECE ? static_cast<unsigned>(width - begin) : PIECE;
+        if (whole)
+            for (unsigned i = t; i < block + piece - 1; i += block)
+                tile[i] = whole[begin + i];
+        else
+            load_piece(where, begin, block + piece - 1);
         if (Barrier)
             __syncthreads();
-        if (s.mode != CONSTANT || s.whole(start, start + items - 1)) {
-#pragma unroll
-            for (unsigned k = 0; k < piece; k++)
-                sum = Op::add(sum, static_cast<Acc>(tile[t + k]), s.weights, begin + k);
-        } else {
-            for (unsigned k = 0; k < piece; k++) {
-                const int64 i = start + t + k;
-                const Acc item = static_cast<Acc>(s.whole(i, i) ? tile[t + k] : s.beyond);
-                sum = Op::add(sum, item, s.weights, begin + k);
-            }
+        for (unsigned k = 0; k < piece; k++) {
+            const int64 i = left + begin + k;
+            const bool constant = s.mode == CONSTANT && !s.whole(i, i);
+            const Acc item = static_cast<Acc>(constant ? s.beyond : tile[t + k]);
+            sum = Op::add(sum, item, s.weights, begin + k);
         }
         if (Barrier && begin + PIECE < width)
             __syncthreads(); // the next piece overwrites this one
@@ -194,11 +169,17 @@ __device__ Acc shared_window(const stencil<In, Acc> &s) {
 
 template <bool Barrier, class Op, class In, class Acc>
 __device__ void shared_rung(const stencil<In, Acc> &s) {
-    // The deck's radius, unrolled; any other.
-    const Acc sum =
-        s.radius == 3 ? shared_window<Barrier, 7, Op>(s) : shared_window<Barrier, 0, Op>(s);
-    const int64 output = global_thread();
-    if (output < s.outputs)
+    const int64 first = static_cast<int64>(blockIdx.x) * blockDim.x, middle = s.first + first;
+    if (s.radius == DECK_RADIUS && s.rows == 1 &&
+        s.whole(middle - DECK_RADIUS, middle + blockDim.x + DECK_RADIUS - 1)) {
+        const Acc sum = deck_window<Barrier, Op>(s, s.in + middle);
+        s.out[first + threadIdx.x] = static_cast<In>(sum);
+        return;
+    }
+    const tile_of_rows<In, Acc> where(s, blockDim.x);
+    const Acc sum = any_window<Barrier, Op>(where);
+    const int64 output = where.output(threadIdx.x);
+    if (output >= 0)
         s.out[output] = static_cast<In>(sum);
 }
 template <class Op, class In, class Acc> __device__ void stencil1d_2(const stencil<In, Acc> &s) {
@@ -214,13 +195,13 @@ template <class Op, class In, class Acc> __device__ void stencil1d_2h(const sten
 // which moves on by one item as k does: an input is loaded once for all of them.
 constexpr unsigned OUTPUTS = 4;
 
-template <bool Whole, unsigned Width, class Op, class In, class Acc>
-__device__ void sliding_window(const stencil<In, Acc> &s, int64 left, Acc (&sums)[OUTPUTS]) {
+template <unsigned Width, class Op, class In, class Acc>
+__device__ void sliding_window(const stencil<In, Acc> &s, const In *left, Acc (&sums)[OUTPUTS]) {
     const int64 width = Width ? Width : 2 * s.radius + 1;
     Acc window[OUTPUTS];
 #pragma unroll
     for (unsigned j = 0; j < OUTPUTS; j++) {
-        window[j] = Whole ? static_cast<Acc>(s.in[left + j]) : s.read(left + j);
+        window[j] = static_cast<Acc>(left[j]);
         sums[j] = 0;
     }
 #pragma unroll
@@ -231,204 +212,324 @@ __device__ void sliding_window(const stencil<In, Acc> &s, int64 left, Acc (&sums
 #pragma unroll
         for (unsigned j = 0; j + 1 < OUTPUTS; j++)
             window[j] = window[j + 1];
-        const int64 next = left + k + OUTPUTS;
         if (k + 1 < width)
-            window[OUTPUTS - 1] = Whole ? static_cast<Acc>(s.in[next]) : s.read(next);
+            window[OUTPUTS - 1] = static_cast<Acc>(left[k + OUTPUTS]);
     }
 }
 
-template <class T> struct alignas(OUTPUTS * sizeof(T) < 16 ? OUTPUTS * sizeof(T) : 16) group {
-    T items[OUTPUTS];
-};
-
-template <class Op, class In, class Acc> __device__ void stencil1d_3(const stencil<In, Acc> &s) {
-    const int64 output = static_cast<int64>(global_thread()) * OUTPUTS;
-    if (output >= s.outputs)
-        return;
-    const int64 left = s.first + output - s.radius;
-    Acc sums[OUTPUTS];
-    if (!s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
-        sliding_window<false, 0, Op>(s, left, sums);
-    else if (s.radius == 3)
-        sliding_window<true, 7, Op>(s, left, sums);
-    else
-        sliding_window<true, 0, Op>(s, left, sums);
-    if (output + OUTPUTS <= s.outputs) {
-        group<In> items;
-#pragma unroll
-        for (unsigned j = 0; j < OUTPUTS; j++)
-            items.items[j] = static_cast<In>(sums[j]);
-        *reinterpret_cast<group<In> *>(s.out + output) = items;
-    } else {
-#pragma unroll
-        for (unsigned j = 0; j < OUTPUTS; j++)
-            if (output + j < s.outputs)
-                s.out[output + j] = static_cast<In>(sums[j]);
-    }
-}
-
-// New: a thread loads whole packs of 16 bytes: its own and Sides on either side, which its
-// neighbours load as well. For windows that reach no further, of arrays that begin at 16-byte
-// boundaries; the host launches rung 3 for others. `Radius` is the radius where it is known when
-// compiling, else 0.
-template <unsigned Sides, int Radius, class Op, class In, class Acc>
-__device__ void packed_window(const stencil<In, Acc> &s, int64 middle, Acc (&sums)[OUTPUTS]) {
-    constexpr int reach = Sides * (16 / sizeof(In)); // items on either side
-    constexpr int packs = (2 * reach + OUTPUTS) * sizeof(In) / 16;
-    union {
-        uint4 packs[packs];
-        In items[2 * reach + OUTPUTS];
-    } window;
-    const uint4 *from = reinterpret_cast<const uint4 *>(s.in + middle - reach);
-    const int radius = Radius ? Radius : static_cast<int>(s.radius);
-#pragma unroll
-    for (int p = 0; p < packs; p++)
-        window.packs[p] = from[p];
-#pragma unroll
-    for (unsigned j = 0; j < OUTPUTS; j++)
-        sums[j] = 0;
-#pragma unroll
-    for (int k = -reach; k <= reach; k++)
-        if (k >= -radius && k <= radius)
-#pragma unroll
-            for (unsigned j = 0; j < OUTPUTS; j++)
-                sums[j] = Op::add(sums[j], static_cast<Acc>(window.items[reach + int(j) + k]),
-                                  s.weights, k + radius);
-}
-
-// One output, item by item: where only few are needed.
+// One output of all rows', item by item: where only few are needed. A call, as above.
 template <class Op, class In, class Acc>
-__device__ In plain_sum(const stencil<In, Acc> &s, int64 output) {
+__device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
+    const stencil<In, Acc> s = rows.row_of(output);
     Acc sum = 0;
     for (int64 k = 0; k <= 2 * s.radius; k++)
         sum = Op::add(sum, s.read(s.first + output - s.radius + k), s.weights, k);
     return static_cast<In>(sum);
 }
 
-template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
-    constexpr int64 pack = 16 / sizeof(In);
-    const int64 output = static_cast<int64>(global_thread()) * OUTPUTS, middle = s.first + output;
-    if (output + OUTPUTS <= s.outputs &&
-        s.whole(middle - 2 * pack, middle + OUTPUTS + 2 * pack - 1)) {
-        Acc sums[OUTPUTS];
-        group<In> items;
-        if (s.radius == 3)
-            packed_window<(3 + pack - 1) / pack, 3, Op>(s, middle, sums);
-        else if (s.radius <= pack)
-            packed_window<1, 0, Op>(s, middle, sums);
-        else
-            packed_window<2, 0, Op>(s, middle, sums);
+// OUTPUTS outputs of all rows' from `number` on, as many as there are, at the ends of rows. A call,
+// as above.
+template <class Op, class In, class Acc>
+__device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number) {
+    int64 output = number;
+    stencil<In, Acc> s = rows.row_of(output);
+    const reflection ends(s.n, s.mode);
+    const bool near = reflection::serves(s.n, s.radius, s.mode);
+    for (unsigned j = 0; j < OUTPUTS && number + j < rows.every_output(); j++, output++) {
+        if (output == s.outputs) { // the next row
+            s.in += s.n;
+            s.out += s.outputs;
+            output = 0;
+        }
+        const int64 left = s.first + output - s.radius;
+        Acc sum = 0;
+#pragma unroll 1
+        for (int k = 0; near && k <= 2 * static_cast<int>(s.radius); k++) {
+            const int i = static_cast<int>(left) + k;
+            const Acc item = static_cast<Acc>(s.in[ends.at(i)]);
+            const bool constant = s.mode == CONSTANT && ends.beyond(i);
+            sum = Op::add(sum, constant ? static_cast<Acc>(s.beyond) : item, s.weights, k);
+        }
+        for (int64 k = 0; !near && k <= 2 * s.radius; k++)
+            sum = Op::add(sum, s.read(left + k), s.weights, k);
+        s.out[output] = static_cast<In>(sum);
+    }
+}
+
+// Stores past what the caches keep: nobody reads it again.
+template <class In, class Acc> __device__ void store_pack(In *to, const Acc (&sums)[OUTPUTS]) {
+    union {
+        uint4 packs[OUTPUTS * sizeof(In) / 16];
+        In items[OUTPUTS];
+    } group;
+#pragma unroll
+    for (unsigned j = 0; j < OUTPUTS; j++)
+        group.items[j] = static_cast<In>(sums[j]);
+#pragma unroll
+    for (unsigned p = 0; p < OUTPUTS * sizeof(In) / 16; p++)
+        __stcs(reinterpret_cast<uint4 *>(to) + p, group.packs[p]);
+}
+
+template <class Op, class In, class Acc> __device__ void stencil1d_3(const stencil<In, Acc> &rows) {
+    int64 output = static_cast<int64>(global_thread()) * OUTPUTS;
+    if (output >= rows.every_output())
+        return;
+    const int64 number = output;
+    const stencil<In, Acc> s = rows.row_of(output);
+    const int64 left = s.first + output - s.radius;
+    if (output + OUTPUTS > s.outputs || !s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
+        return outputs_at_ends<Op>(rows, number);
+    Acc sums[OUTPUTS];
+    if (s.radius == 3)
+        sliding_window<7, Op>(s, s.in + left, sums);
+    else
+        sliding_window<0, Op>(s, s.in + left, sums);
+    In *to = s.out + output;
+    if (reinterpret_cast<uint64>(to) % 16 == 0) {
+        store_pack(to, sums);
+    } else {
 #pragma unroll
         for (unsigned j = 0; j < OUTPUTS; j++)
-            items.items[j] = static_cast<In>(sums[j]);
-        *reinterpret_cast<group<In> *>(s.out + output) = items;
-        return;
+            to[j] = static_cast<In>(sums[j]);
     }
-    for (int64 i = output; i < output + int64(OUTPUTS) && i < s.outputs; i++)
-        s.out[i] = plain_sum<Op>(s, i);
+}
+
+// New: a thread loads whole packs of 16 bytes: its own and those on either side, which its
+// neighbours load as well. For windows that reach at most Reach items, of arrays that begin at
+// 16-byte boundaries and whose outputs have the numbers of their inputs; the host launches rung 3
+// for others.
+template <int Reach, class In> union packed_window {
+    static constexpr unsigned ITEMS = 2 * Reach + OUTPUTS, PACKS = ITEMS * sizeof(In) / 16;
+    uint4 packs[PACKS];
+    In items[ITEMS];
+};
+
+template <int Radius, int Reach, class Op, class In, class Acc>
+__device__ void packed_sums(const stencil<In, Acc> &s, const packed_window<Reach, In> &window,
+                            In *to) {
+    Acc sums[OUTPUTS] = {};
+#pragma unroll
+    for (int i = 0; i < int(OUTPUTS) + 2 * Radius; i++) {
+        const Acc item = static_cast<Acc>(window.items[Reach - Radius + i]);
+#pragma unroll
+        for (int j = 0; j < int(OUTPUTS); j++)
+            if (i - j >= 0 && i - j <= 2 * Radius)
+                sums[j] = Op::add(sums[j], item, s.weights, i - j);
+    }
+    store_pack(to, sums);
+}
+
+// The window of outputs of one row that is not all within the row: its own pack, and the items on
+// either side where they lie.
+template <int Reach, class In, class Acc>
+__device__ void load_items(const stencil<In, Acc> &s, packed_window<Reach, In> &window,
+                           int64 output) {
+    const reflection ends(s.n, s.mode);
+    const In constant = static_cast<In>(s.beyond);
+    const int left = static_cast<int>(s.first + output) - Reach;
+#pragma unroll
+    for (int i = 0; i < int(packed_window<Reach, In>::ITEMS); i++) {
+        const bool own = i >= Reach && i < Reach + int(OUTPUTS);
+        const bool beyond = i < Reach ? left + i < 0 : left + i >= ends.n;
+        const int moved = ends.moved(left + i, i < Reach ? ends.low : ends.high);
+        const In item = s.in[own || !beyond ? left + i : moved];
+        window.items[i] = !own && beyond && s.mode == CONSTANT ? constant : item;
+    }
+}
+
+// False where the thread is through: it had outputs at the end of a row, or none.
+template <int Reach, class Op, class In, class Acc>
+__device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In> &window,
+                           int64 &number) {
+    const int64 begin = static_cast<int64>(blockIdx.x) * blockDim.x * OUTPUTS;
+    const int64 left = rows.first + begin - Reach;
+    number = begin + threadIdx.x * OUTPUTS;
+    const int64 pack = rows.first + number - Reach, behind = pack + OUTPUTS + 2 * Reach;
+    if (rows.rows > 1 || !rows.whole(left, left + blockDim.x * OUTPUTS + 2 * Reach - 1)) {
+        // Not all of the block's windows are within the row.
+        if (number >= rows.every_output())
+            return false;
+        int64 output = number;
+        const stencil<In, Acc> s = rows.row_of(output);
+        const int64 middle = s.first + output;
+        if (pack < 0 || behind > rows.n * rows.rows ||
+            !s.whole(middle - s.radius, middle + OUTPUTS - 1 + s.radius)) {
+            if (output + OUTPUTS > s.outputs || !reflection::serves(s.n, Reach, s.mode) ||
+                (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond)) {
+                outputs_at_ends<Op>(rows, number);
+                return false;
+            }
+            load_items(s, window, output);
+            return true;
+        }
+    }
+#pragma unroll
+    for (unsigned p = 0; p < packed_window<Reach, In>::PACKS; p++)
+        window.packs[p] = reinterpret_cast<const uint4 *>(rows.in + pack)[p];
+    return true;
+}
+
+template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
+    constexpr int Reach = 4;
+    packed_window<Reach, In> window;
+    int64 number;
+    if (!load_packs<Reach, Op>(s, window, number))
+        return;
+    In *to = s.out + number;
+    switch (static_cast<unsigned>(s.radius)) {
+    case 0:
+        return packed_sums<0, Reach, Op>(s, window, to);
+    case 1:
+        return packed_sums<1, Reach, Op>(s, window, to);
+    case 2:
+        return packed_sums<2, Reach, Op>(s, window, to);
+    case 3:
+        return packed_sums<3, Reach, Op>(s, window, to);
+    case 4:
+        return packed_sums<4, Reach, Op>(s, window, to);
+    }
 }
 
 // New: plain sums over wide windows, of GROUP inputs and more. A thread has GROUP neighbouring
 // outputs. Their windows begin in its own group of inputs, from whose end it adds up the part of
 // each; then they hold the same `whole` groups, whose sums the block's threads have made once; then
 // they end within the next two groups, in which the thread goes on item by item. So every output is
-// still a sum of its own inputs, but of 2 * radius + 1 additions some 6 are left. Shared memory has
-// one word more a group, so that neighbouring threads, GROUP items apart, meet different banks.
-constexpr unsigned GROUP = 16, THREADS = 128;
+// still a sum of its own inputs, but of 2 * radius + 1 additions some 3 are left. A group has an
+// odd number of items, so that neighbouring threads, GROUP items apart, meet different banks.
+constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
 
 template <class T> __device__ T sum_of(T a, T b) {
     using W = typename wrapping<T>::type;
     return static_cast<T>(W(a) + W(b));
 }
 
-template <class In> __device__ In *place(In *tile, unsigned item) {
-    return tile + item + item / GROUP;
-}
+// The sum of the groups that the thread's windows have whole, from group_sums[1] on. Of very many,
+// EIGHT at a time are added up first, which serves EIGHT windows.
+constexpr unsigned EIGHT = 8;
 
-// Loads the block's inputs, from `left` on.
-template <class In, class Acc>
-__device__ void load_groups(const stencil<In, Acc> &s, In *tile, int64 left, unsigned items) {
+template <class Acc>
+__device__ Acc whole_groups(const Acc *group_sums, Acc *eights, unsigned groups, unsigned whole) {
     const unsigned t = threadIdx.x;
-    if (!s.whole(left, left + items - 1)) {
-        for (unsigned i = t; i < items; i += THREADS) {
-            const int64 at = inside(left + i, s.n, s.mode);
-            *place(tile, i) = at < 0 ? static_cast<In>(s.beyond) : s.in[at];
+    Acc sum = 0;
+    unsigned g = 1;
+    if (whole >= 2 * EIGHT) {
+        for (unsigned e = t; e + EIGHT <= groups; e += THREADS) {
+            Acc eight = group_sums[e];
+#pragma unroll
+            for (unsigned k = 1; k < EIGHT; k++)
+                eight = sum_of(eight, group_sums[e + k]);
+            eights[e] = eight;
         }
-        return;
+        __syncthreads();
+        for (; g + EIGHT <= whole + 1; g += EIGHT)
+            sum = sum_of(sum, eights[t + g]);
     }
-    const In *from = s.in + left + t;
-    In loaded[GROUP];
-#pragma unroll
-    for (unsigned k = 0; k < GROUP; k++)
-        loaded[k] = from[k * THREADS];
-#pragma unroll
-    for (unsigned k = 0; k < GROUP; k++)
-        *place(tile, t + k * THREADS) = loaded[k];
-    for (unsigned i = GROUP * THREADS + t; i < items; i += THREADS)
-        *place(tile, i) = s.in[left + i];
+    for (; g <= whole; g++)
+        sum = sum_of(sum, group_sums[t + g]);
+    return sum;
 }
 
-template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
-    const unsigned t = threadIdx.x, width = 2 * unsigned(s.radius) + 1;
-    const unsigned groups = (GROUP * THREADS + 2 * unsigned(s.radius) + GROUP - 1) / GROUP;
-    Acc *group_sums = shared_memory<Acc>();
-    In *tile = reinterpret_cast<In *>(group_sums + groups);
-    const int64 first = static_cast<int64>(blockIdx.x) * (GROUP * THREADS);
-    const int64 left = s.first + first - s.radius;
-    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond &&
-        !s.whole(left, left + groups * GROUP - 1)) {
-        // At the ends, where the constant is no item's value: item by item.
-        for (int64 i = first + t; i < first + GROUP * THREADS && i < s.outputs; i += THREADS)
-            s.out[i] = plain_sum<op_sum>(s, i);
-        return;
-    }
-    load_groups(s, tile, left, groups * GROUP);
-    __syncthreads();
-
+// From the inputs in `tile` to the outputs of the thread's own warp there.
+template <class In, class Acc>
+__device__ void sums_of_tile(In *tile, Acc *group_sums, unsigned groups, unsigned width) {
+    const unsigned t = threadIdx.x, whole = width / GROUP - 1, rest = width % GROUP;
+    In *own = tile + t * GROUP;
     Acc parts[GROUP], sum = 0;
 #pragma unroll
     for (int k = GROUP - 1; k >= 0; k--)
-        parts[k] = sum = sum_of(sum, static_cast<Acc>(*place(tile, t * GROUP + k)));
+        parts[k] = sum = sum_of(sum, static_cast<Acc>(own[k]));
     group_sums[t] = sum;
+#pragma unroll 1
     for (unsigned g = THREADS + t; g < groups; g += THREADS) {
         sum = 0;
 #pragma unroll
         for (int k = GROUP - 1; k >= 0; k--)
-            sum = sum_of(sum, static_cast<Acc>(*place(tile, g * GROUP + k)));
+            sum = sum_of(sum, static_cast<Acc>(tile[g * GROUP + k]));
         group_sums[g] = sum;
     }
     __syncthreads();
 
-    const unsigned whole = width / GROUP - 1, rest = width % GROUP;
-    const In *ends = place(tile, (t + 1 + whole) * GROUP);
-    sum = 0;
-    for (unsigned g = 1; g <= whole; g++)
-        sum = sum_of(sum, group_sums[t + g]);
+    const In *ends = own + (1 + whole) * GROUP;
+    sum = whole_groups(group_sums, group_sums + groups, groups, whole);
     for (unsigned k = 0; k < rest; k++)
-        sum = sum_of(sum, static_cast<Acc>(ends[k]));
+        sum = sum_of(sum, static_cast<Acc>(*ends++));
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++) {
         parts[k] = sum_of(parts[k], sum);
         if (k + 1 < GROUP)
-            sum = sum_of(sum, static_cast<Acc>(ends[rest + k + (rest + k) / GROUP]));
+            sum = sum_of(sum, static_cast<Acc>(ends[k]));
     }
     __syncthreads();
 #pragma unroll
     for (unsigned k = 0; k < GROUP; k++)
-        *place(tile, t * GROUP + k) = static_cast<In>(parts[k]);
-    __syncthreads();
-    In *to = s.out + first + t;
-    const bool all = first + GROUP * THREADS <= s.outputs;
-#pragma unroll
-    for (unsigned k = 0; k < GROUP; k++)
-        if (all || first + t + k * THREADS < s.outputs)
-            __stcs(to + k * THREADS, *place(tile, t + k * THREADS));
+        own[k] = static_cast<In>(parts[k]);
+    __syncwarp();
 }
 
-// The host launches rung 4 for narrow windows and for weights, which no two outputs share.
+template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
+    const unsigned t = threadIdx.x, width = 2 * static_cast<unsigned>(s.radius) + 1;
+    const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
+    Acc *group_sums = shared_memory<Acc>(); // and as many sums of EIGHT
+    In *tile = reinterpret_cast<In *>(group_sums + 2 * groups);
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const In *from = where.whole(inputs), constant = static_cast<In>(s.beyond);
+    if (from) {
+        In loaded[GROUP];
+#pragma unroll
+        for (unsigned k = 0; k < GROUP; k++)
+            loaded[k] = from[t + k * THREADS];
+#pragma unroll
+        for (unsigned k = 0; k < GROUP; k++)
+            tile[t + k * THREADS] = loaded[k];
+        for (unsigned i = TILE + t; i < inputs; i += THREADS)
+            tile[i] = from[i];
+    } else if (s.mode == CONSTANT && constant != s.beyond) { // no item's value: item by item
+        for (unsigned i = t; i < TILE; i += THREADS) {
+            const int64 output = where.output(i);
+            if (output >= 0)
+                s.out[output] = plain_sum<op_sum>(s, output);
+        }
+        return;
+    } else {
+        load_places(where, tile, 0, inputs, THREADS, constant);
+    }
+    __syncthreads();
+    sums_of_tile(tile, group_sums, groups, width);
+
+    const unsigned item = t / WARP * (WARP * GROUP) + t % WARP;
+    if (from) {
+        In *to = s.out + where.row * s.outputs + where.begin + item;
+#pragma unroll
+        for (unsigned k = 0; k < GROUP; k++)
+            __stcs(to + k * WARP, tile[item + k * WARP]);
+    } else {
+        store_places(where, tile, item, WARP * GROUP, WARP);
+    }
+}
+
+// Windows between rung 4's and these, of items of 4 bytes, are its kind of work, with more packs.
+// The host launches rungs 3 and 4 for other narrow ones, and for weights, which no two outputs
+// share.
+template <class Op, class In, class Acc> __device__ void packs_further(const stencil<In, Acc> &s) {
+    constexpr int Reach = 8;
+    packed_window<Reach, In> window;
+    int64 number;
+    if (!load_packs<Reach, Op>(s, window, number))
+        return;
+    In *to = s.out + number;
+    if (s.radius == 5)
+        return packed_sums<5, Reach, Op>(s, window, to);
+    if (s.radius == 6)
+        return packed_sums<6, Reach, Op>(s, window, to);
+}
+
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
-    if constexpr (Op::shares)
-        stencil1d_groups(s);
+    if constexpr (Op::shares) {
+        if (s.radius >= static_cast<int>(GROUP / 2))
+            stencil1d_groups(s);
+        else if constexpr (sizeof(In) == 4)
+            packs_further<Op>(s);
+    }
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>
@@ -438,29 +539,25 @@ using type_int64 = int64;
 using type_float32 = float32;
 using type_float64 = float64;
 
-#define STENCIL1D_KERNEL(rung, op, items, acc)                                                  \
-    extern "C" __global__ void rung##_##op##_##items##_##acc(                                   \
-        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,      \
-        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                         \
-        given<type_##acc>::type beyond) {                                                       \
-        rung<op_##op>(stencil<type_##items, type_##acc>{                                        \
-            in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond}); \
+// With 32 registers a thread a multiprocessor has room for as many threads as it can hold.
+#define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                        \
+    extern "C" __global__ void limit rung##_##op##_##items##_##acc(                          \
+        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,   \
+        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                      \
+        given<type_##acc>::type beyond, int64 rows) {                                        \
+        rung<op_##op>(stencil<type_##items, type_##acc>{in, weights, out, n, outputs, first, \
+                                                        radius, static_cast<unsigned>(mode), \
+                                                        beyond, rows});                      \
     }
-#define STENCIL1D_KERNEL_5(rung, op, items, acc)                                                \
-    extern "C" __global__ void __launch_bounds__(THREADS, 6) rung##_##op##_##items##_##acc(     \
-        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,      \
-        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                         \
-        given<type_##acc>::type beyond) {                                                       \
-        rung<op_##op>(stencil<type_##items, type_##acc>{                                        \
-            in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond}); \
-    }
-#define STENCIL1D_EVERY_RUNG(op, items, acc)       \
-    STENCIL1D_KERNEL(stencil1d_1, op, items, acc)  \
-    STENCIL1D_KERNEL(stencil1d_2, op, items, acc)  \
-    STENCIL1D_KERNEL(stencil1d_2h, op, items, acc) \
-    STENCIL1D_KERNEL(stencil1d_3, op, items, acc)  \
-    STENCIL1D_KERNEL(stencil1d_4, op, items, acc)  \
-    STENCIL1D_KERNEL_5(stencil1d_5, op, items, acc)
+#define STENCIL1D_EVERY_RUNG(op, items, acc)                                                  \
+    STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \
+    STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc)                            \
+    STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)                                          \
+    STENCIL1D_KERNEL(stencil1d_3, , op, items, acc)                                           \
+    STENCIL1D_KERNEL(stencil1d_4,                                                             \
+                     __maxnreg__(op_##op::shares && sizeof(type_##items) == 4 ? 32 : 64), op, \
+                     items, acc)                                                              \
+    STENCIL1D_KERNEL(stencil1d_5, __launch_bounds__(THREADS, 8), op, items, acc)
 
 STENCIL1D_SIGNATURES(STENCIL1D_EVERY_RUNG)
 

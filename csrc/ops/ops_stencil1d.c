@@ -1,6 +1,7 @@
 /* ops_stencil1d.c: plans a stencil: one launch of one rung. The inputs are the array and the
- * weights (none for a plain sum); numbers: items, outputs, the middle input of output 0, radius,
- * mode, and the constant beyond the ends, by its bits in the accumulator's type.
+ * weights (none for a plain sum); numbers: items of a row, outputs of a row, the middle input of
+ * output 0, radius, mode, the constant beyond the ends, by its bits in the accumulator's type, and
+ * rows.
  */
 #include "ops.h"
 
@@ -8,48 +9,98 @@
 
 enum {
     GRID_MAX = 0x7fffffff, /* blocks, in x */
-    NUMBERS = 6,
+    NUMBERS = 7,
     /* of stencil1d.cu: */
-    PACK = 16,    /* bytes */
-    PIECE = 1024, /* inputs of a window in shared memory at a time */
-    GROUP = 16,   /* outputs a thread of rung 5 where windows are wide */
-    WIDE_RADIUS = 8,
-    WIDEST_RADIUS = 1024,
+    PACK = 16,               /* bytes */
+    PIECE = 1024,            /* inputs of a window in shared memory at a time */
+    PACKED_RADIUS = 4,       /* of rung 4, */
+    PACKED_FURTHER = 6,      /* and of rung 5 for sums of items of 4 bytes */
+    GROUP = 15,              /* outputs a thread of rung 5 where windows are wide */
+    WIDE_RADIUS = GROUP / 2, /* for such windows */
+    WIDEST_RADIUS = 1024,    /* of those that shared memory holds */
 };
 
-/* Whether the choice adds up shared sums of groups. */
-static bool shares_sums(const struct ops_choice *choice, uint64_t radius) {
-    return choice->rung->number == 5 && strcmp(choice->signature->op, "sum") == 0 &&
-           radius >= WIDE_RADIUS && radius <= WIDEST_RADIUS;
+struct shape {
+    uint64_t n, outputs, first, radius, rows;
+    size_t item, accumulator; /* bytes */
+    bool sum;
+};
+
+static struct shape shape_of(const struct ops_choice *choice, const struct ops_problem *problem) {
+    const uint64_t *numbers = problem->numbers;
+    return (struct shape){
+        .n = numbers[0],
+        .outputs = numbers[1],
+        .first = numbers[2],
+        .radius = numbers[3],
+        .rows = numbers[6],
+        .item = dtype_size(choice->signature->items),
+        .accumulator = dtype_size(choice->signature->accumulator),
+        .sum = strcmp(choice->signature->op, "sum") == 0,
+    };
 }
 
-/* Whether rung 4's packs hold every window, and lie at their boundaries. */
-static bool takes_packs(const struct ops_choice *choice, const struct ops_problem *problem) {
-    const size_t item = dtype_size(choice->signature->items);
-    const uint64_t first = problem->numbers[2], radius = problem->numbers[3];
-    return radius * item <= 2 * PACK && (problem->inputs[0] + first * item) % PACK == 0 &&
+/* Shared memory of a block that adds up sums of groups, which it has twice over. */
+static uint64_t group_bytes(const struct shape *shape, unsigned block) {
+    const uint64_t groups = block + (2 * shape->radius + GROUP - 1) / GROUP;
+    return groups * (2 * shape->accumulator + GROUP * shape->item);
+}
+
+/* Whether rung 5 adds up shared sums of groups. */
+static bool shares_sums(const struct ops_queue *queue, const struct ops_choice *choice,
+                        const struct shape *shape) {
+    return shape->sum && shape->radius >= WIDE_RADIUS && shape->radius <= WIDEST_RADIUS &&
+           group_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block;
+}
+
+/* Whether a pack of outputs lies where its inputs do, at a boundary. */
+static bool lies_in_packs(const struct shape *shape, const struct ops_problem *problem) {
+    const bool same_numbers = shape->rows == 1 || shape->outputs == shape->n;
+    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % PACK == 0 &&
            problem->output % PACK == 0;
 }
 
+static const struct reg_rung *rung_numbered(const struct reg_family *family, int number) {
+    const struct reg_rung *rung = family->rungs;
+    while (rung->number != number || rung->flags & (RUNG_HOST | RUNG_HISTORICAL))
+        rung++;
+    return rung;
+}
+
 /* The rung whose kernel serves: rungs 4 and 5 leave to those before them what is not for them. */
-static const struct reg_rung *serving(const struct ops_choice *choice,
+static const struct reg_rung *serving(const struct ops_queue *queue,
+                                      const struct ops_choice *choice, const struct shape *shape,
                                       const struct ops_problem *problem) {
     const struct reg_rung *rung = choice->rung;
-    if (rung->number < 4 || rung->flags & RUNG_HOST || shares_sums(choice, problem->numbers[3]))
+    if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
-    const int number = takes_packs(choice, problem) ? 4 : 3;
-    const struct reg_family *family = choice->family;
-    for (size_t i = 0; i < family->rung_count; i++)
-        if (family->rungs[i].number == number && !(family->rungs[i].flags & RUNG_HOST))
-            rung = &family->rungs[i];
-    return rung;
+    const bool packs = lies_in_packs(shape, problem);
+    if (packs && shape->radius <= PACKED_RADIUS)
+        return rung_numbered(choice->family, 4);
+    if (rung->number == 5 &&
+        (shares_sums(queue, choice, shape) ||
+         (packs && shape->sum && shape->radius <= PACKED_FURTHER && shape->item == 4)))
+        return rung;
+    return rung_numbered(choice->family, 3);
+}
+
+/* Blocks whose tiles of so many outputs go through shared memory: as stencil1d.cu's tile_of_rows
+ * has the places of rows. */
+static uint64_t tiles(const struct shape *shape, uint64_t tile) {
+    const uint64_t whole = (shape->outputs - 1) / tile + 1;
+    if (shape->rows == 1)
+        return whole;
+    if (whole * tile <= shape->outputs + 2 * shape->radius)
+        return whole * shape->rows;
+    const uint64_t pitch = shape->outputs + 2 * shape->radius;
+    return (shape->rows * pitch - 2 * shape->radius - 1) / tile + 1;
 }
 
 enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan) {
+    const struct shape shape = shape_of(choice, problem);
     struct ops_choice served = *choice;
-    const struct reg_rung *rung = served.rung = serving(choice, problem);
-    const uint64_t outputs = problem->numbers[1], width = 2 * problem->numbers[3] + 1;
+    const struct reg_rung *rung = served.rung = serving(queue, choice, &shape, problem);
     struct ops_step *step = &plan->steps[0];
     const enum status status = ops_step_on_arrays(queue, &served, problem, plan);
     for (unsigned i = 0; i < NUMBERS; i++)
@@ -57,23 +108,24 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     if (status || rung->flags & RUNG_HOST)
         return status;
 
-    const uint64_t radius = problem->numbers[3];
-    const unsigned outputs_a_thread = shares_sums(choice, radius) ? GROUP : rung->items_per_thread;
-    const uint64_t blocks = (outputs - 1) / ((uint64_t)choice->block * outputs_a_thread) + 1;
+    const bool groups = rung->number == 5 && shares_sums(queue, choice, &shape);
+    const uint64_t width = 2 * shape.radius + 1;
+    const uint64_t tile = (uint64_t)choice->block * (groups ? GROUP : rung->items_per_thread);
+    const uint64_t blocks = groups || rung->number == 2
+                                ? tiles(&shape, tile)
+                                : (shape.outputs * shape.rows - 1) / tile + 1;
     if (blocks > GRID_MAX)
         return status_fail(STATUS_BAD_VALUE,
                            "variant: rung '%s' with block=%u cannot take %llu items; use a larger "
                            "block",
-                           rung->name, choice->block, (unsigned long long)outputs);
+                           rung->name, choice->block,
+                           (unsigned long long)(shape.outputs * shape.rows));
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
-    if (shares_sums(choice, radius)) {
-        const unsigned groups = choice->block + (2 * (unsigned)radius + GROUP - 1) / GROUP;
-        step->shared_bytes = groups * (unsigned)dtype_size(choice->signature->accumulator) +
-                             groups * (GROUP + 1) * (unsigned)dtype_size(choice->signature->items);
-    }
+    if (groups)
+        step->shared_bytes = (unsigned)group_bytes(&shape, choice->block);
     if (rung->number == 2)
-        step->shared_bytes = (choice->block + (unsigned)(width < PIECE ? width : PIECE) - 1) *
-                             (unsigned)dtype_size(choice->signature->items);
+        step->shared_bytes =
+            (choice->block + (unsigned)(width < PIECE ? width : PIECE) - 1) * (unsigned)shape.item;
     return STATUS_OK;
 }

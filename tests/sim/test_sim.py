@@ -317,7 +317,7 @@ SPEED = [
     "transpose_multi_move_uint32_uint32_b256 32,32 32,8 0 in out u64:1024 u64:1024",
     *(
         f"stencil1d_{n}_sum_int32_int32 4096 256 1048 in u64:0 out"
-        " u64:1048576 u64:1048576 u64:0 u64:3 u64:0 s32:0"
+        " u64:1048576 u64:1048576 u64:0 u64:3 u64:0 s32:0 u64:1"
         for n in (1, 2)
     ),
 ]

@@ -1,0 +1,225 @@
+// stencil1d.cuh: where the inputs and outputs of stencil1d.cu's rungs lie: beyond the ends, in
+// rows, in tiles of many rows. Knows no rung.
+#pragma once
+
+#include "common.cuh"
+
+namespace stencil1d {
+
+enum mode : unsigned {
+#define MODE(name) name,
+    STENCIL1D_MODES(MODE)
+#undef MODE
+};
+
+// Where to read input i of n, which lies outside; -1 for a constant. A call, so that its arithmetic
+// stays out of the way of all the blocks that have no use for it. Mostly the first reflection is
+// the last: only a radius larger than the row needs a division.
+__device__ __noinline__ int64 beyond_ends(int64 i, int64 n, unsigned mode) {
+    if (mode == CONSTANT)
+        return -1;
+    if (mode == NEAREST || n == 1)
+        return i < 0 ? 0 : n - 1;
+    const int64 period = mode == WRAP ? n : mode == REFLECT ? 2 * n : 2 * n - 2;
+    const bool edge_twice = mode == REFLECT;
+    if (mode == WRAP)
+        i += i < 0 ? n : -n;
+    else
+        i = (i < 0 ? 0 : period) - i - edge_twice;
+    if (i >= 0 && i < n)
+        return i;
+    i = (mode == WRAP ? i : -i - edge_twice) % period;
+    if (i < 0)
+        i += period;
+    return i < n ? i : period - i - edge_twice;
+}
+__device__ inline int64 inside(int64 i, int64 n, unsigned mode) {
+    return i >= 0 && i < n ? i : beyond_ends(i, n, mode);
+}
+
+// The same for rows that are no shorter than the radius, without a call or a branch, where the ends
+// of many rows are read: beyond an end lies the item ((i ^ flip) & keep) + `low` or `high`; in the
+// mode of constants that is any item.
+struct reflection {
+    int n, flip, keep, low, high;
+
+    __device__ reflection(int64 items, unsigned mode)
+        : n(static_cast<int>(items)), flip(mode == REFLECT || mode == MIRROR ? -1 : 0),
+          keep(mode == CONSTANT || mode == NEAREST ? 0 : -1) {
+        low = mode == WRAP ? n : mode == MIRROR;
+        high = mode == WRAP ? -n : mode == REFLECT ? 2 * n : mode == MIRROR ? 2 * n - 1 : n - 1;
+    }
+    static __device__ bool serves(int64 n, int64 radius, unsigned mode) {
+        return n < 1 << 28 && radius + (mode == MIRROR) <= n;
+    }
+    __device__ bool beyond(int i) const {
+        return static_cast<unsigned>(i) >= static_cast<unsigned>(n);
+    }
+    __device__ int moved(int i, int by) const { return ((i ^ flip) & keep) + by; }
+    __device__ int at(int i) const { return beyond(i) ? moved(i, i < 0 ? low : high) : i; }
+};
+
+// item / length, and the rest of it in `item`: in 32 bits where they do. A call, as above.
+__device__ __noinline__ int64 quotient(int64 item, int64 length) {
+    if ((item | length) >> 32)
+        return item / length;
+    return static_cast<unsigned>(item) / static_cast<unsigned>(length);
+}
+__device__ inline int64 split(int64 &item, int64 length) {
+    const int64 row = quotient(item, length);
+    item -= row * length;
+    return row;
+}
+
+// Weights and the constant come in float64 also where the sum is in float32.
+template <class Acc> struct given { using type = Acc; };
+template <> struct given<float32> { using type = float64; };
+
+// What a rung is given: rows of n items, each with ends of its own. An output's number in its row
+// is that of its middle input, less `first`.
+template <class In, class Acc> struct stencil {
+    const In *in;
+    const typename given<Acc>::type *weights; // 2 * radius + 1 of them
+    In *out;
+    int64 n, outputs, first, radius;
+    unsigned mode;
+    typename given<Acc>::type beyond; // what the constant mode reads
+    int64 rows;
+
+    __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
+    __device__ Acc read(int64 i) const {
+        const int64 at = inside(i, n, mode);
+        return static_cast<Acc>(at < 0 ? beyond : in[at]);
+    }
+    __device__ int64 every_output() const { return outputs * rows; }
+    __device__ stencil row(int64 number) const {
+        stencil one = *this;
+        one.in += number * n;
+        one.out += number * outputs;
+        one.rows = 1;
+        return one;
+    }
+    // The row of an output, whose number becomes that in its row.
+    __device__ stencil row_of(int64 &output) const {
+        return rows == 1 ? *this : row(split(output, outputs));
+    }
+};
+
+// Where the places of a block's tile lie: the first is the `begin`-th of row `row`. A row has
+// `pitch` places: whole tiles, or the rows lie end to end, each with its halo on both sides, if
+// that is shorter: then a tile may have many of them. The place `at` has the input `at + first -
+// radius`, and is that of output `at`.
+template <class In, class Acc> struct tile_of_rows {
+    const stencil<In, Acc> s;
+    int64 row, begin, pitch;
+    bool alone; // no other row in the tile
+
+    __device__ tile_of_rows(const stencil<In, Acc> &s, unsigned tile)
+        : s(s), row(0), begin(static_cast<int64>(blockIdx.x) * tile), alone(s.rows == 1) {
+        if (s.rows > 1) {
+            pitch = (s.outputs + tile - 1) / tile * tile;
+            alone = pitch <= s.outputs + 2 * s.radius;
+            if (!alone)
+                pitch = s.outputs + 2 * s.radius;
+            row = split(begin, pitch);
+        }
+    }
+    __device__ int64 row_at(unsigned place, int64 &at) const {
+        at = begin + place;
+        return alone ? row : row + split(at, pitch);
+    }
+    // So many inputs, if all of them are there, and in one row; else NULL.
+    __device__ const In *whole(int64 places) const {
+        const int64 left = s.first - s.radius + begin;
+        return (alone || begin + places <= pitch) && s.whole(left, left + places - 1)
+                   ? s.in + row * s.n + left
+                   : nullptr;
+    }
+    // The input's address; NULL for the constant, and behind the last row.
+    __device__ const In *input(unsigned place) const {
+        int64 at;
+        const int64 r = row_at(place, at);
+        if (r >= s.rows)
+            return nullptr;
+        at = inside(at + s.first - s.radius, s.n, s.mode);
+        return at < 0 ? nullptr : s.in + r * s.n + at;
+    }
+    // The output's number among all of them; -1 where there is none.
+    __device__ int64 output(unsigned place) const {
+        int64 at;
+        const int64 r = row_at(place, at);
+        return r < s.rows && at < s.outputs ? r * s.outputs + at : -1;
+    }
+};
+
+// A thread's places of a tile, `step` apart, of rows that reflection serves.
+struct walk {
+    int row, at, pitch, rows_on, places_on; // the row counts from the tile's first
+    template <class Tile>
+    __device__ walk(const Tile &tile, int64 place, int step)
+        : at(static_cast<int>(tile.begin + place)),
+          pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)) {
+        row = at / pitch;
+        at -= row * pitch;
+        rows_on = step / pitch;
+        places_on = step - rows_on * pitch;
+    }
+    __device__ void next() {
+        const bool over = at + places_on >= pitch;
+        at += places_on - (over ? pitch : 0);
+        row += rows_on + over;
+    }
+};
+
+// The inputs of so many places from the `from`-th on; `constant` for that, and for those that no
+// output needs.
+template <class In, class Acc>
+__device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
+                            unsigned places, unsigned step, In constant) {
+    const stencil<In, Acc> &s = where.s;
+    if (!reflection::serves(s.n, s.radius, s.mode)) {
+        for (unsigned i = threadIdx.x; i < places; i += step) {
+            const In *there = where.input(from + i);
+            tile[i] = there ? *there : constant;
+        }
+        return;
+    }
+    const reflection ends(s.n, s.mode);
+    const In *rows = s.in + where.row * s.n;
+    const int first = static_cast<int>(s.first - s.radius), n = ends.n;
+    const int last = n + static_cast<int>(s.radius);
+    const int64 left = s.rows - where.row;
+    walk each(where, from + threadIdx.x, step);
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < places; i += step, each.next()) {
+        const int at = each.at + first;
+        const bool unused =
+            each.row >= left || at >= last || (s.mode == CONSTANT && ends.beyond(at));
+        const In item = rows[unused ? 0 : each.row * n + ends.at(at)];
+        tile[i] = unused ? constant : item;
+    }
+}
+// The outputs of a thread's places, `step` apart.
+template <class In, class Acc>
+__device__ void store_places(const tile_of_rows<In, Acc> &where, const In *tile, unsigned first,
+                             unsigned places, unsigned step) {
+    const stencil<In, Acc> &s = where.s;
+    if (!reflection::serves(s.n, s.radius, s.mode)) {
+        for (unsigned i = first; i < first + places; i += step) {
+            const int64 output = where.output(i);
+            if (output >= 0)
+                s.out[output] = tile[i];
+        }
+        return;
+    }
+    In *rows = s.out + where.row * s.outputs;
+    const int outputs = static_cast<int>(s.outputs);
+    const int64 left = s.rows - where.row;
+    walk each(where, first, step);
+#pragma unroll 1
+    for (unsigned i = first; i < first + places; i += step, each.next())
+        if (each.row < left && each.at < outputs)
+            rows[each.row * outputs + each.at] = tile[i];
+}
+
+} // namespace stencil1d
