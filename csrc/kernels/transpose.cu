@@ -1,8 +1,9 @@
 // transpose.cu: the transpose ladder of deck D1, rungs 1 to 6, what came after it, and the copy
 // that bounds it.
 //
-// Every rung turns `rows` x `columns` items in C order into `columns` x `rows`. It moves bytes: one
-// kernel an item size. A rung's comment says what is new against the one before.
+// Every rung turns `rows` x `columns` items in C order into `columns` x `rows`, or a batch of such
+// matrices; the last one takes any axes. It moves bytes: one kernel an item size. A rung's comment
+// says what is new against the one before.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
@@ -47,28 +48,45 @@ RUNG(7, "vector", "transpose_vector",
 #else
 
 #include "common.cuh"
+#include "transpose_packed.cuh"
+#include "transpose_tiles.cuh"
 
 namespace transpose {
 
-// Which item of the output this thread has where a thread has one: neighbouring threads store
-// neighbouring items. Blocks are 32 wide; a grid of more than 65,535 rows of blocks goes on in z.
-__device__ inline uint64 grid_row() {
-    return static_cast<uint64>(blockIdx.z) * gridDim.y + blockIdx.y;
+// Where a grid of more than 65,535 rows of blocks goes on, and then the next matrix: z counts
+// `layers` for each matrix.
+struct grid_z {
+    unsigned matrix = 0, layer = blockIdx.z;
+    __device__ explicit grid_z(uint64 layers) {
+        if (gridDim.z > 1) {
+            matrix = blockIdx.z / static_cast<unsigned>(layers);
+            layer = blockIdx.z % static_cast<unsigned>(layers);
+        }
+    }
+};
+
+// A matrix of the batch. Which item of the output this thread has where a thread has one:
+// neighbouring threads store neighbouring items. Blocks are 32 wide.
+__device__ inline uint64 grid_row(unsigned layer) {
+    return static_cast<uint64>(layer) * gridDim.y + blockIdx.y;
 }
 __device__ inline uint64 thread_x() {
     return static_cast<uint64>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ inline uint64 thread_y() { return grid_row() * blockDim.y + threadIdx.y; }
+__device__ inline uint64 thread_y(unsigned layer) {
+    return grid_row(layer) * blockDim.y + threadIdx.y;
+}
 
 template <class T>
-__device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 i = global_thread();
     if (i < rows * columns)
         out[i] = in[i];
 }
 
 // A thread takes a row of the input: a column of the output.
-template <class T> __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns) {
+template <class T>
+__device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 row = global_thread();
     if (row < rows)
         for (uint64 column = 0; column < columns; column++)
@@ -76,22 +94,24 @@ template <class T> __device__ void transpose_1d(const T *in, T *out, uint64 rows
 }
 
 // New: a thread takes one item.
-template <class T> __device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns) {
-    const uint64 row = thread_x(), column = thread_y();
+template <class T>
+__device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    const uint64 row = thread_x(), column = thread_y(layer);
     if (row < rows && column < columns)
         out[column * rows + row] = in[row * columns + column];
 }
 
 // New: __ldg, a load through the read-only cache.
-template <class T> __device__ void transpose_tex(const T *in, T *out, uint64 rows, uint64 columns) {
-    const uint64 row = thread_x(), column = thread_y();
+template <class T>
+__device__ void transpose_tex(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    const uint64 row = thread_x(), column = thread_y(layer);
     if (row < rows && column < columns)
         out[column * rows + row] = __ldg(&in[row * columns + column]);
 }
 
 // A block takes the 32 x 32 items that begin at this row and column of the input.
 constexpr unsigned TILE = 32;
-__device__ inline uint64 tile_row() { return grid_row() * TILE; }
+__device__ inline uint64 tile_row(unsigned layer) { return grid_row(layer) * TILE; }
 __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) * TILE; }
 
 // New: the tile goes through shared memory, so that a warp loads a row of it and stores a column.
@@ -103,10 +123,10 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 constexpr unsigned DEFAULT_HEIGHT = 256 / TILE;
 
 template <unsigned Height, bool Whole, class T, unsigned Width>
-__device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 rows,
-                          uint64 columns) {
+__device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 rows, uint64 columns,
+                          unsigned layer) {
     const unsigned x = threadIdx.x, y = threadIdx.y, height = Height ? Height : blockDim.y;
-    const uint64 first_row = tile_row(), first_column = tile_column();
+    const uint64 first_row = tile_row(layer), first_column = tile_column();
 #pragma unroll
     for (unsigned k = 0; k < TILE; k += height)
         if (Whole || (first_row + y + k < rows && first_column + x < columns))
@@ -118,33 +138,33 @@ __device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 ro
             out[(first_column + y + k) * rows + first_row + x] = tile[x][y + k];
 }
 template <unsigned Pad, class T>
-__device__ void transpose_tile(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_tile(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     __shared__ T tile[TILE][TILE + Pad];
-    const bool whole = tile_row() + TILE <= rows && tile_column() + TILE <= columns;
+    const bool whole = tile_row(layer) + TILE <= rows && tile_column() + TILE <= columns;
     if (whole && blockDim.y == DEFAULT_HEIGHT)
-        move_tile<DEFAULT_HEIGHT, true>(tile, in, out, rows, columns);
+        move_tile<DEFAULT_HEIGHT, true>(tile, in, out, rows, columns, layer);
     else
-        move_tile<0, false>(tile, in, out, rows, columns);
+        move_tile<0, false>(tile, in, out, rows, columns, layer);
 }
 template <class T>
-__device__ void transpose_shared(const T *in, T *out, uint64 rows, uint64 columns) {
-    transpose_tile<0>(in, out, rows, columns);
+__device__ void transpose_shared(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    transpose_tile<0>(in, out, rows, columns, layer);
 }
 
 // New: the padding.
 template <class T>
-__device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 columns) {
-    transpose_tile<1>(in, out, rows, columns);
+__device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    transpose_tile<1>(in, out, rows, columns, layer);
 }
 
 // New: a thread takes every Height-th item of its column of the tile. A whole tile needs no bounds:
 // its loads are all under way before the first of them is waited for.
 template <unsigned Block, class T>
-__device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     constexpr unsigned Height = Block / TILE;
     __shared__ T tile[TILE][TILE + 1];
     const unsigned x = threadIdx.x, y = threadIdx.y;
-    const uint64 first_row = tile_row(), first_column = tile_column();
+    const uint64 first_row = tile_row(layer), first_column = tile_column();
     const T *from = in + (first_row + y) * columns + first_column + x;
     T *to = out + (first_column + y) * rows + first_row + x;
     if (first_row + TILE <= rows && first_column + TILE <= columns) {
@@ -170,180 +190,22 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
     }
 }
 
-// New: 16 bytes (a pack) an access to global memory. A tile is 128 or 256 bytes wide on both sides.
-// It lies in shared memory as it lies in the input, pack by pack, and a store gathers its items
-// from a column of it. So that the gathering lanes of a warp (8 packs of 4 neighbouring columns)
-// meet different banks, pack p of a row lies at p ^ (row / items of a pack % 8).
-//
-// A row need not begin at a 16-byte boundary: the packs are those of memory, a row of the tile then
-// has one more of them, and `shift` is where in the first of them the row begins. Blocks go down
-// the columns of tiles, so that neighbours in time store neighbouring packs: 8192^2 float32 took an
-// H200 3,941 GB/s in the order of rows and 4,075 so (a copy: 4,182; November 2026).
-template <class T> struct wide_tile {
-    static constexpr unsigned BLOCK = 256;
-    static constexpr unsigned ITEMS = 16 / sizeof(T); // of a pack
-    static constexpr unsigned ROWS = sizeof(T) <= 2 ? 128 : 256 / sizeof(T);
-    static constexpr unsigned COLUMNS = sizeof(T) == 1    ? 128
-                                        : sizeof(T) == 2  ? 64
-                                        : sizeof(T) == 16 ? 32
-                                                          : ROWS;
-    static constexpr unsigned PACKS = COLUMNS / ITEMS;     // of an input row
-    static constexpr unsigned OUTPUT_PACKS = ROWS / ITEMS; // of an output row
-    static constexpr unsigned PITCH = PACKS + 1;           // in shared memory
-
-    // Where pack p of a row lies.
-    static __device__ unsigned place(unsigned row, unsigned p) {
-        return row * PITCH + (p < PACKS ? p ^ (row / ITEMS % 8) : p);
-    }
-};
-
-// A row's first byte within its first pack, for rows that are `step` bytes apart.
-__device__ inline unsigned shift_of(const void *first, uint64 step, unsigned row) {
-    return (static_cast<unsigned>(reinterpret_cast<uint64>(first)) +
-            static_cast<unsigned>(step) * row) %
-           16;
-}
-
-// A whole tile, and all packs at 16-byte boundaries; whole, and its rows' first and last packs are
-// within the array too; any.
-enum tile_kind { ALIGNED, INSIDE, EDGE };
-
-// The pack of the array at `at`, as far as the array goes. The rest is never looked at.
-template <class T> __device__ uint4 load_pack(const char *at, const char *begin, const char *end) {
-    if (at >= begin && at + 16 <= end)
-        return __ldcs(reinterpret_cast<const uint4 *>(at));
-    union {
-        uint4 all;
-        T items[16 / sizeof(T)];
-    } pack = {};
-#pragma unroll
-    for (unsigned i = 0; i < 16 / sizeof(T); i++)
-        if (at + i * sizeof(T) >= begin && at + i * sizeof(T) < end)
-            pack.items[i] = *reinterpret_cast<const T *>(at + i * sizeof(T));
-    return pack.all;
-}
-
-template <tile_kind Kind, class T>
-__device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns, uint64 first_row,
-                          uint64 first_column) {
-    using wide = wide_tile<T>;
-    constexpr unsigned steps = wide::ROWS * wide::PACKS / wide::BLOCK;
-    const char *begin = reinterpret_cast<const char *>(in);
-    const char *end = begin + rows * columns * sizeof(T);
-    const char *first = begin + (first_row * columns + first_column) * sizeof(T);
-    const uint64 step = columns * sizeof(T);
-    const unsigned tall = rows - first_row < wide::ROWS ? unsigned(rows - first_row) : wide::ROWS;
-    const unsigned across =
-        (columns - first_column < wide::COLUMNS ? unsigned(columns - first_column)
-                                                : wide::COLUMNS) *
-        sizeof(T);
-    uint4 packs[steps];
-#pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, row = i / wide::PACKS,
-                       p = i % wide::PACKS;
-        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(first, step, row);
-        const char *at = first + row * step - shift + 16 * p;
-        if (Kind != EDGE)
-            packs[k] = __ldcs(reinterpret_cast<const uint4 *>(at));
-        else if (row < tall && 16 * p < shift + across)
-            packs[k] = load_pack<T>(at, begin, end);
-    }
-#pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, row = i / wide::PACKS,
-                       p = i % wide::PACKS;
-        tile[wide::place(row, p)] = packs[k];
-    }
-    if (Kind != ALIGNED && threadIdx.x < tall) {
-        const unsigned row = threadIdx.x, shift = shift_of(first, step, row);
-        if (16 * wide::PACKS < shift + across)
-            tile[wide::place(row, wide::PACKS)] =
-                load_pack<T>(first + row * step - shift + 16 * wide::PACKS, begin, end);
-    }
-}
-
-// Items `item` to `item` + ITEMS - 1 of an output row, which are a column of the tile, to `at`; as
-// far as there are items.
-template <tile_kind Kind, class T>
-__device__ void store_pack(const uint4 *tile, char *at, int item, unsigned items, unsigned column,
-                           const char *first, uint64 step) {
-    using wide = wide_tile<T>;
-    union {
-        uint4 all;
-        T items[wide::ITEMS];
-    } pack;
-#pragma unroll
-    for (unsigned i = 0; i < wide::ITEMS; i++) {
-        const unsigned row = static_cast<unsigned>(item) + i;
-        if (Kind == ALIGNED || row < items) {
-            const unsigned byte =
-                (Kind == ALIGNED ? 0 : shift_of(first, step, row)) + column * unsigned(sizeof(T));
-            pack.items[i] = reinterpret_cast<const T *>(
-                tile + wide::place(row, byte / 16))[byte % 16 / sizeof(T)];
-        }
-    }
-    if (Kind == ALIGNED || (item >= 0 && static_cast<unsigned>(item) + wide::ITEMS <= items)) {
-        __stcs(reinterpret_cast<uint4 *>(at), pack.all);
-    } else {
-#pragma unroll
-        for (unsigned i = 0; i < wide::ITEMS; i++)
-            if (static_cast<unsigned>(item) + i < items)
-                reinterpret_cast<T *>(at)[i] = pack.items[i];
-    }
-}
-
-template <tile_kind Kind, class T>
-__device__ void move_wide_tile(uint4 *tile, const T *in, T *out, uint64 rows, uint64 columns) {
-    using wide = wide_tile<T>;
-    const uint64 first_row = static_cast<uint64>(blockIdx.x) * wide::ROWS;
-    const uint64 first_column = grid_row() * wide::COLUMNS;
-    if (first_column >= columns)
-        return; // the last layer of a grid in z
-    load_tile<Kind>(tile, in, rows, columns, first_row, first_column);
-    __syncthreads();
-    const char *first = reinterpret_cast<const char *>(in + first_row * columns + first_column);
-    const uint64 step = columns * sizeof(T), out_step = rows * sizeof(T);
-    char *to = reinterpret_cast<char *>(out + first_column * rows + first_row);
-    const unsigned tall = rows - first_row < wide::ROWS ? unsigned(rows - first_row) : wide::ROWS;
-    const unsigned across =
-        columns - first_column < wide::COLUMNS ? unsigned(columns - first_column) : wide::COLUMNS;
-    constexpr unsigned lanes = wide::OUTPUT_PACKS < 8 ? wide::OUTPUT_PACKS : 8;
-    constexpr unsigned steps = wide::COLUMNS * wide::OUTPUT_PACKS / wide::BLOCK;
-#pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, rest = i / (lanes * 4);
-        const unsigned p = i % lanes + rest % (wide::OUTPUT_PACKS / lanes) * lanes;
-        const unsigned column = i / lanes % 4 + rest / (wide::OUTPUT_PACKS / lanes) * 4;
-        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(to, out_step, column);
-        const int item = static_cast<int>(p * wide::ITEMS) - static_cast<int>(shift / sizeof(T));
-        if (Kind != EDGE || (column < across && item < static_cast<int>(tall)))
-            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * p, item, tall, column,
-                                first, step);
-    }
-    if (Kind != ALIGNED && threadIdx.x < across) {
-        const unsigned column = threadIdx.x, shift = shift_of(to, out_step, column);
-        const unsigned item = wide::ROWS - shift / unsigned(sizeof(T));
-        if (shift && item < tall)
-            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * wide::OUTPUT_PACKS,
-                                static_cast<int>(item), tall, column, first, step);
-    }
-}
-
+// New: 16 bytes a load and a store, any axes; transpose_tiles.cuh has its tiles.
 template <class T>
-__device__ void transpose_vector(const T *in, T *out, uint64 rows, uint64 columns) {
-    using wide = wide_tile<T>;
-    __shared__ uint4 tile[wide::ROWS * wide::PITCH];
-    const uint64 all = reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out) |
-                       rows * sizeof(T) | columns * sizeof(T);
-    const uint64 row_end = (blockIdx.x + 1ull) * wide::ROWS;
-    const uint64 column_end = (grid_row() + 1) * wide::COLUMNS;
-    if (all % 16 == 0 && row_end <= rows && column_end <= columns)
-        move_wide_tile<ALIGNED>(tile, in, out, rows, columns);
-    else if (blockIdx.x && row_end < rows && column_end <= columns)
-        move_wide_tile<INSIDE>(tile, in, out, rows, columns);
+__device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {
+    if (plan.shape == TRANSPOSE_PACKED) {
+        move_packed_tiles(in, out, plan);
+        return;
+    }
+    const tile_corner corner(plan);
+    if (plan.in_place && plan.shape == TRANSPOSE_ALIGNED)
+        swap_packs(in + corner.in, out + corner.out, plan, corner);
+    else if (plan.in_place)
+        swap_items(in + corner.in, out + corner.out, plan, corner);
+    else if (plan.shape == TRANSPOSE_ALIGNED)
+        move_aligned_tile(in + corner.in, out + corner.out, plan, corner);
     else
-        move_wide_tile<EDGE>(tile, in, out, rows, columns);
+        move_phased_tile(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]
@@ -355,20 +217,27 @@ using type_uint32 = unsigned;
 using type_uint64 = unsigned long long;
 using type_complex128 = uint4;
 
-#define TRANSPOSE_KERNEL(rung, op, items, same)                                   \
-    extern "C" __global__ void rung##_##op##_##items##_##same(                    \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) { \
-        rung(in, out, rows, columns);                                             \
+// Each works on one matrix of the batch.
+#define TRANSPOSE_MATRIX(call)                        \
+    const grid_z z(layers);                           \
+    const unsigned layer = z.layer;                   \
+    const uint64 skipped = z.matrix * rows * columns; \
+    in += skipped, out += skipped, call
+
+#define TRANSPOSE_KERNEL(rung, op, items, same)                                                  \
+    extern "C" __global__ void rung##_##op##_##items##_##same(                                   \
+        const type_##items *in, type_##items *out, uint64 rows, uint64 columns, uint64 layers) { \
+        TRANSPOSE_MATRIX(rung(in, out, rows, columns, layer));                                   \
     }
 #define TRANSPOSE_KERNEL_B(rung, block, op, items, same)                                           \
     extern "C" __global__ void __launch_bounds__(block) rung##_##op##_##items##_##same##_b##block( \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) {                  \
-        rung<block>(in, out, rows, columns);                                                       \
+        const type_##items *in, type_##items *out, uint64 rows, uint64 columns, uint64 layers) {   \
+        TRANSPOSE_MATRIX(rung<block>(in, out, rows, columns, layer));                              \
     }
-#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                        \
-    extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same( \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) {        \
-        rung(in, out, rows, columns);                                                    \
+#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                                 \
+    extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same(          \
+        const type_##items *in, type_##items *out, const __grid_constant__ transpose_plan plan) { \
+        rung(in, out, plan);                                                                      \
     }
 #define TRANSPOSE_EVERY_RUNG(op, items, same)                 \
     TRANSPOSE_KERNEL(transpose_copy, op, items, same)         \
