@@ -72,8 +72,8 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
     uint64 *to = from + plan.load_runs_most;             // and of the store's runs,
     unsigned *place = (unsigned *)(to + plan.runs_most); // also in the tile;
     unsigned *item_place = place + plan.runs_most;       // and where its items are from there
-    T *tile = reinterpret_cast<T *>((reinterpret_cast<uint64>(item_place + plan.run_most) + 15) /
-                                    16 * 16);
+    const unsigned tables = plan.load_runs_most * 8 + plan.runs_most * 12 + plan.run_most * 4 + 15;
+    T *tile = reinterpret_cast<T *>(shared_memory<uint4>() + tables / 16);
     const transpose_axis *load_axes = plan.axes + plan.grid_axes;
     const transpose_axis *run_axes = load_axes + plan.load_axes;
     const transpose_axis *item_axes = run_axes + plan.run_axes;

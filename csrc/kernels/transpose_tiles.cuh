@@ -83,10 +83,10 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
                 uint4 all;
                 T items[ITEMS];
             } pack;
+            const T *top = reinterpret_cast<const T *>(place(p * ITEMS, column / ITEMS));
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++)
-                pack.items[j] = reinterpret_cast<const T *>(
-                    place(p * ITEMS + j, column / ITEMS))[column % ITEMS];
+                pack.items[j] = top[j * PITCH * ITEMS + column % ITEMS];
             __stcs(reinterpret_cast<uint4 *>(to + column * pitch) + p, pack.all);
         }
     }
@@ -146,13 +146,27 @@ template <class T> struct phased_tile {
     static constexpr unsigned COLUMNS = ITEMS == 1 ? 64 : 31 * ITEMS;
     static constexpr unsigned PITCH = ITEMS == 4 ? 128 : 64; // words
     static constexpr unsigned MASK = 7 * WORDS;
-    static constexpr unsigned WARPS = TILES_BLOCK / 32;
-    static constexpr unsigned LOADS = (GROUPS * PASSES + WARPS - 1) / WARPS;
+    static constexpr unsigned STEP = TILES_BLOCK / 32 / PASSES; // groups at once
+    static constexpr unsigned LOADS = (GROUPS + STEP - 1) / STEP;
     static constexpr unsigned STORES = PITCH * 16 / TILES_BLOCK;
     word *words;
 
-    __device__ word &at(unsigned group, unsigned column) const {
+    __device__ word at(unsigned group, unsigned column) const {
         return words[group * PITCH + (column ^ (group & MASK))];
+    }
+    // Where a thread puts its words of the groups `first` + k * STEP; `first` is below STEP.
+    struct column_of {
+        char *top;
+        unsigned byte;
+        __device__ word *place(unsigned k) const {
+            constexpr unsigned size = sizeof(word);
+            return reinterpret_cast<word *>(top + k * STEP * PITCH * size +
+                                            (byte ^ ((k * STEP & MASK) * size)));
+        }
+    };
+    __device__ column_of own(unsigned first, unsigned column) const {
+        return {reinterpret_cast<char *>(words + first * PITCH),
+                (column ^ (first & MASK)) * unsigned(sizeof(word))};
     }
 };
 
@@ -187,64 +201,101 @@ __device__ inline void put_words(unsigned *at, const unsigned (&w)[4]) {
     *reinterpret_cast<uint4 *>(at) = make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-// Rows from `skipped` on, of which `rows` are there; the first may be one before the matrix.
+// The rows of the tile from `first` to before `end`, of items as wide as words. `from` is the
+// tile's first row, also where the matrix has none there.
 template <class T>
-__device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, int skipped,
-                            int rows, unsigned columns, const T *, const T *) {
+__device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
+                            unsigned end, unsigned columns) {
     using phased = phased_tile<T>;
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned warp = threadIdx.x / 32, top = warp / phased::PASSES;
+    const unsigned column = warp % phased::PASSES * 32 + threadIdx.x % 32;
+    const unsigned rows = column < columns ? end - first : 0;
+    const T *at = from + top * pitch + column;
+    const auto own = tile.own(top, column);
     T taken[phased::LOADS];
 #pragma unroll
-    for (unsigned k = 0; k < phased::LOADS; k++) {
-        const unsigned unit = warp + k * phased::WARPS, column = unit % phased::PASSES * 32 + lane;
-        const int row = static_cast<int>(unit / phased::PASSES);
+    for (unsigned k = 0; k < phased::LOADS; k++, at += phased::STEP * pitch) {
         taken[k] = T{};
-        if (row >= skipped && row < rows && column < columns)
-            taken[k] = __ldcs(from + row * pitch + column);
+        if (top - first + k * phased::STEP < rows)
+            taken[k] = __ldcs(at);
     }
 #pragma unroll
-    for (unsigned k = 0; k < phased::LOADS; k++) {
-        const unsigned unit = warp + k * phased::WARPS, column = unit % phased::PASSES * 32 + lane;
-        if (unit < phased::GROUPS * phased::PASSES)
-            tile.at(unit / phased::PASSES, column) = taken[k];
-    }
+    for (unsigned k = 0; k < phased::LOADS; k++)
+        if ((k + 1) * phased::STEP <= phased::GROUPS || top + k * phased::STEP < phased::GROUPS)
+            *own.place(k) = taken[k];
 }
+
+// Goes through the rows of a thread's groups, which are `top`, `top` + STEP and so on.
+template <class T> struct row_walk {
+    using phased = phased_tile<T>;
+    uint64 at, step, jump; // in bytes; at: of this lane's word, before it is aligned
+
+    __device__ row_walk(const T *from, uint64 pitch)
+        : step(pitch * sizeof(T)), jump(step * ((phased::STEP - 1) * phased::ITEMS)) {
+        at = reinterpret_cast<uint64>(from) + threadIdx.x / 32 * phased::ITEMS * step +
+             4 * (threadIdx.x % 32);
+    }
+    __device__ void next_row() { at += step; }
+    __device__ void next_group() { at += jump; }
+};
+
+// Shifts a group's words, turns them, and puts them where they belong.
+template <class T>
+__device__ void put_group(const typename phased_tile<T>::column_of &own, unsigned k,
+                          unsigned (&words)[phased_tile<T>::ITEMS], row_walk<T> &walk) {
+#pragma unroll
+    for (unsigned i = 0; i < phased_tile<T>::ITEMS; i++, walk.next_row()) {
+        const unsigned next = __shfl_down_sync(~0u, words[i], 1);
+        words[i] = __funnelshift_r(words[i], next, 8 * static_cast<unsigned>(walk.at)); // mod 32
+    }
+    walk.next_group();
+    turn_words(words);
+    if (threadIdx.x % 32 < 31)
+        put_words(own.place(k), words);
+}
+
+// The same as load_phased for narrower items. `begin` and `end_of_all` are the array's.
 template <class T>
 __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uint64 pitch,
-                                  int skipped, int rows, unsigned columns, const T *begin,
-                                  const T *end) {
+                                  unsigned first, unsigned end, unsigned columns, const T *begin,
+                                  const T *end_of_all) {
     using phased = phased_tile<T>;
     constexpr unsigned ITEMS = phased::ITEMS;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint64 address = reinterpret_cast<uint64>(from), step = pitch * sizeof(T);
-    unsigned taken[phased::LOADS][ITEMS];
+    const auto own = tile.own(warp, lane * ITEMS);
+    const char *low = reinterpret_cast<const char *>(begin);
+    const char *high = reinterpret_cast<const char *>(end_of_all);
+    const char *first_row = reinterpret_cast<const char *>(from + first * pitch);
+    const char *last_row = reinterpret_cast<const char *>(from + (end - 1) * pitch);
+    const unsigned bytes = columns * sizeof(T), top = warp * ITEMS - first;
+    const unsigned rows = 4 * lane < bytes + 3 ? end - first : 0;
+    row_walk<T> load(from, pitch), put = load;
+    // A row's first and last words hold bytes beside it, and the last may be one more.
+    if (first_row >= low + 3 && last_row + bytes + 7 <= high) {
+        unsigned taken[phased::LOADS][ITEMS];
 #pragma unroll
-    for (unsigned k = 0; k < phased::LOADS; k++)
+        for (unsigned k = 0; k < phased::LOADS; k++, load.next_group())
 #pragma unroll
-        for (unsigned i = 0; i < ITEMS; i++) {
-            const int row = static_cast<int>((warp + k * phased::WARPS) * ITEMS + i);
-            const uint64 first = address + row * step;
-            const unsigned shift = static_cast<unsigned>(first) % 4;
-            taken[k][i] = 0;
-            if (row >= skipped && row < rows && 4 * lane < shift + columns * sizeof(T))
-                taken[k][i] = load_word<T>(reinterpret_cast<const char *>(first - shift + 4 * lane),
-                                           reinterpret_cast<const char *>(begin),
-                                           reinterpret_cast<const char *>(end));
+            for (unsigned i = 0; i < ITEMS; i++, load.next_row()) {
+                taken[k][i] = 0;
+                if (top + k * phased::STEP * ITEMS + i < rows)
+                    taken[k][i] = __ldcs(reinterpret_cast<const unsigned *>(load.at & ~3ull));
+            }
+#pragma unroll
+        for (unsigned k = 0; k < phased::LOADS; k++)
+            put_group(own, k, taken[k], put);
+        return;
+    }
+#pragma unroll 1
+    for (unsigned k = 0; k < phased::LOADS; k++, load.next_group()) {
+        unsigned taken[ITEMS];
+#pragma unroll
+        for (unsigned i = 0; i < ITEMS; i++, load.next_row()) {
+            taken[i] = 0;
+            if (top + k * phased::STEP * ITEMS + i < rows)
+                taken[i] = load_word<T>(reinterpret_cast<const char *>(load.at & ~3ull), low, high);
         }
-#pragma unroll
-    for (unsigned k = 0; k < phased::LOADS; k++) {
-        const unsigned group = warp + k * phased::WARPS;
-#pragma unroll
-        for (unsigned i = 0; i < ITEMS; i++) {
-            const unsigned row = group * ITEMS + i;
-            const unsigned shift =
-                (static_cast<unsigned>(address) + row * static_cast<unsigned>(step)) % 4;
-            const unsigned next = __shfl_down_sync(~0u, taken[k][i], 1);
-            taken[k][i] = __funnelshift_r(taken[k][i], next, 8 * shift);
-        }
-        turn_words(taken[k]);
-        if (lane < 31)
-            put_words(&tile.at(group, lane * ITEMS), taken[k]);
+        put_group(own, k, taken, put);
     }
 }
 
@@ -262,7 +313,8 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
         pack.words[j] = tile.at(group + j, column);
     if constexpr (phased::ITEMS > 1) {
         const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
-        const unsigned next = shift ? tile.at(group + phased::WORDS, column) : 0;
+        // Nothing of it is needed where nothing is shifted, and the tile may end.
+        const unsigned next = tile.at(shift ? group + phased::WORDS : group, column);
 #pragma unroll
         for (unsigned j = 0; j < phased::WORDS; j++)
             pack.words[j] = __funnelshift_r(
@@ -271,36 +323,39 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
     return pack.all;
 }
 
+// Rows `first` to `end` of the tile's columns, which are rows of the output: a warp's lanes take 8
+// packs of 4 neighbouring ones.
 template <class T>
-__device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, int first, int rows,
-                             unsigned columns) {
+__device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, unsigned first,
+                             unsigned end, unsigned columns) {
     using phased = phased_tile<T>;
-    constexpr int ITEMS = 16 / sizeof(T);
+    constexpr unsigned ITEMS = 16 / sizeof(T), STEP = TILES_BLOCK / 16;
+    const unsigned warp = threadIdx.x / 32, pack = threadIdx.x % 8 + warp % 2 * 8;
+    const unsigned left = threadIdx.x % 32 / 8 + warp / 2 * 4;
+    T *row = to + left * pitch;
 #pragma unroll
-    for (unsigned k = 0; k < phased::STORES; k++) {
-        const unsigned i = threadIdx.x + k * TILES_BLOCK, rest = i / 32;
-        const unsigned p = i % 8 + rest % 2 * 8, column = i / 8 % 4 + rest / 2 * 4;
+    for (unsigned k = 0; k < phased::STORES; k++, row += STEP * pitch) {
+        const unsigned column = left + k * STEP;
+        const unsigned phase =
+            static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 32 / sizeof(T);
+        const unsigned item = phased::LEAD + pack * ITEMS - phase;
+        T *at = row + pack * ITEMS - phase;
         if (column >= columns)
+            break;
+        if (item + ITEMS <= first || item >= end)
             continue;
-        T *row = to + column * pitch;
-        const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 32;
-        const int ahead = static_cast<int>(p * ITEMS) - static_cast<int>(phase / sizeof(T));
-        const int item = static_cast<int>(phased::LEAD) + ahead;
-        if (item + ITEMS <= first || item >= rows)
+        union {
+            uint4 all;
+            T items[ITEMS];
+        } found = {gather_phased(tile, item, column)};
+        if (item >= first && item + ITEMS <= end) {
+            __stcs(reinterpret_cast<uint4 *>(at), found.all);
             continue;
-        const uint4 pack = gather_phased(tile, item, column);
-        if (item >= first && item + ITEMS <= rows) {
-            __stcs(reinterpret_cast<uint4 *>(row + ahead), pack);
-        } else {
-            union {
-                uint4 all;
-                T items[ITEMS];
-            } parts = {pack};
-#pragma unroll
-            for (int j = 0; j < ITEMS; j++)
-                if (item + j >= first && item + j < rows)
-                    row[ahead + j] = parts.items[j];
         }
+#pragma unroll
+        for (unsigned j = 0; j < ITEMS; j++)
+            if (item + j >= first && item + j < end)
+                at[j] = found.items[j];
     }
 }
 
@@ -312,21 +367,20 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     const uint64 row = static_cast<uint64>(corner.row_tile) * phased::ROWS;
     const uint64 column = static_cast<uint64>(corner.column_tile) * phased::COLUMNS;
     const unsigned columns = least(plan.columns - column, phased::COLUMNS);
-    // Rows of the tile from `first` to before `rows` are in the matrix. Where all output rows begin
+    // Rows of the tile from `first` to before `end` are in the matrix. Where all output rows begin
     // at a sector the block needs none of the rows before its own.
-    const int first = corner.row_tile ? 0 : phased::LEAD;
-    const uint64 left = plan.rows + phased::LEAD - row;
-    const int rows = static_cast<int>(least(left, phased::ROWS + phased::LEAD));
+    const unsigned first = corner.row_tile ? 0 : phased::LEAD;
+    const unsigned end = least(plan.rows + phased::LEAD - row, phased::ROWS + phased::LEAD);
     T *to = out + corner.out + column * plan.out_pitch + row;
     const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
-    const int skipped = phases ? first : phased::LEAD;
+    const unsigned needed = phases ? first : phased::LEAD;
     const T *from = in + corner.in + row * plan.in_pitch + column - phased::LEAD * plan.in_pitch;
     if constexpr (phased::ITEMS == 1)
-        load_phased(tile, from, plan.in_pitch, skipped, rows, columns, in, in + plan.items);
+        load_phased(tile, from, plan.in_pitch, needed, end, columns);
     else
-        load_phased_words(tile, from, plan.in_pitch, skipped, rows, columns, in, in + plan.items);
+        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.items);
     __syncthreads();
-    store_phased(tile, to, plan.out_pitch, first, rows, columns);
+    store_phased(tile, to, plan.out_pitch, first, end, columns);
 }
 
 // --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both
