@@ -136,8 +136,7 @@ def transpose(
     Returns
     -------
     ndarray
-        In C order, of a's dtype: what ``numpy.ascontiguousarray(numpy.transpose(a, axes))`` gives.
-        Of rung 0, a copy of `a`.
+        In C order, of a's dtype: what ``numpy.transpose(a, axes).copy()`` gives. Of rung 0, a copy.
 
     Raises
     ------
@@ -154,10 +153,10 @@ def transpose(
 
     Notes
     -----
-    Axes that stay neighbours count as one. What is left is, for rung 7, one of: a batch of matrices,
-    turned tile by tile; rows of up to 16 bytes, which are turned as items are; and for longer rows,
-    and matrices that are too small or narrow for tiles, tiles over as many axes as make runs of
-    memory on both sides.
+    Axes that stay neighbours count as one. What is left is, for rung 7, one of: a batch of
+    matrices, turned tile by tile; rows of up to 16 bytes, which are turned as items are; and for
+    longer rows, and matrices that are too small or narrow for tiles, tiles over as many axes as
+    make runs of memory on both sides.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
     axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA

@@ -48,7 +48,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
     uint4 *packs;
 
     __device__ uint4 *place(unsigned row, unsigned p) const {
-        return packs + row * PITCH + (p ^ (row / ITEMS % 8));
+        return packs + row * PITCH + (ITEMS > 1 ? p ^ (row / ITEMS % 8) : p);
     }
 
     // From the input, as far as it has rows and columns.
@@ -142,9 +142,10 @@ template <class T> struct phased_tile {
     static constexpr unsigned ROWS = 256 / sizeof(T);
     static constexpr unsigned LEAD = 32 / sizeof(T); // rows before the first
     static constexpr unsigned GROUPS = (ROWS + LEAD) / ITEMS;
-    static constexpr unsigned PASSES = ITEMS == 1 ? 2 : 1; // of a warp over a row
-    static constexpr unsigned COLUMNS = ITEMS == 1 ? 64 : 31 * ITEMS;
-    static constexpr unsigned PITCH = ITEMS == 4 ? 128 : 64; // words
+    static constexpr unsigned PASSES = ITEMS == 4 ? 1 : 2;  // of a warp over a row
+    static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is a warp's own
+    static constexpr unsigned COLUMNS = PASSES * LANES * ITEMS;
+    static constexpr unsigned PITCH = ITEMS == 1 ? 64 : 128; // words
     static constexpr unsigned MASK = 7 * WORDS;
     static constexpr unsigned STEP = TILES_BLOCK / 32 / PASSES; // groups at once
     static constexpr unsigned LOADS = (GROUPS + STEP - 1) / STEP;
@@ -232,8 +233,8 @@ template <class T> struct row_walk {
 
     __device__ row_walk(const T *from, uint64 pitch)
         : step(pitch * sizeof(T)), jump(step * ((phased::STEP - 1) * phased::ITEMS)) {
-        at = reinterpret_cast<uint64>(from) + threadIdx.x / 32 * phased::ITEMS * step +
-             4 * (threadIdx.x % 32);
+        at = reinterpret_cast<uint64>(from) +
+             threadIdx.x / 32 / phased::PASSES * phased::ITEMS * step + 4 * (threadIdx.x % 32);
     }
     __device__ void next_row() { at += step; }
     __device__ void next_group() { at += jump; }
@@ -250,7 +251,7 @@ __device__ void put_group(const typename phased_tile<T>::column_of &own, unsigne
     }
     walk.next_group();
     turn_words(words);
-    if (threadIdx.x % 32 < 31)
+    if (threadIdx.x % 32 < phased_tile<T>::LANES)
         put_words(own.place(k), words);
 }
 
@@ -262,16 +263,17 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
     using phased = phased_tile<T>;
     constexpr unsigned ITEMS = phased::ITEMS;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const auto own = tile.own(warp, lane * ITEMS);
+    const unsigned left = warp % phased::PASSES * phased::LANES * ITEMS;
+    const auto own = tile.own(warp / phased::PASSES, left + lane * ITEMS);
     const char *low = reinterpret_cast<const char *>(begin);
     const char *high = reinterpret_cast<const char *>(end_of_all);
     const char *first_row = reinterpret_cast<const char *>(from + first * pitch);
     const char *last_row = reinterpret_cast<const char *>(from + (end - 1) * pitch);
-    const unsigned bytes = columns * sizeof(T), top = warp * ITEMS - first;
-    const unsigned rows = 4 * lane < bytes + 3 ? end - first : 0;
-    row_walk<T> load(from, pitch), put = load;
+    const unsigned top = warp / phased::PASSES * ITEMS - first;
+    const unsigned rows = left * sizeof(T) + 4 * lane < columns * sizeof(T) + 3 ? end - first : 0;
+    row_walk<T> load(from + left, pitch), put = load;
     // A row's first and last words hold bytes beside it, and the last may be one more.
-    if (first_row >= low + 3 && last_row + bytes + 7 <= high) {
+    if (first_row >= low + 3 && last_row + columns * sizeof(T) + 7 <= high) {
         unsigned taken[phased::LOADS][ITEMS];
 #pragma unroll
         for (unsigned k = 0; k < phased::LOADS; k++, load.next_group())

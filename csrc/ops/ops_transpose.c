@@ -126,7 +126,7 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
     if (in_place)
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
-        return item == 1 ? 124 : item == 2 ? 62 : 64;
+        return item <= 2 ? 124 : 64;
     return item == 1 ? 128 : item == 8 || item == 16 ? 32 : 64;
 }
 
@@ -366,7 +366,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
         return (unsigned)(2 * rows * (columns * item + PACK));
     if (shape == TRANSPOSE_PHASED)
         return (unsigned)((rows * item + SECTOR) / most(item, 4) * most(item, 4) *
-                          (item == 1 ? 128 : 64));
+                          (item <= 2 ? 128 : 64));
     return (unsigned)(rows * (columns * item + PACK));
 }
 
@@ -404,7 +404,8 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, plan);
     }
-    if (!grid && (in_place || !plan_packed(axes, plan)))
+    const bool stays = axes->count == 1; /* in place, too */
+    if (!grid && ((in_place && !stays) || !plan_packed(axes, plan)))
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     if (!grid)
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
