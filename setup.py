@@ -1,4 +1,4 @@
-"""Build gpuopt: the kernels with nvcc into one image, then the C extension that embeds it.
+"""Build gpuopt: the kernels with nvcc into images, then the C extension that embeds them.
 
 nvcc is looked for in GPUOPT_NVCC, CUDA_HOME or CUDA_PATH, PATH, CUDA wheels on sys.path and
 /usr/local/cuda. Where there is none, the five CUDA wheels that hold one are installed from the
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy
@@ -24,6 +25,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 SOURCES = Path("csrc")
 ARCHITECTURES = "75 80 86 89 90 100 120"
+FRONT_ENDS = (75, 80, 90)  # compute capabilities for which kernels or compilers choose otherwise
 PTX_ARCHITECTURE = "75"
 CUDA_WHEELS = [
     "nvidia-cuda-nvcc==13.0.88",
@@ -89,49 +91,71 @@ def architectures():
     return found
 
 
-def compile_image(nvcc, build_folder):
-    """Compile csrc/kernels/*.cu into kernels.fatbin and kernels.ptx; return their folder.
+def code_options():
+    """Return nvcc's options for the machine code: one pass of its front end serves many."""
+    codes = {}
+    for arch in architectures():
+        front = arch  # 90a has its own
+        if arch.isdigit():
+            front = max(each for each in FRONT_ENDS if each <= int(arch))
+        codes.setdefault(front, []).append(f"sm_{arch}")
+    return [f"-gencode=arch=compute_{arch},code=[{','.join(sm)}]" for arch, sm in codes.items()]
 
-    Beside them goes kernels.sources, the text of every rung's file, for gpuopt.source.
+
+def newer(output, command, inputs):
+    """Tell whether the output was made by this command, after the last change of its inputs."""
+    record = output.with_suffix(output.suffix + ".command")
+    if not output.exists() or not record.exists() or record.read_text() != command:
+        return False
+    made = output.stat().st_mtime
+    return all(path.exists() and path.stat().st_mtime < made for path in inputs)
+
+
+def compile_file(nvcc, kernels, folder):
+    """Compile one file into machine code, PTX, and the names of its kernels."""
+    base = [str(nvcc), "-std=c++17", "-O3", "-Xcompiler=-w", str(kernels)]
+    machine_code = [*base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size"]
+    ptx = [*base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}"]
+    inputs = [kernels, *kernels.parent.glob("*.cuh")]
+    for command, end in (([*machine_code, *code_options()], ".fatbin"), (ptx, ".ptx")):
+        output = folder / (kernels.stem + end)
+        command += ["-o", str(output)]
+        if newer(output, shlex.join(command), inputs):
+            continue
+        print(shlex.join(command), flush=True)
+        if subprocess.run(command).returncode:
+            raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
+        Path(f"{output}.command").write_text(shlex.join(command))
+    names = re.findall(r"\.entry (\w+)", output.read_text())
+    write(folder / f"{kernels.stem}.kernels", "".join(f"\n{name}\n" for name in names))
+
+
+def write(path, text):
+    """Write a file, if that changes it: a new time stamp is a new build."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def compile_images(nvcc, build_folder):
+    """Compile csrc/kernels/*.cu, as many at a time as cores; return the folder of what came out.
+
+    Beside it goes kernels.sources, the text of every rung's file, for gpuopt.source.
     """
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise SystemExit("gpuopt: nvcc needs g++; install it (Debian: apt-get install g++)")
     folder = build_folder / "image" / "-".join(architectures())
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sorted((ROOT / SOURCES / "kernels").glob("*.cu"))
-    everything = folder / "kernels.cu"
-    everything.write_text("".join(f'#include "{kernel.name}"\n' for kernel in kernels))
-    base = [str(nvcc), "-std=c++17", "-O3", f"-I{ROOT / SOURCES / 'kernels'}", "-Xcompiler=-w"]
-    machine_code = [
-        *base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size",
-        *(f"-gencode=arch=compute_{arch},code=sm_{arch}" for arch in architectures()),
-        str(everything), "-o", str(folder / "kernels.fatbin"),
-    ]  # fmt: skip
-    ptx = [
-        *base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}",
-        str(everything), "-o", str(folder / "kernels.ptx"),
-    ]  # fmt: skip
-    sources = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
-    listed = sources + sorted((ROOT / SOURCES / "host").glob("host_*.c"))
-    text = "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
-    shown = folder / "kernels.sources"
-    if not shown.exists() or shown.read_text() != text:  # a new time stamp is a new build
-        shown.write_text(text)
-    running = []
-    for command in (machine_code, ptx):  # side by side
-        output = Path(command[-1])
-        record = output.with_suffix(output.suffix + ".command")
-        built = output.exists() and record.exists() and record.read_text() == shlex.join(command)
-        if built and all(path.stat().st_mtime < output.stat().st_mtime for path in sources):
-            continue
-        print(shlex.join(command), flush=True)
-        running.append((command, record, subprocess.Popen(command)))
-    for _, _, compiler in running:
-        compiler.wait()
-    for command, record, compiler in running:
-        if compiler.returncode:
-            raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
-        record.write_text(shlex.join(command))
+    listed = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
+    listed += sorted((ROOT / SOURCES / "host").glob("host_*.c"))
+    write(
+        folder / "kernels.sources", "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
+    )
+    write(folder / "images.def", "".join(f"IMAGE({path.stem})\n" for path in kernels))
+    longest_first = sorted(kernels, key=lambda path: -path.stat().st_size)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda path: compile_file(nvcc, path, folder), longest_first):
+            pass  # raises what the compilation raised
     return folder
 
 
@@ -147,13 +171,39 @@ def cuda_headers(nvcc):
 
 
 class BuildExtension(build_ext):
-    """Compile the image first, then the extension around it."""
+    """Compile the images first, then the extension around them, a file a core."""
+
+    def build_extensions(self):
+        """Have the compiler's files compiled by compile_files."""
+        self.compile_file = self.compiler.compile
+        self.compiler.compile = self.compile_files
+        super().build_extensions()
+
+    def compile_files(self, sources, output_dir=None, **options):
+        """Compile the files that changed; return the objects of all."""
+        options["depends"] = None  # the compiler lists each file's own
+        command = repr((self.compiler.compiler_so, options))
+
+        def compile_changed(source):
+            (name,) = self.compiler.object_filenames([source], output_dir=output_dir)
+            output = Path(name)
+            listed = output.with_suffix(".d")
+            inputs = [Path(source)]
+            if listed.exists():
+                inputs = map(Path, listed.read_text().replace("\\\n", " ").split()[1:])
+            if self.force or not newer(output, command, [*inputs, *self.embedded.get(source, [])]):
+                self.compile_file([source], output_dir=output_dir, **options)
+                output.with_suffix(output.suffix + ".command").write_text(command)
+            return name
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(compile_changed, sources))
 
     def build_extension(self, ext):
         """Find nvcc, compile the image, and tell the C files where it is."""
         build_folder = ROOT / "build"  # kept between builds, so that nvcc runs once
         nvcc, how = find_nvcc(build_folder)
-        image = compile_image(nvcc, build_folder)
+        image = compile_images(nvcc, build_folder)
         ext.extra_compile_args.append(f"-isystem{cuda_headers(nvcc)}")
         ext.define_macros += [
             ("GPUOPT_IMAGE_DIR", f'"{image}"'),
@@ -161,7 +211,10 @@ class BuildExtension(build_ext):
             ("GPUOPT_NVCC_FOUND", f'"{nvcc} ({how})"'),
             ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{PTX_ARCHITECTURE}"'),
         ]
-        ext.depends += [str(image / f"kernels.{end}") for end in ("fatbin", "ptx", "sources")]
+        files = [path for path in image.iterdir() if path.suffix != ".command"]
+        ext.include_dirs.append(str(image))
+        self.embedded = {str(SOURCES / "image.c"): files}
+        ext.depends += map(str, files)
         super().build_extension(ext)
 
 
@@ -177,7 +230,7 @@ def extension():
         depends=sorted(str(path) for path in SOURCES.rglob("*") if path.suffix in HEADERS),
         define_macros=macros,
         extra_compile_args=[
-            "-std=c11", "-O3", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",
+            "-std=c11", "-O3", "-MMD", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",
             "-Wall", "-Wextra", "-Wpedantic", f"-isystem{numpy.get_include()}", *extra,
         ],
         extra_link_args=["-fopenmp", *extra],

@@ -59,9 +59,18 @@ enum status device_read(const struct device_source *source, size_t offset, void 
     return STATUS_OK;
 }
 
+enum status device_no_module_load(struct device *device, const char *ptx, size_t bytes,
+                                  struct device_module **module) {
+    (void)ptx;
+    (void)bytes;
+    *module = NULL;
+    return status_fail(STATUS_DEVICE_ERROR, "%s runs no PTX: use 'cuda' or 'sim'",
+                       device->ops->kind);
+}
+
 void device_no_module_unload(struct device *device, struct device_module *module) {
     (void)device;
-    (void)module; /* its kernels are always there */
+    (void)module;
 }
 
 enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,

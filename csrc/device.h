@@ -14,7 +14,7 @@
 typedef uint64_t device_address;
 
 enum device_capability {
-    DEVICE_KERNELS = 1,     /* runs the kernels of the image; without it, the host's C rungs */
+    DEVICE_KERNELS = 1,     /* runs the kernels of the images; without it, the host's C rungs */
     DEVICE_HOST_MEMORY = 2, /* its addresses are the host's pointers: arrays are used in place */
     DEVICE_TIMER = 4,       /* timer_begin and timer_end measure */
     DEVICE_COUNTERS = 8,    /* counters are counted */
@@ -35,18 +35,26 @@ struct device_info {
     uint64_t cache_bytes; /* the last level */
 };
 
-/* The embedded kernels: machine code for several architectures, and the same kernels as PTX text. A
- * user's own image is PTX alone: machine_code is NULL. */
+/* The embedded kernels of one file: machine code for several architectures, and the same as PTX
+ * text. A device loads an image when the first of its kernels is asked for. */
 struct device_image {
+    const char *name;                            /* the file's, without its folder and .cu */
     const char *machine_code, *machine_code_end; /* a fat binary */
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
-    /* What they were compiled from, for people: each file is a form feed, its name, its lines. */
-    const char *sources, *sources_end;
+    const char *kernels;                         /* their names, each between two line feeds */
 };
-extern const struct device_image gpuopt_image;
+enum { DEVICE_IMAGES_MAX = 32 };
+extern const struct device_image gpuopt_images[];
+extern const size_t gpuopt_image_count;
+
+/* NULL where none holds it. */
+const struct device_image *gpuopt_image_of(const char *kernel);
+
+/* What they were compiled from, for people: each file is a form feed, its name, its lines. */
+extern const struct device_text { const char *begin, *end; } gpuopt_sources;
 
 struct device;        /* an open queue; each device's own struct begins with it */
-struct device_module; /* a loaded image */
+struct device_module; /* somebody's PTX, loaded */
 struct device_kernel; /* a kernel of a module */
 struct device_graph;  /* launches that start as one */
 
@@ -179,11 +187,11 @@ struct device_ops {
                            const struct device_source *from, size_t bytes);
     enum status (*copy_out)(struct device *device, void *to, device_address from, size_t bytes);
     enum status (*fill)(struct device *device, device_address to, uint8_t value, size_t bytes);
-    /* Loading the embedded image again gives the same module, which lives as long as the device.
-     * Each load of PTX alone is a module of its own, which lives until it is unloaded. */
-    enum status (*module_load)(struct device *device, const struct device_image *image,
+    /* Somebody's own PTX, with a NUL at its end. */
+    enum status (*module_load)(struct device *device, const char *ptx, size_t bytes,
                                struct device_module **module);
     void (*module_unload)(struct device *device, struct device_module *module);
+    /* Of a module; of the embedded images, which live as long as the device, for NULL. */
     enum status (*kernel_get)(struct device *device, struct device_module *module,
                               const char *symbol, struct device_kernel **kernel);
     /* The size of a kernel's parameter by its index; 0 past the last. */
@@ -246,6 +254,8 @@ enum status device_ordinal(const char *kind, const char *which, int count, int *
 enum status device_poll(struct device *device);
 enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes);
 
+enum status device_no_module_load(struct device *device, const char *ptx, size_t bytes,
+                                  struct device_module **module);
 void device_no_module_unload(struct device *device, struct device_module *module);
 enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                       unsigned index, size_t *bytes);

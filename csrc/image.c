@@ -1,7 +1,9 @@
 /* image.c: the compiled kernels and their source, taken into the extension as they are. setup.py
- * compiles them and names their folder in GPUOPT_IMAGE_DIR.
+ * compiles every kernels/<name>.cu and lists them, as rows IMAGE(name), in images.def.
  */
 #include "device.h"
+
+#include <string.h>
 
 #define EMBED(symbol, file)                                                 \
     __asm__(".pushsection .rodata\n"                                        \
@@ -13,15 +15,38 @@
             ".popsection\n");                                               \
     extern __attribute__((visibility("hidden"))) const char symbol[], symbol##_end[]
 
-EMBED(gpuopt_machine_code, "kernels.fatbin");
-EMBED(gpuopt_ptx, "kernels.ptx");
-EMBED(gpuopt_sources, "kernels.sources");
+#define IMAGE(name)                             \
+    EMBED(gpuopt_code_##name, #name ".fatbin"); \
+    EMBED(gpuopt_ptx_##name, #name ".ptx");     \
+    EMBED(gpuopt_kernels_##name, #name ".kernels");
+#include "images.def"
+#undef IMAGE
+EMBED(gpuopt_sources_text, "kernels.sources");
 
-const struct device_image gpuopt_image = {
-    .machine_code = gpuopt_machine_code,
-    .machine_code_end = gpuopt_machine_code_end,
-    .ptx = gpuopt_ptx,
-    .ptx_end = gpuopt_ptx_end,
-    .sources = gpuopt_sources,
-    .sources_end = gpuopt_sources_end,
+#define IMAGE(name)               \
+    {                             \
+        #name,                    \
+        gpuopt_code_##name,       \
+        gpuopt_code_##name##_end, \
+        gpuopt_ptx_##name,        \
+        gpuopt_ptx_##name##_end,  \
+        gpuopt_kernels_##name,    \
+    },
+const struct device_image gpuopt_images[] = {
+#include "images.def"
 };
+#undef IMAGE
+const size_t gpuopt_image_count = sizeof gpuopt_images / sizeof *gpuopt_images;
+_Static_assert(sizeof gpuopt_images / sizeof *gpuopt_images <= DEVICE_IMAGES_MAX,
+               "more files of kernels: raise DEVICE_IMAGES_MAX");
+
+const struct device_text gpuopt_sources = {gpuopt_sources_text, gpuopt_sources_text_end};
+
+const struct device_image *gpuopt_image_of(const char *kernel) {
+    const size_t length = strlen(kernel);
+    for (size_t i = 0; i < gpuopt_image_count && length; i++)
+        for (const char *line = gpuopt_images[i].kernels; (line = strstr(line, kernel)); line++)
+            if (line[-1] == '\n' && line[length] == '\n')
+                return &gpuopt_images[i];
+    return NULL;
+}

@@ -43,7 +43,7 @@ struct reg_family {
 
 /* A kernel that is no rung: an experiment's, from the PROBE rows of kernels/<file>.cu. */
 struct reg_probe {
-    const char *symbol;     /* in the image */
+    const char *symbol;     /* in an image */
     const char *experiment; /* the function of gpuopt.experiments that launches it; "": none */
     const char *idea;       /* what it does */
 };
@@ -63,7 +63,7 @@ const struct reg_signature *reg_signatures(const struct reg_family *family,
 const struct reg_signature *reg_signature(const struct reg_family *family,
                                           const struct reg_rung *rung, const char *op,
                                           enum dtype items, enum dtype accumulator);
-/* The kernel's name in the image. */
+/* The kernel's name in its image. */
 void reg_symbol(const struct reg_rung *rung, const struct reg_signature *signature, unsigned block,
                 char symbol[REG_SYMBOL_MAX]);
 

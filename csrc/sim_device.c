@@ -52,7 +52,7 @@ struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
     struct plane *planes;
-    struct sim_module *module; /* of the embedded image, once it is loaded */
+    struct sim_module *modules[DEVICE_IMAGES_MAX]; /* of the embedded images that were asked for */
     struct record *first, **last;
 };
 
@@ -274,18 +274,13 @@ static enum status sim_device_fill(struct device *device, device_address to, uin
 
 /* --- modules, kernels, launches */
 
-static enum status sim_device_module_load(struct device *device, const struct device_image *image,
+static enum status sim_device_module_load(struct device *device, const char *ptx, size_t bytes,
                                           struct device_module **module) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
-    struct sim_module *loaded = queue->module;
-    if (!loaded || !image->machine_code) {
-        const size_t bytes = (size_t)(image->ptx_end - image->ptx);
-        if (sim_module_load(queue->gpu, image->ptx, bytes, &loaded, &error))
-            return fail_load(queue, &error);
-        if (image->machine_code)
-            queue->module = loaded;
-    }
+    struct sim_module *loaded = NULL;
+    if (sim_module_load(queue->gpu, ptx, bytes, &loaded, &error))
+        return fail_load(queue, &error);
     *module = (struct device_module *)loaded;
     return STATUS_OK;
 }
@@ -297,11 +292,23 @@ static void sim_device_module_unload(struct device *device, struct device_module
 
 static enum status sim_device_kernel_get(struct device *device, struct device_module *module,
                                          const char *symbol, struct device_kernel **kernel) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_module *within = (struct sim_module *)module;
     struct sim_error error = {0};
     struct sim_kernel *found = NULL;
-    sim_kernel_get((struct sim_module *)module, symbol, &found, &error);
+    if (!within) {
+        const struct device_image *image = gpuopt_image_of(symbol);
+        if (!image)
+            return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+        struct sim_module **kept = &queue->modules[image - gpuopt_images];
+        const size_t bytes = (size_t)(image->ptx_end - image->ptx);
+        if (!*kept && sim_module_load(queue->gpu, image->ptx, bytes, kept, &error))
+            return fail_load(queue, &error);
+        within = *kept;
+    }
+    sim_kernel_get(within, symbol, &found, &error);
     *kernel = (struct device_kernel *)found;
-    return fail_load(queue_of(device), &error);
+    return fail_load(queue, &error);
 }
 
 static enum status sim_device_parameter_bytes(struct device *device,

@@ -147,4 +147,4 @@ def entries(text: bytes) -> dict[str, list[Parameter]]:
 @cache
 def embedded_entries() -> dict[str, list[Parameter]]:
     """Return the parameters of gpuopt's own kernels."""
-    return entries(_core.ptx().encode())
+    return {k: v for text in _core.ptx().values() for k, v in entries(text.encode()).items()}

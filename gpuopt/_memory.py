@@ -76,14 +76,14 @@ class Buffer:
         return host.view(kind)
 
 
-class Bound(NamedTuple):
+class Prepared(NamedTuple):
     """A launch or a copy with its arguments, made by `Kernel.bind` or `Module.transfer`."""
 
     launch: tuple[Any, ...]
     keep: tuple[Any, ...]  # what must live as long
     stream: int = 0
 
-    def on(self, stream: int) -> Bound:
+    def on(self, stream: int) -> Prepared:
         """Return the same on another of the module's streams, 0 to 7."""
         return self._replace(stream=stream)
 

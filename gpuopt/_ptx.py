@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
 from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
-from gpuopt._memory import TIMES, Bound, Buffer, Texture, pinned, span, texture_plan
+from gpuopt._memory import TIMES, Buffer, Prepared, Texture, pinned, span, texture_plan
 
 # --- arguments
 
@@ -229,7 +229,7 @@ class Kernel:
         block: int | tuple[int, ...],
         *args: Any,
         shared: int = 0,
-    ) -> Bound:
+    ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
@@ -241,7 +241,7 @@ class Kernel:
 
         Returns
         -------
-        Bound
+        Prepared
         """
         values = self._checked(grid, block, shared, args)
         for i, value in enumerate(values[-1]):
@@ -251,7 +251,7 @@ class Kernel:
                     "timed does not copy; pass a Buffer, made by the module's copy()"
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
-        return Bound((self.name, *values[:-1], tuple(values[-1])), keep)
+        return Prepared((self.name, *values[:-1], tuple(values[-1])), keep)
 
     def _run(
         self,
@@ -417,14 +417,16 @@ class Module:
             self._checked.add(name)
         return Kernel(self, name, list(parameters))
 
-    def time(self, launches: Bound | Sequence[Bound], runs: int = 1, how: str = "queue") -> float:
+    def time(
+        self, launches: Prepared | Sequence[Prepared], runs: int = 1, how: str = "queue"
+    ) -> float:
         """Time launches and copies on a GPU.
 
         Parameters
         ----------
-        launches : Bound or sequence of Bound
+        launches : Prepared or sequence of Prepared
             Made by `Kernel.bind` and `transfer`; those of one stream run in this order, those of
-            others (`Bound.on`) beside them. Several with different buffers keep a cache from
+            others (`Prepared.on`) beside them. Several with different buffers keep a cache from
             holding the data.
         runs : int
             How many times over, back to back; a first round before them is not timed.
@@ -453,12 +455,12 @@ class Module:
         """
         if how not in TIMES:
             raise ValueError(f"how: {how!r:.40} is not one of {', '.join(map(repr, TIMES))}")
-        every = (launches,) if isinstance(launches, Bound) else tuple(launches)
+        every = (launches,) if isinstance(launches, Prepared) else tuple(launches)
         steps = tuple((each.stream, each.launch) for each in every)
         with self._lock:
             return self._core.time(steps, runs, TIMES.index(how))
 
-    def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Bound:
+    def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Prepared:
         """Bind a copy that does not wait, to be timed by `time`.
 
         Parameters
@@ -469,7 +471,7 @@ class Module:
 
         Returns
         -------
-        Bound
+        Prepared
 
         Raises
         ------
@@ -480,7 +482,7 @@ class Module:
         source_address, given = span(source, "source", self._core, writable=False)
         if given != nbytes:
             raise ValueError(f"source: has {given:,} bytes, to has {nbytes:,}")
-        return Bound((to_address, source_address, nbytes), (to, source))
+        return Prepared((to_address, source_address, nbytes), (to, source))
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> np.ndarray:
         """Return an array in pinned (page-locked) host memory, its items undefined.

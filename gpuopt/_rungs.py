@@ -26,7 +26,7 @@ class Rung:
     signatures : list of (str, str, str)
         Operation, dtype of the items, dtype of the accumulator: what the rung is compiled for.
     kernels : list of str
-        The symbols in the embedded image (on the cpu: the names of its C functions).
+        The symbols in an embedded image (on the cpu: the names of its C functions).
     block_min, block_max, block_default : int
         Threads a block, powers of two; 0 for a rung without blocks.
     items_per_thread : int

@@ -1,9 +1,14 @@
 """What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
 
 import os
+import shutil
+import signal
+import statistics
 import subprocess
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
 
@@ -11,6 +16,9 @@ import numpy as np
 import pytest
 
 import gpuopt
+
+# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UFUNCS = {
     "sum": np.add,
@@ -146,3 +154,34 @@ def run_python(code, *, timeout=60, check=True, **environment):
         )
         assert process.stderr == "", process.stderr
     return process
+
+
+def side_by_side(ours, theirs, bar, rounds):
+    """Compare medians of alternating rounds; again where the machine was disturbed."""
+    for attempt in range(4):
+        time.sleep(3 * attempt)
+        times = ([], [])
+        for _ in range(rounds):
+            for function, samples in zip((theirs, ours), times, strict=True):
+                begin = time.perf_counter()
+                function()
+                samples.append(time.perf_counter() - begin)
+        for statistic in (statistics.median, min):
+            if statistic(times[0]) / statistic(times[1]) >= bar:
+                return
+    theirs, ours = (1e3 * statistics.median(samples) for samples in times)
+    pytest.fail(f"gpuopt {ours:.2f} ms, the other {theirs:.2f} ms: {theirs / ours:.2f}x")
+
+
+def compiled_for(architecture, name, folder, *options):
+    """Return the file of csrc/kernels/<name> as PTX for another architecture than the image's."""
+    nvcc, source = shutil.which("nvcc"), Path(__file__).parent.parent / "csrc" / "kernels" / name
+    if not nvcc or not source.exists() or KINDS["sim"]:
+        pytest.skip("needs nvcc, the kernels' source and the simulated GPU")
+    ptx = folder / f"{source.stem}.ptx"
+    command = [nvcc, "-std=c++17", "-O3", "--ptx", "-lineinfo", f"-arch={architecture}", *options]
+    # a sanitizer's library, loaded first, is for this process alone
+    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    done = subprocess.run([*command, source, "-o", ptx], capture_output=True, text=True, env=own)
+    assert done.returncode == 0, done.stderr
+    return ptx

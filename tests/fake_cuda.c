@@ -8,7 +8,8 @@
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
- *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an experiment's copies and launches);
+ *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an
+ * experiment's copies and launches);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
@@ -127,6 +128,8 @@ static result cuDeviceGetName(char *name, int size, int device) {
     snprintf(name, (size_t)size, "Fake GPU %d", device);
     return OK;
 }
+enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
+static size_t shared_allowed = 48 << 10;
 static result cuDeviceGetAttribute(int *value, int attribute, int device) {
     MAY_FAIL;
     (void)device;
@@ -134,6 +137,7 @@ static result cuDeviceGetAttribute(int *value, int attribute, int device) {
              : attribute == 39 ? 2048
              : attribute == 75 ? 9
              : attribute == 76 ? 0
+             : attribute == 97 ? SHARED_MOST
                                : 1000;
     return OK;
 }
@@ -339,8 +343,9 @@ static result cuModuleUnload(void *module) {
 static result cuModuleGetFunction(void **function, void *module, const char *name) {
     MAY_FAIL;
     (void)module;
-    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) && strncmp(name, "micro_", 6) &&
-        strncmp(name, "transpose_", 10) && strncmp(name, "vector_", 7))
+    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) &&
+        strncmp(name, "micro_", 6) && strncmp(name, "transpose_", 10) &&
+        strncmp(name, "vector_", 7))
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;
@@ -363,7 +368,10 @@ static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, s
 }
 static result cuFuncSetAttribute(void *function, int attribute, int value) {
     MAY_FAIL;
-    (void)function, (void)attribute, (void)value;
+    (void)function;
+    if (attribute != 8 || value > SHARED_MOST)
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    shared_allowed = (size_t)value;
     return OK;
 }
 /* What the kernels of the experiments do, as far as it is computed here. */
@@ -384,7 +392,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     (void)grid_y, (void)grid_z, (void)extra;
     const char *name = function;
     note("launch", stream);
-    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > 48 << 10)
+    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > shared_allowed)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
     if (!strncmp(name, "micro_", 6)) {
         micro(name, arguments);
@@ -403,7 +411,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     for (unsigned i = 0; i < grid_x; i++)
         partials[i] = 0;
     partials[0] = sum;
-    if (!strncmp(name, "reduce_11_", 10)) /* single-pass: the result has its own place */
+    if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
         **(int64_t **)arguments[3] = sum;
     return OK;
 }

@@ -1,12 +1,10 @@
 """The cpu's rung `simd`: every instruction set gives the same bits; threads, forks, and speed."""
 
 import os
-import statistics
-import time
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import run_python, side_by_side
 
 import gpuopt
 
@@ -227,23 +225,6 @@ def test_ctrl_c_within_one_long_task(family):
 
 
 # --- speed
-
-
-def side_by_side(ours, theirs, bar, rounds):
-    """Compare medians of alternating rounds; again where the machine was disturbed."""
-    for attempt in range(4):
-        time.sleep(3 * attempt)
-        times = ([], [])
-        for _ in range(rounds):
-            for function, samples in zip((theirs, ours), times, strict=True):
-                begin = time.perf_counter()
-                function()
-                samples.append(time.perf_counter() - begin)
-        for statistic in (statistics.median, min):
-            if statistic(times[0]) / statistic(times[1]) >= bar:
-                return
-    theirs, ours = (1e3 * statistics.median(samples) for samples in times)
-    pytest.fail(f"gpuopt {ours:.2f} ms, the other {theirs:.2f} ms: {theirs / ours:.2f}x")
 
 
 two_cores = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="the bar is for two cores")

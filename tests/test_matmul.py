@@ -4,13 +4,10 @@ Bound, with u the unit roundoff that a rung adds up in: (K + 2) * u * (|a| @ |b|
 """
 
 import os
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import KINDS, device_rungs, kinds, on, run_python, rungs_of
+from conftest import KINDS, compiled_for, device_rungs, kinds, on, run_python, rungs_of
 
 import gpuopt
 
@@ -131,20 +128,9 @@ def test_wrong_arguments():
             gpuopt.matmul(**{"a": a, "b": b, **arguments})
 
 
-NVCC = shutil.which("nvcc")
-SOURCE = Path(__file__).parent.parent / "csrc" / "kernels" / "matmul.cu"
-
-
-@pytest.mark.skipif(not NVCC or not SOURCE.exists(), reason="needs nvcc and the kernels' source")
-@pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
 def test_asynchronous_copies_on_the_simulated_gpu(tmp_path, rng):
     """The embedded PTX is for compute_75 and has none; this is what an sm_80 and later runs."""
-    ptx = tmp_path / "matmul.ptx"
-    command = [NVCC, "-std=c++17", "-O3", "--ptx", "-lineinfo", "-arch=compute_80"]
-    # a sanitizer's library, loaded first, is for this process alone
-    own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run([*command, SOURCE, "-o", ptx], capture_output=True, text=True, env=own)
-    assert done.returncode == 0, done.stderr
+    ptx = compiled_for("compute_80", "matmul.cu", tmp_path)
     assert "cp.async.cg.shared.global" in ptx.read_text()
     module = gpuopt.load_ptx(ptx, "sim")
     for rung, block, depth, side, dtype in (

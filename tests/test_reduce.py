@@ -9,7 +9,6 @@ Bounds, with u the unit roundoff of the result's dtype:
 """
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from conftest import (
     INTEGERS,
     UFUNCS,
     blocks_of,
+    compiled_for,
     device_rung_signatures,
     device_rungs,
     kinds,
@@ -27,6 +27,7 @@ from conftest import (
     random_items,
     run_python,
     rungs_of,
+    side_by_side,
 )
 
 import gpuopt
@@ -555,22 +556,36 @@ def test_the_default_is_the_best_rung(device, rng):
 # --- speed
 
 
-def best_time(function, repeats):
-    best = math.inf
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - begin)
-    return best
-
-
 @pytest.mark.speed
 def test_a_short_call_is_short(rng):
-    """1,024 items: at most 2 us a call, the best of many rounds."""
+    """1,024 items, whole calls: 1.2 times as fast as numpy.sum (some 2 us against 3.3)."""
     array = rng.standard_normal(1024).astype(np.float32)
 
-    def thousand_calls():
-        for _ in range(1000):
-            gpuopt.reduce(array, device="cpu")
+    def thousand(function, **options):
+        return lambda: [function(array, **options) for _ in range(1000)]
 
-    assert min(best_time(thousand_calls, 1) for _ in range(60)) <= 2e-6 * 1000
+    side_by_side(thousand(gpuopt.reduce, device="cpu"), thousand(np.sum), 1.2, 15)
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 3])
+def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
+    """The embedded PTX is for compute_75 and has none; this is what an sm_90 and later runs."""
+    few = tmp_path / "few.h"
+    few.write_text("""#define REDUCE_SIGNATURES(SIGNATURE)                  \\
+        SIGNATURE(sum, float32, float64) SIGNATURE(max, int32, int32) SIGNATURE(sum, bool, int64)
+    """)
+    ptx = compiled_for("compute_90", "reduce.cu", tmp_path, "-include", few)
+    assert "cp.async.bulk.shared" in ptx.read_text()
+    module = gpuopt.load_ptx(ptx, "sim")
+    tickets, grid = np.zeros(1, np.uint32), 3 * multiprocessors
+    for dtype, op, wide in (("float32", "sum", "float64"), ("int32", "max", "int32"),
+                            ("bool", "sum", "int64")):  # fmt: skip
+        kernel = module[f"reduce_12_{op}_{dtype}_{wide}"]
+        for n in (1, 1000, 4096, 60_001, 300_003):
+            array = random_items(rng, np.dtype(dtype), n + 3)
+            for view in (array[:n], array[3 : n + 3]):
+                partials, got = np.zeros(grid, wide), np.zeros(1, wide)
+                kernel(grid, 256, view, partials, np.uint64(n), got, tickets, shared=4 << 14)
+                want = UFUNCS[op].reduce(view, dtype=wide)
+                assert got[0] == want if dtype != "float32" else abs(got[0] - want) < 1e-9, n
+                assert tickets[0] == 0

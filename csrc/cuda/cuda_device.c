@@ -236,18 +236,35 @@ static enum status cuda_sync(struct device *device) {
 
 /* --- modules, kernels, launches */
 
-static enum status load_image(struct gpu *gpu, const struct device_image *image) {
-    CUresult result = cuda.cuModuleLoadData(&gpu->module, image->machine_code);
+static enum status load_image(const struct gpu *gpu, const struct device_image *image,
+                              CUmodule *module) {
+    CUmodule loaded = NULL;
+    CUresult result = cuda.cuModuleLoadData(&loaded, image->machine_code);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE)
-        result = cuda.cuModuleLoadData(&gpu->module, image->ptx); /* newer GPU: compiled here */
+        result = cuda.cuModuleLoadData(&loaded, image->ptx); /* newer GPU: compiled here */
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX)
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda:%d: neither machine code nor PTX in gpuopt fits this GPU; compute "
                            "capability 7.5 is the least, and GPUOPT_CUDA_ARCHS sets what is built",
                            gpu->ordinal);
-    if (result)
-        gpu->module = NULL;
+    if (!result)
+        *module = loaded;
     return cuda_check(result, "cuModuleLoadData");
+}
+
+/* The module of the embedded image that holds a kernel. */
+static enum status embedded_module(struct gpu *gpu, const char *symbol, CUmodule *module) {
+    const struct device_image *image = gpuopt_image_of(symbol);
+    if (!image)
+        return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+    CUmodule *kept = &gpu->modules[image - gpuopt_images];
+    enum status status = STATUS_OK;
+    pthread_mutex_lock(&gpu->lock);
+    if (!*kept)
+        status = load_image(gpu, image, kept);
+    *module = *kept;
+    pthread_mutex_unlock(&gpu->lock);
+    return status;
 }
 
 /* What the driver's compiler says of a text: its log has lines as "ptxas application ptx input,
@@ -289,22 +306,15 @@ static enum status load_ptx(const struct gpu *gpu, const char *ptx, CUmodule *mo
     }
 }
 
-static enum status cuda_module_load(struct device *device, const struct device_image *image,
+static enum status cuda_module_load(struct device *device, const char *ptx, size_t bytes,
                                     struct device_module **module) {
     struct gpu *gpu = queue_of(device)->gpu;
     enum status status = cuda_enter(gpu);
     if (status)
         return status;
     CUmodule loaded = NULL;
-    if (!image->machine_code) {
-        status = load_ptx(gpu, image->ptx, &loaded);
-    } else {
-        pthread_mutex_lock(&gpu->lock);
-        if (!gpu->module)
-            status = load_image(gpu, image);
-        loaded = gpu->module;
-        pthread_mutex_unlock(&gpu->lock);
-    }
+    (void)bytes; /* the driver stops at the NUL */
+    status = load_ptx(gpu, ptx, &loaded);
     *module = (struct device_module *)loaded;
     return cuda_leave(gpu, status);
 }
@@ -324,9 +334,13 @@ static enum status cuda_kernel_get(struct device *device, struct device_module *
     enum status status = cuda_enter(gpu);
     if (status)
         return status;
+    CUmodule within = (CUmodule)module;
     CUfunction function = NULL;
-    status = cuda_check(cuda.cuModuleGetFunction(&function, (CUmodule)module, symbol),
-                        "cuModuleGetFunction");
+    if (!within)
+        status = embedded_module(gpu, symbol, &within);
+    if (!status)
+        status =
+            cuda_check(cuda.cuModuleGetFunction(&function, within, symbol), "cuModuleGetFunction");
     *kernel = (struct device_kernel *)function;
     return cuda_leave(gpu, status);
 }

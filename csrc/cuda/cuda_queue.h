@@ -43,8 +43,8 @@ struct gpu {
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;
-    CUmodule module;      /* of the embedded image, once it is loaded */
-    pthread_mutex_t lock; /* of ready and module */
+    CUmodule modules[DEVICE_IMAGES_MAX]; /* of the embedded images that were asked for */
+    pthread_mutex_t lock;                /* of ready and modules */
     struct ring ring;
     atomic_bool lost;
     char fault[512]; /* what lost it; written once, before `lost` */

@@ -172,14 +172,6 @@ static enum status host_fill(struct device *device, device_address to, uint8_t v
 
 /* --- modules, kernels, launches */
 
-static enum status host_module_load(struct device *device, const struct device_image *image,
-                                    struct device_module **module) {
-    (void)device;
-    (void)image; /* its kernels are C, and always there */
-    *module = NULL;
-    return STATUS_OK;
-}
-
 static enum status host_kernel_get(struct device *device, struct device_module *module,
                                    const char *symbol, struct device_kernel **kernel) {
     (void)device;
@@ -244,7 +236,7 @@ const struct device_ops host_device_ops = {
     .copy_in = host_copy_in,
     .copy_out = host_copy_out,
     .fill = host_fill,
-    .module_load = host_module_load,
+    .module_load = device_no_module_load,
     .module_unload = device_no_module_unload,
     .kernel_get = host_kernel_get,
     .parameter_bytes = device_no_parameter_bytes,

@@ -9,6 +9,7 @@
 
 // The operations and types that every rung is compiled for: (operation, items, accumulator).
 // Prod, min and max of bool are `and` and `or`, so bool needs no kernels of their own for them.
+#ifndef REDUCE_SIGNATURES // a test compiles a few
 #define REDUCE_SIGNATURES(SIGNATURE)  \
     SIGNATURE(sum, int32, int32)      \
     SIGNATURE(sum, int32, int64)      \
@@ -40,6 +41,7 @@
     SIGNATURE(xor, int32, int32)      \
     SIGNATURE(xor, int64, int64)      \
     SIGNATURE(xor, bool, bool)
+#endif
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
@@ -82,6 +84,9 @@ RUNG(10, "shares", "reduce_10",
 RUNG(11, "single-pass", "reduce_11",
      "one launch: the block that ends last combines the blocks' results; float32 sums in float64",
      "after the decks: threadFenceReduction, CUDA samples", 512, 512, 512, 0, RUNG_BEST | RUNG_WIDE, 0)
+RUNG(12, "bulk", "reduce_12",
+     "bulk copies bring the share to shared memory: one thread asks for them, and no register waits",
+     "after the decks: bulk asynchronous copies, Hopper 2022", 256, 256, 256, 0, RUNG_WIDE, 0)
 // clang-format on
 #else
 
@@ -399,6 +404,9 @@ template <class In> struct packed {
 // Threads a block from here on: known when compiling, so that a round's addresses are one and its
 // offsets.
 constexpr unsigned THREADS = 512;
+// As many blocks share a multiprocessor at most (ops_reduce.c), so no kernel may have more
+// registers than they leave each other.
+constexpr unsigned BLOCKS = 3;
 
 // The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
 // 33.5 us instead of 31.8 for 2^25 float32 (November 2026).
@@ -411,49 +419,73 @@ __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
         sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
 }
 
-// Rounds of Flight packs, all of them under way before the first is waited for; then rounds of half
-// as many. (With one loop in which every load had its bounds check, each was waited for before the
+// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for. The last round
+// is not whole: what lies behind the end is loaded from the round's first place instead, and left
+// out. (With one loop in which every load had its bounds check, each was waited for before the
 // next: rung 11 read 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
-template <unsigned Flight, class Op, class Acc, class In, unsigned Chains>
+template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
                                uint64 stride) {
-    for (; first + (Flight - 1) * THREADS < end; first += stride) {
+    pack<In> loaded[IN_FLIGHT];
+    for (; first + (IN_FLIGHT - 1) * THREADS < end; first += stride) {
         const uint4 *from = &packs[first].words;
-        pack<In> loaded[Flight];
 #pragma unroll
-        for (unsigned k = 0; k < Flight; k++)
+        for (unsigned k = 0; k < IN_FLIGHT; k++)
             loaded[k].words = __ldcs(from + k * THREADS);
 #pragma unroll
-        for (unsigned k = 0; k < Flight; k++)
+        for (unsigned k = 0; k < IN_FLIGHT; k++)
             combine_pack<Op>(sums, loaded[k]);
     }
-    if constexpr (Flight > 1)
-        combine_rounds<Flight / 2, Op>(sums, packs, first, end, Flight / 2 * THREADS);
+    if (first >= end)
+        return;
+    const unsigned left = static_cast<unsigned>(end - first); // up to IN_FLIGHT * THREADS
+    const uint4 *from = &packs[first].words;
+#pragma unroll
+    for (unsigned k = 0; k < IN_FLIGHT; k++)
+        loaded[k].words = __ldcs(from + (k * THREADS < left ? k * THREADS : 0));
+#pragma unroll
+    for (unsigned k = 0; k < IN_FLIGHT; k++)
+        if (k * THREADS < left)
+            combine_pack<Op>(sums, loaded[k]);
 }
 
-// This thread's packs from `first`, its own, up to `end`: every THREADS-th of IN_FLIGHT * THREADS,
-// then as many again, `stride` further on. In block 0 also the items that are no pack.
-template <class Op, class Acc, class In>
-__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, uint64 stride) {
-    constexpr unsigned chains = pack<In>::count < 4 ? pack<In>::count : 4;
-    Acc sums[chains];
+// A thread's sums, so many that no addition waits for the one before.
+template <class In> constexpr unsigned CHAINS = pack<In>::count < 4 ? pack<In>::count : 4;
+
+template <class Op, class Acc, unsigned Chains> __device__ void begin_sums(Acc (&sums)[Chains]) {
 #pragma unroll
-    for (unsigned c = 0; c < chains; c++)
+    for (unsigned c = 0; c < Chains; c++)
         sums[c] = Op::template identity<Acc>();
-    combine_rounds<IN_FLIGHT, Op>(sums, p.packs, first, end, stride);
+}
+template <class Op, class Acc, unsigned Chains> __device__ Acc end_sums(Acc (&sums)[Chains]) {
 #pragma unroll
-    for (unsigned c = chains / 2; c > 0; c /= 2)
+    for (unsigned c = Chains / 2; c > 0; c /= 2)
 #pragma unroll
         for (unsigned i = 0; i < c; i++)
             sums[i] = Op::apply(sums[i], sums[i + c]);
+    return sums[0];
+}
+
+// In block 0 also the items that are no pack.
+template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, const packed<In> &p) {
     if (blockIdx.x == 0) {
         const In *items = reinterpret_cast<const In *>(p.packs);
         if (threadIdx.x < p.before)
-            sums[0] = Op::apply(sums[0], load<Acc>(items[-1 - static_cast<int>(threadIdx.x)]));
+            sum = Op::apply(sum, load<Acc>(items[-1 - static_cast<int>(threadIdx.x)]));
         if (threadIdx.x < p.after)
-            sums[0] = Op::apply(sums[0], load<Acc>(items[p.count * pack<In>::count + threadIdx.x]));
+            sum = Op::apply(sum, load<Acc>(items[p.count * pack<In>::count + threadIdx.x]));
     }
-    return sums[0];
+    return sum;
+}
+
+// This thread's packs from `first`, its own, up to `end`: every THREADS-th of IN_FLIGHT * THREADS,
+// then as many again, `stride` further on.
+template <class Op, class Acc, class In>
+__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, uint64 stride) {
+    Acc sums[CHAINS<In>];
+    begin_sums<Op>(sums);
+    combine_rounds<Op>(sums, p.packs, first, end, stride);
+    return combine_rest<Op>(end_sums<Op>(sums), p);
 }
 
 // New: a load takes 16 bytes, and a thread has IN_FLIGHT of them under way.
@@ -486,13 +518,12 @@ __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// New: every block draws a ticket after it has stored its partial result. Who draws the last one
-// combines them all, in the order of the blocks, whoever it is: the result does not depend on it.
-// atomicInc leaves the counter at 0 for the next launch.
-template <class Op, class In, class Acc>
-__device__ void reduce_11(const In *in, Acc *partials, uint64 n, Acc *out, unsigned *tickets) {
+// The blocks' values to one. Every block draws a ticket after it has stored its own. Who draws the
+// last one combines them all, in the order of the blocks, whoever it is: the result does not depend
+// on it. atomicInc leaves the counter at 0 for the next launch.
+template <class Op, class Acc>
+__device__ void combine_blocks(Acc sum, Acc *partials, Acc *out, unsigned *tickets) {
     __shared__ bool last;
-    Acc sum = combine_share<Op, Acc>(in, n);
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = sum;
         __threadfence();
@@ -509,6 +540,109 @@ __device__ void reduce_11(const In *in, Acc *partials, uint64 n, Acc *out, unsig
     sum = block_tree<Op>(sum);
     if (threadIdx.x == 0)
         *out = sum;
+}
+
+// New: the blocks' values are combined in the same launch.
+template <class Op, class In, class Acc>
+__device__ void reduce_11(const In *in, Acc *partials, uint64 n, Acc *out, unsigned *tickets) {
+    combine_blocks<Op>(combine_share<Op, Acc>(in, n), partials, out, tickets);
+}
+
+// A ring of parts in shared memory. `ask` begins to fill a place, `wait` ends when it is full; what
+// a thread then reads are its own packs, every RING_THREADS-th.
+constexpr unsigned RING_THREADS = 256, RING_PLACES = 4, RING_PACKS = 1024; // ops_reduce.c: 64 KiB
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+struct ring {
+    unsigned barriers; // of 8 bytes, one a place, in shared memory
+
+    __device__ ring() {
+        __shared__ uint64 full[RING_PLACES];
+        barriers = static_cast<unsigned>(__cvta_generic_to_shared(full));
+        if (threadIdx.x == 0) {
+            for (unsigned place = 0; place < RING_PLACES; place++)
+                asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * place));
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        }
+        __syncthreads();
+    }
+    // Every thread has read what was in the place.
+    __device__ void ask(unsigned place, const uint4 *from) {
+        __syncthreads();
+        if (threadIdx.x != 0)
+            return;
+        const unsigned bytes = RING_PACKS * sizeof(uint4);
+        const unsigned to = static_cast<unsigned>(
+            __cvta_generic_to_shared(shared_memory<uint4>() + place * RING_PACKS));
+        asm volatile(
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barriers + 8 * place),
+            "r"(bytes)
+            : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1], %2, [%3];" ::"r"(to),
+                     "l"(from), "r"(bytes), "r"(barriers + 8 * place)
+                     : "memory");
+    }
+    __device__ void wait(unsigned place, unsigned parity) {
+        unsigned done;
+        do
+            asm volatile("{\n.reg .pred full;\n"
+                         "mbarrier.try_wait.parity.shared::cta.b64 full, [%1], %2;\n"
+                         "selp.u32 %0, 1, 0, full;\n}"
+                         : "=r"(done)
+                         : "r"(barriers + 8 * place), "r"(parity)
+                         : "memory");
+        while (!done);
+    }
+};
+#else
+// Before sm_90 every thread fetches its own packs, through its registers.
+struct ring {
+    __device__ void ask(unsigned place, const uint4 *from) {
+        uint4 *to = shared_memory<uint4>() + place * RING_PACKS;
+#pragma unroll
+        for (unsigned k = threadIdx.x; k < RING_PACKS; k += RING_THREADS)
+            to[k] = __ldcs(from + k);
+    }
+    __device__ void wait(unsigned, unsigned) {}
+};
+#endif
+
+// A block's even share of the whole parts. The packs behind them are the last block's.
+template <class Op, class Acc, class In> __device__ Acc combine_parts(const packed<In> &p) {
+    const uint64 parts = p.count / RING_PACKS, begin = parts * blockIdx.x / gridDim.x,
+                 end = parts * (blockIdx.x + 1) / gridDim.x;
+    const uint4 *from = &p.packs[begin * RING_PACKS].words;
+    const unsigned count = static_cast<unsigned>(end - begin);
+    Acc sums[CHAINS<In>];
+    begin_sums<Op>(sums);
+    ring parts_here;
+    for (unsigned part = 0; part < count && part < RING_PLACES; part++)
+        parts_here.ask(part, from + part * RING_PACKS);
+    for (unsigned part = 0; part < count; part++) {
+        const unsigned place = part % RING_PLACES;
+        const pack<In> *here = shared_memory<pack<In>>() + place * RING_PACKS;
+        parts_here.wait(place, part / RING_PLACES % 2);
+#pragma unroll
+        for (unsigned k = 0; k < RING_PACKS; k += RING_THREADS)
+            combine_pack<Op>(sums, here[threadIdx.x + k]);
+        if (part + RING_PLACES < count)
+            parts_here.ask(place, from + uint64(part + RING_PLACES) * RING_PACKS);
+    }
+    if (blockIdx.x == gridDim.x - 1)
+        for (uint64 i = parts * RING_PACKS + threadIdx.x; i < p.count; i += RING_THREADS)
+            combine_pack<Op>(sums, p.packs[i]);
+    __syncthreads(); // the ring's memory is free
+    return end_sums<Op>(sums);
+}
+
+// New: bulk asynchronous copies.
+template <class Op, class In, class Acc>
+__device__ void reduce_12(const In *in, Acc *partials, uint64 n, Acc *out, unsigned *tickets) {
+    const packed<In> p(in, n);
+    const Acc sum = combine_rest<Op>(combine_parts<Op, Acc>(p), p);
+    combine_blocks<Op>(block_tree<Op>(sum), partials, out, tickets);
 }
 
 // --- the kernels: reduce_<rung>_<operation>_<items>_<accumulator>[_b<block>]
@@ -529,15 +663,15 @@ using type_float64 = float64;
         const type_##in *items, type_##acc *partials, uint64 n) {                              \
         rung<block, op_##op>(items, partials, n);                                              \
     }
-// The last rung's: where its one result goes, and the counter of its tickets, which is 0.
-#define KERNEL_WHOLE(rung, op, in, acc)                                                    \
-    extern "C" __global__ void __launch_bounds__(512)                                      \
+// With one launch: where its one result goes, and the counter of its tickets, which is 0.
+#define KERNEL_WHOLE(rung, threads, op, in, acc)                                           \
+    extern "C" __global__ void __launch_bounds__(threads, BLOCKS)                          \
         rung##_##op##_##in##_##acc(const type_##in *items, type_##acc *partials, uint64 n, \
                                    type_##acc *result, unsigned *tickets) {                \
         rung<op_##op>(items, partials, n, result, tickets);                                \
     }
 #define KERNEL_THREADS(rung, op, in, acc)                                                    \
-    extern "C" __global__ void __launch_bounds__(512)                                        \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                            \
         rung##_##op##_##in##_##acc(const type_##in *items, type_##acc *partials, uint64 n) { \
         rung<op_##op>(items, partials, n);                                                   \
     }
@@ -548,19 +682,20 @@ using type_float64 = float64;
     KERNEL_B(rung, 256, op, in, acc)   \
     KERNEL_B(rung, 512, op, in, acc)   \
     KERNEL_B(rung, 1024, op, in, acc)
-#define EVERY_RUNG(op, in, acc)            \
-    KERNEL(reduce_1, op, in, acc)          \
-    KERNEL(reduce_2, op, in, acc)          \
-    KERNEL(reduce_3, op, in, acc)          \
-    KERNEL(reduce_4, op, in, acc)          \
-    KERNEL(reduce_5, op, in, acc)          \
-    KERNEL(reduce_5h, op, in, acc)         \
-    EVERY_BLOCK(reduce_6, op, in, acc)     \
-    EVERY_BLOCK(reduce_7, op, in, acc)     \
-    KERNEL(reduce_8, op, in, acc)          \
-    KERNEL_THREADS(reduce_9, op, in, acc)  \
-    KERNEL_THREADS(reduce_10, op, in, acc) \
-    KERNEL_WHOLE(reduce_11, op, in, acc)
+#define EVERY_RUNG(op, in, acc)                   \
+    KERNEL(reduce_1, op, in, acc)                 \
+    KERNEL(reduce_2, op, in, acc)                 \
+    KERNEL(reduce_3, op, in, acc)                 \
+    KERNEL(reduce_4, op, in, acc)                 \
+    KERNEL(reduce_5, op, in, acc)                 \
+    KERNEL(reduce_5h, op, in, acc)                \
+    EVERY_BLOCK(reduce_6, op, in, acc)            \
+    EVERY_BLOCK(reduce_7, op, in, acc)            \
+    KERNEL(reduce_8, op, in, acc)                 \
+    KERNEL_THREADS(reduce_9, op, in, acc)         \
+    KERNEL_THREADS(reduce_10, op, in, acc)        \
+    KERNEL_WHOLE(reduce_11, THREADS, op, in, acc) \
+    KERNEL_WHOLE(reduce_12, RING_THREADS, op, in, acc)
 
 REDUCE_SIGNATURES(EVERY_RUNG)
 

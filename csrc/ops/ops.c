@@ -72,15 +72,9 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
         *kernel = slot->kernel;
         return STATUS_OK;
     }
-    if (!queue->module_loaded) {
-        const enum status status = ops->module_load(queue->device, &gpuopt_image, &queue->module);
-        if (status)
-            return status;
-        queue->module_loaded = true;
-    }
     char symbol[REG_SYMBOL_MAX];
     reg_symbol(rung, signature, block, symbol);
-    const enum status status = ops->kernel_get(queue->device, queue->module, symbol, kernel);
+    const enum status status = ops->kernel_get(queue->device, NULL, symbol, kernel);
     if (!status)
         *slot = (struct ops_kernel){rung, signature, block, *kernel};
     return status;

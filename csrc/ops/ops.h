@@ -11,8 +11,6 @@
 struct ops_queue {
     struct device *device;
     struct device_info info;
-    struct device_module *module; /* loaded with the first kernel */
-    bool module_loaded;
     device_address tickets; /* a counter at 0, which every kernel leaves at 0; 0: none yet */
     device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: none yet */
     void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */

@@ -14,7 +14,11 @@ enum {
     SCRATCH_ALIGNMENT = 256,  /* bytes, as the device's allocator */
     SHUFFLE = 8,              /* from this rung on a warp has one value in shared memory, */
     VECTOR = 9,               /* a load takes a pack, */
-    SHARES = 10,              /* a block has an even share */
+    SHARES = 10,              /* a block has an even share, */
+    SINGLE_PASS = 11,         /* one launch does all, */
+    BULK = 12,                /* and the share comes through a ring in shared memory */
+    RING_PART = 16 << 10,     /* bytes, and */
+    RING_PLACES = 4,          /* so many of them: reduce.cu's */
     PACK = 16,                /* bytes */
     IN_FLIGHT = 8,            /* packs that a thread of reduce.cu loads at once */
     PIECE = 256 * 64 * 256,   /* items of a non-contiguous array at a time, on the cpu: 2^22, the
@@ -45,6 +49,11 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct reg_rung
     const uint64_t blocks = (n - 1) / items_per_block + 1;
     if (rung->items_per_thread)
         return blocks;
+    if (rung->number == BULK) {
+        const uint64_t parts = n * item / RING_PART,
+                       most = (uint64_t)queue->info.multiprocessors * LARGE_SHARE_BLOCKS;
+        return parts < 1 ? 1 : parts < most ? parts : most;
+    }
     if (rung->number >= SHARES)
         return n * item > PACK ? shares(queue, block, n * item / PACK) : 1;
     /* A grid-stride loop: as many blocks as can be resident at once, or one for what is left. */
@@ -62,10 +71,17 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
     const unsigned values = choice->rung->number >= SHUFFLE ? choice->block / 32 : choice->block;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
-    step->shared_bytes = values * (unsigned)dtype_size(signature->accumulator);
+    step->shared_bytes = choice->rung->number == BULK
+                             ? RING_PLACES * RING_PART
+                             : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;
     return ops_kernel(queue, choice->rung, signature, choice->block, &step->kernel);
+}
+
+/* The host's rungs have no numbers. */
+static bool is_single_pass(const struct ops_choice *choice) {
+    return choice->rung->number >= SINGLE_PASS;
 }
 
 /* One launch: scratch for the blocks' results and, aligned, for the one result. */
@@ -147,9 +163,8 @@ enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *ch
     plan->bytes = n * dtype_size(choice->signature->items) + plan->result_bytes;
     if (choice->rung->flags & RUNG_HOST)
         return plan_on_host(queue, choice, items, n, plan);
-    return strcmp(choice->rung->name, "single-pass") == 0
-               ? plan_single_pass(queue, choice, items, n, plan)
-               : plan_passes(queue, choice, items, n, plan);
+    return is_single_pass(choice) ? plan_single_pass(queue, choice, items, n, plan)
+                                  : plan_passes(queue, choice, items, n, plan);
 }
 
 /* Items that are on the device. */
@@ -321,10 +336,6 @@ static enum status reduce_polled(struct ops_queue *queue, const struct ops_choic
         memcpy(accumulator, queue->word, plan.result_bytes);
     ops_plan_free(queue, &plan);
     return status;
-}
-
-static bool is_single_pass(const struct ops_choice *choice) {
-    return strcmp(choice->rung->name, "single-pass") == 0;
 }
 
 enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice *choice,

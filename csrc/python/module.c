@@ -105,7 +105,8 @@ static PyMethodDef module_methods[] = {
     {"presets", py_presets, METH_NOARGS,
      "presets($module, /)\n--\n\nThe simulated GPUs: their names, limits and datasheet peaks."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
-    {"ptx", py_ptx, METH_NOARGS, "ptx($module, /)\n--\n\nThe embedded kernels as PTX."},
+    {"ptx", py_ptx, METH_NOARGS,
+     "ptx($module, /)\n--\n\nThe embedded kernels as PTX, a text a file."},
     {"sources", py_sources, METH_NOARGS,
      "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
      "lines."},

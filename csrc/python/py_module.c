@@ -1,4 +1,4 @@
-/* py_module.c: Module: somebody's PTX, or the embedded image, on a device: memory, textures,
+/* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
  * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
  * gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no caller
  * makes a device read past a value.
@@ -82,21 +82,18 @@ static PyObject *module_new(PyTypeObject *type, PyObject *arguments, PyObject *k
                      self->kind->kind);
         goto fail;
     }
-    struct device_image image = gpuopt_image;
-    if (ptx != Py_None)
-        image = (struct device_image){
-            .ptx = PyBytes_AsString(ptx),
-            .ptx_end = PyBytes_AsString(ptx) + PyBytes_Size(ptx),
-        };
-    struct py_unlocked unlocked;
-    if (py_module_begin(self, &unlocked))
-        goto fail;
-    struct device_module *loaded = NULL;
-    const enum status status = self->kind->module_load(self->queue->device, &image, &loaded);
-    if (!status)
-        self->loaded = loaded;
-    if (py_module_end(self, &unlocked, status))
-        goto fail;
+    if (ptx != Py_None) {
+        struct py_unlocked unlocked;
+        struct device_module *loaded = NULL;
+        if (py_module_begin(self, &unlocked))
+            goto fail;
+        const enum status status = self->kind->module_load(
+            self->queue->device, PyBytes_AsString(ptx), (size_t)PyBytes_Size(ptx), &loaded);
+        if (!status)
+            self->loaded = loaded;
+        if (py_module_end(self, &unlocked, status))
+            goto fail;
+    }
     return (PyObject *)self;
 fail:
     Py_DECREF(self);
@@ -111,8 +108,7 @@ static void module_dealloc(struct ptx_module *self) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
         free_unwanted(self);
-        if (self->loaded &&
-            self->ptx != Py_None) /* the embedded image lives as long as the device */
+        if (self->loaded)
             self->kind->module_unload(self->queue->device, self->loaded);
         for (int i = 0; i < STREAMS_MORE; i++)
             if (self->more[i])

@@ -5,13 +5,7 @@
  */
 #include "sim_run.h"
 
-#include <fenv.h>
-#include <math.h>
 #include <string.h>
-
-#define U32(offset) ((sim_u32 *)(void *)(regs + (offset)))
-#define U64(offset) ((sim_u64 *)(void *)(regs + (offset)))
-#define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
 
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed"
@@ -19,487 +13,6 @@
 #else
 #define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)
 #endif
-
-/* Only the lanes of the mask. */
-static void blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t bytes) {
-    if (bytes == 4) {
-        sim_u32 *d = (sim_u32 *)(void *)to;
-        const sim_u32 *s = (const sim_u32 *)(const void *)from;
-        for (uint32_t m = mask; m; m &= m - 1) {
-            int i = __builtin_ctz(m);
-            d[i] = s[i];
-        }
-    } else {
-        for (uint32_t m = mask; m; m &= m - 1) {
-            uint32_t i = (uint32_t)__builtin_ctz(m) * bytes;
-            memcpy(to + i, from + i, bytes);
-        }
-    }
-}
-
-/* ---- modifiers: rounding, flushing and saturation around a lane operation ---- */
-
-/* Whether .ftz concerns values of this type. Conversions flush single precision alone. */
-static int flushes(const struct sim_lane_op *row, unsigned type) {
-    return type == SIM_T_F32 ||
-           ((type == SIM_T_F16 || type == SIM_T_F16X2) && memcmp(row->mnemonic, "cvt", 3) != 0);
-}
-
-static void flush(uint8_t *lanes, unsigned type) {
-    for (int i = 0; i < SIM_LANES && type == SIM_T_F32; i++) {
-        sim_u32 *u = (sim_u32 *)(void *)lanes + i;
-        if (!(*u & 0x7f800000u))
-            *u &= 0x80000000u;
-    }
-    const int halves = type == SIM_T_F16 ? 1 : type == SIM_T_F16X2 ? 2 : 0;
-    for (int i = 0; i < SIM_LANES * halves; i++) {
-        sim_u16 *u = (sim_u16 *)(void *)lanes + i;
-        if (!(*u & 0x7c00u))
-            *u &= 0x8000u;
-    }
-}
-
-static void saturate(uint8_t *lanes, unsigned type) {
-    for (int i = 0; i < SIM_LANES; i++) {
-        if (type == SIM_T_F32) {
-            float x;
-            memcpy(&x, lanes + i * 4, 4);
-            x = !(x > 0) ? 0 : x > 1 ? 1 : x; /* NaN too becomes +0 */
-            memcpy(lanes + i * 4, &x, 4);
-        } else if (type == SIM_T_F64) {
-            double x;
-            memcpy(&x, lanes + i * 8, 8);
-            x = !(x > 0) ? 0 : x > 1 ? 1 : x;
-            memcpy(lanes + i * 8, &x, 8);
-        } else if (type == SIM_T_F16 || type == SIM_T_BF16 || type == SIM_T_F16X2 ||
-                   type == SIM_T_BF16X2) {
-            uint16_t one = type == SIM_T_F16 || type == SIM_T_F16X2 ? 0x3c00 : 0x3f80,
-                     infinity = one == 0x3c00 ? 0x7c00 : 0x7f80;
-            int halves = type == SIM_T_F16 || type == SIM_T_BF16 ? 1 : 2;
-            for (int h = 0; h < halves; h++) {
-                uint16_t x;
-                memcpy(&x, lanes + (i * halves + h) * 2, 2);
-                x = (x & 0x8000) || x > infinity ? 0 : x > one ? one : x;
-                memcpy(lanes + (i * halves + h) * 2, &x, 2);
-            }
-        }
-    }
-}
-
-static void relu(uint8_t *lanes, unsigned type) {
-    int halves = type == SIM_T_F16 || type == SIM_T_BF16       ? 1
-                 : type == SIM_T_F16X2 || type == SIM_T_BF16X2 ? 2
-                                                               : 0;
-    for (int i = 0; i < SIM_LANES * halves; i++) {
-        uint16_t x;
-        memcpy(&x, lanes + i * 2, 2);
-        if ((x & 0x8000) &&
-            (x & 0x7fff) <= (type == SIM_T_F16 || type == SIM_T_F16X2 ? 0x7c00 : 0x7f80))
-            x = 0;
-        memcpy(lanes + i * 2, &x, 2);
-    }
-}
-
-/* Whether a result is too small for ftz is decided before it is rounded (an H200 does so): what
- * only rounding lifts to the least normal number is flushed as well. Rounded toward zero it stays
- * below. */
-static void flush_before_rounding(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
-                                  const uint8_t *const inputs[4]) {
-    enum { LEAST_NORMAL = 0x00800000, MAGNITUDE = 0x7fffffff };
-    uint32_t result[SIM_LANES], toward_zero[SIM_LANES], least = 0;
-    memcpy(result, d, sizeof result);
-    for (int i = 0; i < SIM_LANES; i++)
-        least |= (result[i] & MAGNITUDE) == LEAST_NORMAL;
-    if (!least)
-        return;
-    fesetround(FE_TOWARDZERO);
-    __asm__ volatile("" ::: "memory");
-    in->fn(w->scratch[0], inputs[0], inputs[1], inputs[2], inputs[3]);
-    __asm__ volatile("" ::: "memory");
-    fesetround(FE_TONEAREST);
-    memcpy(toward_zero, w->scratch[0], sizeof toward_zero);
-    for (int i = 0; i < SIM_LANES; i++)
-        if ((result[i] & MAGNITUDE) == LEAST_NORMAL && (toward_zero[i] & MAGNITUDE) < LEAST_NORMAL)
-            result[i] &= ~(uint32_t)MAGNITUDE;
-    memcpy(d, result, sizeof result);
-}
-
-static SIM_NOINLINE void modified_lane(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
-                                       const uint8_t *regs) {
-    static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
-    const struct sim_lane_op *row = &sim_lane_ops[in->ext];
-    const uint32_t slots[4] = {in->a, in->b, in->c, in->e};
-    const uint8_t *inputs[4];
-    for (int i = 0; i < 4; i++) {
-        unsigned type = row->types[i + 1];
-        inputs[i] = regs + slots[i];
-        if ((in->mods & SIM_M_FTZ) && flushes(row, type)) {
-            memcpy(w->scratch[i + 1], inputs[i], SIM_LANES * sim_types[type].bytes);
-            flush(w->scratch[i + 1], type);
-            inputs[i] = w->scratch[i + 1];
-        }
-    }
-    if (in->mods & SIM_M_ROUND)
-        fesetround(modes[in->mods & SIM_M_ROUND]);
-    /* the operation reads and writes memory: it stays between the two changes of mode */
-    __asm__ volatile("" ::: "memory");
-    in->fn(d, inputs[0], inputs[1], inputs[2], inputs[3]);
-    __asm__ volatile("" ::: "memory");
-    if (in->mods & SIM_M_ROUND)
-        fesetround(FE_TONEAREST);
-    if (in->op == SIM_OP_MASK)
-        return;
-    if ((in->mods & SIM_M_FTZ) && in->type == SIM_T_F32 && row->types[1] == SIM_T_F32)
-        flush_before_rounding(w, in, d, inputs);
-    if ((in->mods & SIM_M_FTZ) && flushes(row, in->type))
-        flush(d, in->type);
-    if (in->mods & SIM_M_SAT)
-        saturate(d, in->type);
-    if (in->mods & SIM_M_RELU)
-        relu(d, in->type);
-}
-
-static SIM_NOINLINE int check_division(struct sim_worker *w, struct sim_warp *warp,
-                                       const struct sim_insn *in, uint32_t pc, uint32_t mask,
-                                       const uint8_t *regs) {
-    if (in->dsize == 4 || in->dsize == 8) { /* the usual answer first */
-        uint32_t zeros = 0;
-        if (in->dsize == 4) {
-            const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        } else {
-            const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        }
-        if (!zeros)
-            return 0;
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), zero = 1;
-        for (uint32_t b = 0; b < in->dsize; b++)
-            zero &= regs[in->b + lane * in->dsize + b] == 0;
-        if (zero)
-            return sim_find(w, warp, pc, lane, SIM_FIND_DIVISION, 0, NULL,
-                            "an integer is divided by zero; guard the division, or make sure that "
-                            "the divisor cannot be 0");
-    }
-    return 0;
-}
-
-/* ---- special registers ---- */
-
-static uint32_t special_value(const struct sim_worker *w, const struct sim_warp *warp,
-                              unsigned which, uint32_t lane) {
-    const struct sim_block *block = warp->block;
-    const struct sim_run *run = w->run;
-    const struct sim_launch *launch = run->launch;
-    switch (which) {
-    case SIM_SPECIAL_TID_X:
-        return warp->tid[0][lane];
-    case SIM_SPECIAL_TID_Y:
-        return warp->tid[1][lane];
-    case SIM_SPECIAL_TID_Z:
-        return warp->tid[2][lane];
-    case SIM_SPECIAL_NTID_X:
-        return launch->block[0];
-    case SIM_SPECIAL_NTID_Y:
-        return launch->block[1];
-    case SIM_SPECIAL_NTID_Z:
-        return launch->block[2];
-    case SIM_SPECIAL_CTAID_X:
-    case SIM_SPECIAL_CLUSTERID_X:
-        return block->index[0];
-    case SIM_SPECIAL_CTAID_Y:
-    case SIM_SPECIAL_CLUSTERID_Y:
-        return block->index[1];
-    case SIM_SPECIAL_CTAID_Z:
-    case SIM_SPECIAL_CLUSTERID_Z:
-        return block->index[2];
-    case SIM_SPECIAL_NCTAID_X:
-    case SIM_SPECIAL_NCLUSTERID_X:
-        return launch->grid[0];
-    case SIM_SPECIAL_NCTAID_Y:
-    case SIM_SPECIAL_NCLUSTERID_Y:
-        return launch->grid[1];
-    case SIM_SPECIAL_NCTAID_Z:
-    case SIM_SPECIAL_NCLUSTERID_Z:
-        return launch->grid[2];
-    case SIM_SPECIAL_LANEID:
-        return lane;
-    case SIM_SPECIAL_WARPID:
-        return warp->index;
-    case SIM_SPECIAL_NWARPID:
-        return run->preset->warps_per_sm;
-    case SIM_SPECIAL_SMID:
-        return (uint32_t)(block->linear % run->preset->sm_count);
-    case SIM_SPECIAL_NSMID:
-        return run->preset->sm_count;
-    case SIM_SPECIAL_LANEMASK_EQ:
-        return 1u << lane;
-    case SIM_SPECIAL_LANEMASK_LE:
-        return (uint32_t)((2ull << lane) - 1);
-    case SIM_SPECIAL_LANEMASK_LT:
-        return (1u << lane) - 1;
-    case SIM_SPECIAL_LANEMASK_GE:
-        return ~((1u << lane) - 1);
-    case SIM_SPECIAL_LANEMASK_GT:
-        return ~(uint32_t)((2ull << lane) - 1);
-    case SIM_SPECIAL_DYN_SMEM:
-        return launch->shared_bytes;
-    case SIM_SPECIAL_TOTAL_SMEM:
-    case SIM_SPECIAL_AGGR_SMEM:
-        return (uint32_t)run->shared_bytes;
-    case SIM_SPECIAL_CLUSTER_NCTAID_X:
-    case SIM_SPECIAL_CLUSTER_NCTAID_Y:
-    case SIM_SPECIAL_CLUSTER_NCTAID_Z:
-    case SIM_SPECIAL_CLUSTER_NCTARANK:
-        return 1;
-    case SIM_SPECIAL_WARP_SZ:
-        return SIM_LANES;
-    default:
-        return 0;
-    }
-}
-
-static SIM_NOINLINE void special_register(struct sim_worker *w, const struct sim_warp *warp,
-                                          const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    uint64_t clock = warp->block->steps + warp->steps, grid_sync = 0;
-    /* cooperative groups find the grid's barrier through these two; it follows the parameters */
-    if (in->sub == SIM_SPECIAL_ENVREG1 || in->sub == SIM_SPECIAL_ENVREG2)
-        grid_sync = w->run->launch->flags & SIM_LAUNCH_COOPERATIVE ? w->run->gpu->grid_sync : 0;
-    if (mask == SIM_FULL && in->dsize == 4) {
-        sim_u32 *to = U32(in->dst);
-        if (in->sub <= SIM_SPECIAL_TID_Z) {
-            memcpy(to, warp->tid[in->sub - SIM_SPECIAL_TID_X], SIM_LANES * 4);
-            return;
-        }
-        if (in->sub <= SIM_SPECIAL_NCTAID_Z) {
-            uint32_t value = special_value(w, warp, in->sub, 0);
-            for (int i = 0; i < SIM_LANES; i++)
-                to[i] = value;
-            return;
-        }
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m);
-        uint64_t value;
-        switch (in->sub) {
-        case SIM_SPECIAL_CLOCK:
-        case SIM_SPECIAL_CLOCK64:
-        case SIM_SPECIAL_GLOBALTIMER:
-            value = clock;
-            break;
-        case SIM_SPECIAL_GLOBALTIMER_LO:
-            value = (uint32_t)clock;
-            break;
-        case SIM_SPECIAL_CLOCK_HI:
-        case SIM_SPECIAL_GLOBALTIMER_HI:
-            value = clock >> 32;
-            break;
-        case SIM_SPECIAL_ENVREG1:
-            value = grid_sync >> 32;
-            break;
-        case SIM_SPECIAL_ENVREG2:
-            value = (uint32_t)grid_sync;
-            break;
-        default:
-            value = special_value(w, warp, in->sub, lane);
-            break;
-        }
-        memcpy(regs + in->dst + lane * in->dsize, &value, in->dsize);
-    }
-}
-
-/* ---- carry chains ---- */
-
-static SIM_NOINLINE void carry_chain(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    __extension__ typedef unsigned __int128 u128;
-    __extension__ typedef __int128 s128;
-    uint32_t carry = PRED(in->e);
-    unsigned bits = in->dsize * 8u;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), cin = in->sub & 1 ? carry >> lane & 1 : 0, cout;
-        uint64_t a = 0, b = 0, c = 0, r;
-        memcpy(&a, regs + in->a + lane * in->dsize, in->dsize);
-        memcpy(&b, regs + in->b + lane * in->dsize, in->dsize);
-        if (in->op == SIM_OP_MADCC) {
-            memcpy(&c, regs + in->c + lane * in->dsize, in->dsize);
-            u128 product = (u128)a * b;
-            if (in->sub & 8)
-                product = bits == 32 ? (u128)(uint64_t)((int64_t)(int32_t)a * (int32_t)b)
-                                     : (u128)((s128)(int64_t)a * (int64_t)b);
-            a = in->sub & 4 ? (uint64_t)(product >> bits) : (uint64_t)product;
-            b = c;
-            if (bits == 32) {
-                a = (uint32_t)a;
-            }
-        }
-        u128 sum = in->op == SIM_OP_SUBCC ? (u128)a - b - cin : (u128)a + b + cin;
-        r = (uint64_t)sum;
-        cout = (uint32_t)(sum >> bits) & 1;
-        memcpy(regs + in->dst + lane * in->dsize, &r, in->dsize);
-        if (in->sub & 2)
-            carry = (carry & ~(1u << lane)) | cout << lane;
-    }
-    PRED(in->e) = carry;
-}
-
-/* ---- warp-wide ---- */
-
-static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in, uint32_t mask,
-                                 uint8_t *regs) {
-    const sim_u32 *a = U32(in->a), *b = U32(in->b), *c = U32(in->c);
-    sim_u32 *out = (sim_u32 *)(void *)w->scratch[0];
-    uint32_t in_range = 0;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        int lane = __builtin_ctz(m);
-        int by = (int)(b[lane] & 31), clamp = (int)(c[lane] & 31),
-            segment = (int)(c[lane] >> 8 & 31);
-        int most = (lane & segment) | (clamp & ~segment), least = lane & segment, from, ok;
-        switch (in->sub) {
-        case SIM_SHFL_UP:
-            from = lane - by;
-            ok = from >= most;
-            break; /* for up, the clamp is the least */
-        case SIM_SHFL_DOWN:
-            from = lane + by;
-            ok = from <= most;
-            break;
-        case SIM_SHFL_BFLY:
-            from = lane ^ by;
-            ok = from <= most;
-            break;
-        default:
-            from = least | (by & ~segment);
-            ok = from <= most;
-            break;
-        }
-        if (!ok)
-            from = lane;
-        if (SIM_UNLIKELY(w->recorder != NULL))
-            sim_trace_shuffle(w->recorder, (uint32_t)lane, (uint32_t)from);
-        out[lane] = a[from];
-        in_range |= (uint32_t)ok << lane;
-    }
-    blend(regs + in->dst, w->scratch[0], mask, 4);
-    if (in->dst2 != SIM_NO_SLOT)
-        PRED(in->dst2) = (PRED(in->dst2) & ~mask) | in_range;
-}
-
-static SIM_NOINLINE void vote(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    uint32_t yes = PRED(in->a) & mask;
-    if (in->sub == SIM_VOTE_BALLOT) {
-        for (uint32_t m = mask; m; m &= m - 1)
-            U32(in->dst)[__builtin_ctz(m)] = yes;
-        return;
-    }
-    int result = in->sub == SIM_VOTE_ALL   ? yes == mask
-                 : in->sub == SIM_VOTE_ANY ? yes != 0
-                                           : yes == mask || !yes;
-    PRED(in->dst) = (PRED(in->dst) & ~mask) | (result ? mask : 0);
-}
-
-static SIM_NOINLINE void match(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    uint32_t bytes = sim_types[in->type].bytes, results[SIM_LANES], all = 1;
-    const uint8_t *a = regs + in->a;
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m);
-        results[lane] = 0;
-        for (uint32_t n = mask; n; n &= n - 1) {
-            uint32_t other = (uint32_t)__builtin_ctz(n);
-            if (memcmp(a + lane * bytes, a + other * bytes, bytes) == 0)
-                results[lane] |= 1u << other;
-        }
-        all &= results[lane] == mask;
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        int lane = __builtin_ctz(m);
-        U32(in->dst)[lane] = in->sub ? (all ? mask : 0) : results[lane];
-    }
-    if (in->dst2 != SIM_NO_SLOT)
-        PRED(in->dst2) = (PRED(in->dst2) & ~mask) | (all ? mask : 0);
-}
-
-static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    const sim_u32 *a = U32(in->a);
-    uint32_t r = a[__builtin_ctz(mask)];
-    for (uint32_t m = mask & (mask - 1); m; m &= m - 1) {
-        uint32_t x = a[__builtin_ctz(m)];
-        switch (in->sub) {
-        case SIM_ATOM_ADD:
-            r += x;
-            break;
-        case SIM_ATOM_MIN:
-            r = in->type == SIM_T_S32 ? ((int32_t)x < (int32_t)r ? x : r) : (x < r ? x : r);
-            break;
-        case SIM_ATOM_MAX:
-            r = in->type == SIM_T_S32 ? ((int32_t)x > (int32_t)r ? x : r) : (x > r ? x : r);
-            break;
-        case SIM_ATOM_AND:
-            r &= x;
-            break;
-        case SIM_ATOM_OR:
-            r |= x;
-            break;
-        default:
-            r ^= x;
-            break;
-        }
-    }
-    for (uint32_t m = mask; m; m &= m - 1)
-        U32(in->dst)[__builtin_ctz(m)] = r;
-}
-
-/* The member mask of the first active lane, and in *same the active lanes that name the same one:
-   tiles of a warp each have their own. */
-static uint32_t members_of(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
-                           uint32_t *same) {
-    *same = mask;
-    if (in->e == SIM_NO_SLOT)
-        return mask;
-    const sim_u32 *masks = (const sim_u32 *)(const void *)(regs + in->e);
-    uint32_t members = masks[__builtin_ctz(mask)], differ = 0;
-    for (int i = 0; i < SIM_LANES; i++)
-        differ |= masks[i] ^ members;
-    if (SIM_LIKELY(!differ))
-        return members;
-    for (uint32_t m = mask; m; m &= m - 1)
-        if (masks[__builtin_ctz(m)] != members)
-            *same &= ~(1u << __builtin_ctz(m));
-    return members;
-}
-
-static void warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                      uint32_t mask, uint32_t members, uint8_t *regs) {
-    switch (in->op) {
-    case SIM_OP_SHFL:
-        shuffle(w, in, mask, regs);
-        break;
-    case SIM_OP_VOTE:
-        vote(in, mask, regs);
-        break;
-    case SIM_OP_MATCH:
-        match(in, mask, regs);
-        break;
-    case SIM_OP_REDUX:
-        redux(in, mask, regs);
-        break;
-    case SIM_OP_ELECT: {
-        uint32_t leader = (uint32_t)__builtin_ctz(mask);
-        for (uint32_t m = mask; m; m &= m - 1)
-            U32(in->dst)[__builtin_ctz(m)] = leader;
-        if (in->dst2 != SIM_NO_SLOT)
-            PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
-        break;
-    }
-    default:
-        if (w->run->check_races)
-            sim_races_warp_sync(w->run, warp, members);
-        break;
-    }
-}
 
 /* ---- calls ---- */
 
@@ -707,24 +220,24 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                     }
                 }
             }
-            if ((in->flags & SIM_F_DIV) && check_division(w, warp, in, pc, mask, regs))
+            if ((in->flags & SIM_F_DIV) && sim_exec_check_division(w, warp, in, pc, mask, regs))
                 goto failed;
         }
         switch (in->op) {
         case SIM_OP_LANE: {
             uint8_t *to = mask == SIM_FULL ? regs + in->dst : w->scratch[0];
             if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
-                modified_lane(w, in, to, regs);
+                sim_exec_modified(w, in, to, regs);
             else
                 in->fn(to, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
             if (mask != SIM_FULL)
-                blend(regs + in->dst, to, mask, in->dsize);
+                sim_blend(regs + in->dst, to, mask, in->dsize);
             break;
         }
         case SIM_OP_MASK: {
             sim_u32 r;
             if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
-                modified_lane(w, in, (uint8_t *)&r, regs);
+                sim_exec_modified(w, in, (uint8_t *)&r, regs);
             else
                 in->fn(&r, regs + in->a, regs + in->b, NULL, NULL);
             uint32_t p = r, q = ~p;
@@ -854,11 +367,11 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
             }
             if (mask != SIM_FULL)
-                blend(regs + in->dst, to, mask, in->dsize);
+                sim_blend(regs + in->dst, to, mask, in->dsize);
             break;
         }
         case SIM_OP_SREG:
-            special_register(w, warp, in, mask, regs);
+            sim_exec_special(w, warp, in, mask, regs);
             break;
         case SIM_OP_LOCALADDR:
             for (uint32_t m = mask; m; m &= m - 1) {
@@ -870,7 +383,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_ADDCC:
         case SIM_OP_SUBCC:
         case SIM_OP_MADCC:
-            carry_chain(in, mask, regs);
+            sim_exec_carry(in, mask, regs);
             break;
         case SIM_OP_CVTA:
             for (uint32_t m = mask; m; m &= m - 1) {
@@ -959,10 +472,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_REDUX:
         case SIM_OP_ELECT:
         case SIM_OP_WARPSYNC: {
-            uint32_t same, members = members_of(in, mask, regs, &same);
+            uint32_t same, members = sim_exec_members(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
             for (uint32_t left = mask & ~same; left; left &= ~same) { /* other tiles, if complete */
-                uint32_t others = members_of(in, left, regs, &same);
+                uint32_t others = sim_exec_members(in, left, regs, &same);
                 if (same != (others & warp->live)) {
                     sim_find(w, warp, pc, (uint32_t)__builtin_ctz(same), SIM_FIND_WARP_SYNC, 0,
                              NULL,
@@ -971,7 +484,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                              same, others);
                     goto failed;
                 }
-                warp_wide(w, warp, in, same, others, regs);
+                sim_exec_warp_wide(w, warp, in, same, others, regs);
                 mask &= ~same;
             }
             if (SIM_UNLIKELY(members != mask)) {
@@ -987,7 +500,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 if (w->recorder)
                     sim_trace_members(w->recorder, mask);
             }
-            warp_wide(w, warp, in, mask, members, regs);
+            sim_exec_warp_wide(w, warp, in, mask, members, regs);
             break;
         }
         case SIM_OP_ACTIVEMASK:

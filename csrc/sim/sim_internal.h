@@ -452,7 +452,7 @@ enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function
 int sim_rows_build(uint16_t *table);                           /* SIM_ROW_TABLE entries */
 int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
 
-/* Special registers: name, and how a lane's value is found (in sim_exec.c). */
+/* Special registers: name, and how a lane's value is found (in sim_exec_lane.c). */
 /* clang-format off */
 #define SIM_SPECIALS(X)                                                                                            \
     X(TID_X, "%tid.x") X(TID_Y, "%tid.y") X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y")             \

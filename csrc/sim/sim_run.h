@@ -9,6 +9,8 @@
 
 #include "sim_internal.h"
 
+#include <string.h>
+
 #define SIM_MAX_WARPS 32u
 #define SIM_BARRIERS 16u
 #define SIM_NO_PC UINT32_MAX
@@ -216,9 +218,48 @@ struct sim_report {
     struct sim_recorder *recorder;
 };
 
+/* ---- a warp's registers: an operand's 32 lanes, and a predicate's bits ---- */
+#define U32(offset) ((sim_u32 *)(void *)(regs + (offset)))
+#define U64(offset) ((sim_u64 *)(void *)(regs + (offset)))
+#define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
+
+/* Only the lanes of the mask. */
+static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t bytes) {
+    if (bytes == 4) {
+        sim_u32 *d = (sim_u32 *)(void *)to;
+        const sim_u32 *s = (const sim_u32 *)(const void *)from;
+        for (uint32_t m = mask; m; m &= m - 1) {
+            int i = __builtin_ctz(m);
+            d[i] = s[i];
+        }
+    } else {
+        for (uint32_t m = mask; m; m &= m - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(m) * bytes;
+            memcpy(to + i, from + i, bytes);
+        }
+    }
+}
+
 /* ---- sim_exec.c ---- */
 enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct sim_split *split,
                        uint64_t budget);
+
+/* ---- sim_exec_lane.c ---- */
+void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
+                       const uint8_t *regs);
+/* 1 when a finding ends the launch */
+int sim_exec_check_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                            uint32_t pc, uint32_t mask, const uint8_t *regs);
+void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs);
+void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+
+/* ---- sim_exec_warp.c ---- */
+uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
+                          uint32_t *same);
+void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                        uint32_t mask, uint32_t members, uint8_t *regs);
+
 /* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
 int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                   uint32_t mask, uint8_t *regs, uint32_t local_base);

@@ -21,7 +21,7 @@ from gpuopt._devices import Device, available
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import Launch, profile
-from gpuopt._ptx import Bound, Buffer, Module
+from gpuopt._ptx import Buffer, Module, Prepared
 
 CACHES = 4  # cold: the copies are together so many times as large as the last-level cache
 COPIES_MOST = 64
@@ -58,7 +58,7 @@ class Trial:
     ----------
     name : str
     kernel : str
-        Of the embedded image.
+        Of an embedded image.
     grid, block : int or tuple of int
     arguments : tuple
         Its arguments: arrays are inputs, each copied to the device; `Output` is what it writes;
@@ -164,7 +164,7 @@ class Lab:
             raise VerificationError(f"{trial.name}: kernel {trial.kernel} gave {error}")
         return launches[-1] if launches else None
 
-    def _bound(self, trial: Trial, cold: bool) -> list[Bound]:
+    def _bound(self, trial: Trial, cold: bool) -> list[Prepared]:
         """Return the launches of one round: one, or one for each copy of the data."""
         copies = 1
         if cold:

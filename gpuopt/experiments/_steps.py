@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuopt._devices import Device
 from gpuopt._ladder import VerificationError
-from gpuopt._ptx import Bound, Module
+from gpuopt._ptx import Module, Prepared
 from gpuopt.experiments import _lab
 
 SAMPLE_SECONDS = 10e-3  # how long a sample shall take at least
@@ -43,7 +43,7 @@ class Timed:
     Attributes
     ----------
     name : str
-    steps : sequence of Bound
+    steps : sequence of Prepared
     poison : callable
         Spoils what the steps write.
     check : callable
@@ -55,7 +55,7 @@ class Timed:
     """
 
     name: str
-    steps: Sequence[Bound]
+    steps: Sequence[Prepared]
     poison: Callable[[], object]
     check: Callable[[], str]
     how: str = "queue"

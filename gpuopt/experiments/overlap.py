@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuopt._ptx import Bound, Buffer, Module
+from gpuopt._ptx import Buffer, Module, Prepared
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
@@ -98,7 +98,7 @@ class _Work:
         self.steps = self._balance()
         self.right = _steps.advanced(self.source, self.steps)
 
-    def _kernel(self, buffer: Buffer, stream: int = 0) -> Bound:
+    def _kernel(self, buffer: Buffer, stream: int = 0) -> Prepared:
         kernel = self.module["micro_advance_uint32"]
         return kernel.bind(self.blocks, BLOCK, buffer, buffer.nbytes // 4, self.steps).on(stream)
 

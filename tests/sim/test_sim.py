@@ -332,22 +332,23 @@ def rates(runner, path, *options):
 
 
 @pytest.mark.speed
-def test_speed(tmp_path, request):
+def test_speed(tmp_path):
     """`pytest -m speed -s tests/sim` prints the table: counters alone, and with all checks."""
-    if "speed" not in request.config.getoption("markexpr"):
-        pytest.skip("only on a quiet machine, when it is asked for: pytest -m speed -s tests/sim")
     core = pytest.importorskip("gpuopt._core")
     runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
-    path = tmp_path / "speed.ptx"
     buffers = "// buffer: in s32 1048576 zero\n// buffer: out s32 1048576 zero\n"
-    launches = "".join(f"// launch: {line}\n" for line in SPEED)
-    path.write_text(buffers + launches + core.ptx())
+    paths = []
+    for family in ("reduce", "transpose", "stencil1d"):
+        launches = "".join(f"// launch: {line}\n" for line in SPEED if line.startswith(family))
+        paths.append(tmp_path / f"{family}.ptx")
+        paths[-1].write_text(buffers + launches + core.ptx()[family])
     plain: dict[str, float] = {}
     checked: dict[str, float] = {}
     for _ in range(4):  # a disturbed run is no measurement: the best counts
         for best, options in ((plain, ("--no-races", "--no-uninit")), (checked, ())):
-            for name, rate in rates(runner, path, *options).items():
-                best[name] = max(rate, best.get(name, 0))
+            for path in paths:
+                for name, rate in rates(runner, path, *options).items():
+                    best[name] = max(rate, best.get(name, 0))
         print("\nM warp-instructions a second and core: counters, with all checks")
         for name, rate in plain.items():
             print(f"  {name:40} {rate:6.1f} {checked[name]:6.1f}   1/{rate / checked[name]:.1f}")
