@@ -172,8 +172,8 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const unsigned in_place =
         queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
-    const bool one_array = !output_in_place && call->input_count && !(in_place & 1) &&
-                           call->output == call->inputs[0];
+    const bool one_array =
+        !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
     struct ops_problem problem = {.input_count = call->input_count,
                                   .output_bytes = call->output_bytes};
     struct ops_plan plan;

@@ -71,7 +71,7 @@ struct ops_plan {
     size_t scratch_bytes;
     device_address result;
     size_t result_bytes;
-    uint64_t bytes; /* what the algorithm reads and writes, each once */
+    uint64_t bytes;                    /* what the algorithm reads and writes, each once */
     uint64_t wide[OPS_WIDE_BYTES / 8]; /* what a step may take beside its values: a struct */
 };
 
