@@ -14,6 +14,7 @@ DTYPES = ["u1", "?", "<i2", "f2", "<f4", ">f4", "i8", "c8", "M8[ns]", "c16", "S1
 SHAPES = [(1, 1), (1, 33), (33, 1), (2, 3), (31, 31), (32, 32), (33, 33), (32, 65), (97, 64),
           (100, 257)]  # fmt: skip
 FAMILY = "transpose"
+GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]
 on_sim = pytest.mark.skipif(bool(KINDS.get("sim", "no")), reason="no simulated GPU")
 
 
@@ -106,7 +107,8 @@ def test_long_and_narrow(device, rung, rng):
 def test_large(device, rung, rng):
     if device == "sim":
         pytest.skip("executes lane by lane")
-    for dtype, shape in (("f4", (5000, 7001)), ("u1", (8192, 8192)), ("c16", (2049, 1023))):
+    for dtype, shape in (("f4", (5000, 7001)), ("u1", (8192, 8192)), ("u2", (4097, 4099)),
+                         ("c16", (2049, 1023))):  # fmt: skip
         array = bytes_of(rng, dtype, shape)
         got = gpuopt.transpose(array, variant=rung.variant, device=device)
         assert np.array_equal(got.view("u1"), right(rung, array).view("u1")), (dtype, shape)
@@ -214,6 +216,25 @@ def test_axes_that_a_rung_does_not_take(device, rung):
         gpuopt.transpose(array, (2, 0, 3, 1), variant=rung.variant, device=device)
 
 
+@pytest.mark.parametrize("device, variant", any_rungs())
+def test_large_axes(device, variant, rng):
+    if device == "sim" or variant == "serial":
+        pytest.skip("takes too long")
+    for dtype, shape, axes in (
+        ("f4", (16, 1024, 1024), (0, 2, 1)), ("f4", (64, 512, 512), (2, 0, 1)),
+        ("f4", (8, 64, 256, 64), (0, 2, 1, 3)), ("u1", (2001, 999, 3), None),
+        ("u1", (5_000_000, 3), None), ("f8", (3, 1_000_001), None), ("f4", (2,) * 22, None),
+        ("u2", (99, 311, 333), (0, 2, 1)), ("f4", (200_000, 9, 9), (0, 2, 1)),
+    ):  # fmt: skip
+        array = bytes_of(rng, dtype, shape)
+        got = gpuopt.transpose(array, axes, variant=variant, device=device)
+        assert same(got, permuted(array, axes)), (shape, axes)
+    square = bytes_of(rng, "f4", (4001, 4001))
+    want = permuted(square, None)
+    gpuopt.transpose(square, out=square, variant=variant, device=device)
+    assert same(square, want)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_empty_axes(device):
     for shape, axes in (((0, 3, 4), (2, 0, 1)), ((2, 0), None), ((3, 4, 0), (0, 2, 1))):
@@ -240,27 +261,27 @@ def test_wrong_axes():
 # --- rows that begin anywhere
 
 
-def resident(raw, offset, shape, dtype):
-    """Return an array in a simulated GPU's memory that begins `offset` bytes into another."""
-    held = gpuopt.asarray(raw, device="sim")
+def resident(device, raw, offset, shape, dtype):
+    """Return an array in a device's memory, and one that begins `offset` bytes into it."""
+    held = gpuopt.asarray(raw, device=device)
     kept = gpuopt._device_arrays._make(
         held.address + offset, shape, np.dtype(dtype), held.device, held._holder
     )
     return held, kept
 
 
-@on_sim
+@pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8", "c16"])
-def test_offsets_of_both_arrays(dtype, rng):
+def test_offsets_of_both_arrays(device, dtype, rng):
     """Reads and writes nothing beside the arrays, wherever they begin: the simulator would tell."""
     size = np.dtype(dtype).itemsize
     for offset, to, shape in ((1, 3, (131, 67)), (3, 0, (300, 126)), (0, 5, (67, 131)),
                               (7, 2, (65, 129)), (2, 1, (260, 125))):  # fmt: skip
         items = np.prod(shape)
         raw = rng.integers(0, 256, (items + 16) * size, np.uint8)
-        held, array = resident(raw, offset * size, shape, dtype)
+        held, array = resident(device, raw, offset * size, shape, dtype)
         before = np.full((items + 16) * size, 0xA5, np.uint8)
-        room, out = resident(before, to * size, shape[::-1], dtype)
+        room, out = resident(device, before, to * size, shape[::-1], dtype)
         gpuopt.transpose(array, out=out)
         host = raw[offset * size :][: items * size].view(dtype).reshape(shape)
         got = room.get()
@@ -343,16 +364,16 @@ def test_in_place_every_rung_is_right(rng):
             assert same(array, want), rung.name
 
 
-@on_sim
-def test_in_place_on_a_device(rng):
+@pytest.mark.parametrize("device", GPUS)
+def test_in_place_on_a_device(device, rng):
     host = bytes_of(rng, "f4", (100, 100))
-    array = gpuopt.asarray(host, device="sim")
+    array = gpuopt.asarray(host, device=device)
     assert gpuopt.transpose(array, out=array) is array
     assert same(array.get(), permuted(host, None))
-    batch = gpuopt.asarray(host.reshape(4, 50, 50), device="sim")
+    batch = gpuopt.asarray(host.reshape(4, 50, 50), device=device)
     gpuopt.transpose(batch, (0, 2, 1), out=batch)
     assert same(batch.get(), permuted(host.reshape(4, 50, 50), (0, 2, 1)))
-    wide = gpuopt.asarray(host.reshape(50, 200), device="sim")
+    wide = gpuopt.asarray(host.reshape(50, 200), device=device)
     with pytest.raises(ValueError, match="out: overlaps a"):
         gpuopt.transpose(array, (0, 1), out=array)
     with pytest.raises(ValueError, match="out: has shape"):
@@ -393,7 +414,7 @@ def test_wrong_arguments():
             gpuopt.transpose(**{"a": good, **arguments})
 
 
-@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+@pytest.mark.parametrize("device", GPUS)
 def test_blocks_that_a_rung_does_not_have(device):
     for variant, block in ((4, 16), (5, 2048), (6, 1024), (6, 32), (2, 33), (2, 2048)):
         with pytest.raises(ValueError, match="block"):
