@@ -152,8 +152,12 @@ template <class T> struct phased_tile {
     static constexpr unsigned STORES = PITCH * 16 / TILES_BLOCK;
     word *words;
 
-    __device__ word at(unsigned group, unsigned column) const {
-        return words[group * PITCH + (column ^ (group & MASK))];
+    // Word `column` of group `group` + j.
+    __device__ word at(unsigned group, unsigned j, unsigned column) const {
+        constexpr unsigned size = sizeof(word);
+        const char *first = reinterpret_cast<const char *>(words + group * PITCH);
+        const unsigned turned = (group * size + j * size) & (MASK * size);
+        return *reinterpret_cast<const word *>(first + j * PITCH * size + (column * size ^ turned));
     }
     // Where a thread puts its words of the groups `first` + k * STEP; `first` is below STEP.
     struct column_of {
@@ -312,11 +316,11 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
     const unsigned group = row / phased::ITEMS;
 #pragma unroll
     for (unsigned j = 0; j < phased::WORDS; j++)
-        pack.words[j] = tile.at(group + j, column);
+        pack.words[j] = tile.at(group, j, column);
     if constexpr (phased::ITEMS > 1) {
         const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
         // Nothing of it is needed where nothing is shifted, and the tile may end.
-        const unsigned next = tile.at(shift ? group + phased::WORDS : group, column);
+        const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
 #pragma unroll
         for (unsigned j = 0; j < phased::WORDS; j++)
             pack.words[j] = __funnelshift_r(
@@ -375,7 +379,7 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     const unsigned end = least(plan.rows + phased::LEAD - row, phased::ROWS + phased::LEAD);
     T *to = out + corner.out + column * plan.out_pitch + row;
     const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
-    const unsigned needed = phases ? first : phased::LEAD;
+    const unsigned needed = phases ? first : least(phased::LEAD, end);
     const T *from = in + corner.in + row * plan.in_pitch + column - phased::LEAD * plan.in_pitch;
     if constexpr (phased::ITEMS == 1)
         load_phased(tile, from, plan.in_pitch, needed, end, columns);
