@@ -116,7 +116,7 @@ static void widen(struct axes *axes, uint64_t addresses) {
 
 /* --- tiles of a matrix, of the other axes a batch */
 
-/* The sides of aligned_tile, phased_tile and square_tile in transpose.cu. */
+/* The sides of aligned_tile, phased_tile and SQUARE in transpose.cu. */
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
