@@ -182,7 +182,7 @@ def reduce(
     array : array_like
         Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
         Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
-        "prod". Rungs 1 to 11 take bool, int32, int64, float32 and float64.
+        "prod". Rungs 1 to 12 take bool, int32, int64, float32 and float64.
         Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
         with the CUDA array interface or DLPack: reduced as a whole, by "sum" to "xor". Its items
         are read in place, on its library's current stream, and must lie without gaps, in any order

@@ -6,9 +6,9 @@
  * Order inside a block: every warp knows up to when it has seen each other warp, joined at
  * barriers. Order inside a warp: warp-level synchronisation; nothing else orders lanes. Order
  * between blocks: a fence followed by an atomic or ordered write is a release; an atomic or ordered
- * read acquires every release before it, wherever that was. The last rule is coarser than the
- * memory model: it can miss a race between blocks that synchronise through different flags, and
- * never reports one that is not there.
+ * read of the same word acquires it, and with it every release that was earlier. So is the last
+ * rule coarser than the memory model: it can miss a race between blocks whose flags two other
+ * blocks have set before, and never reports one that is not there.
  */
 #include "sim_races.h"
 
@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define RELEASES_KEPT 64u
+#define FLAGS 1024u
 
 struct release {
     uint64_t time;
@@ -30,6 +31,7 @@ struct block_releases {
 struct sim_release_log {
     struct block_releases *blocks; /* NULL if blocks of this kernel cannot synchronise */
     uint64_t time;
+    uint64_t flags[FLAGS]; /* when something was last released through a word of such a hash */
 };
 
 /* ---- the state of a block and of a launch ---- */
@@ -198,7 +200,27 @@ void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope)
     r->fenced[w] = scope == SIM_SCOPE_CTA ? (r->fenced[w] ? r->fenced[w] : 2) : 1;
 }
 
-static void note_release(struct sim_run *run, struct sim_block *block, const uint32_t *known) {
+static uint64_t *flag_of(struct sim_release_log *log, uint64_t word) {
+    return &log->flags[(word * 0x9e3779b97f4a7c15u >> 32) % FLAGS];
+}
+
+/* The latest release through any of the words, after noting one through all of them, if asked. */
+static uint64_t last_release(struct sim_release_log *log, const struct sim_words *words,
+                             uint64_t released) {
+    uint64_t last = 0;
+    for (uint32_t m = words->mask; m; m &= m - 1) {
+        const uint64_t from = words->address[__builtin_ctz(m)], to = from + words->bytes - 1;
+        for (uint64_t word = from / 4; word <= to / 4; word++) {
+            uint64_t *flag = flag_of(log, word);
+            *flag = released > *flag ? released : *flag;
+            last = *flag > last ? *flag : last;
+        }
+    }
+    return last;
+}
+
+static void note_release(struct sim_run *run, struct sim_block *block, const uint32_t *known,
+                         const struct sim_words *words) {
     struct sim_release_log *log = run->releases;
     uint32_t warps = block->warp_count;
     size_t size = (sizeof(struct release) + warps * sizeof(uint32_t) + 7) & ~(size_t)7;
@@ -208,6 +230,7 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     struct release *last =
         b->count ? (struct release *)(void *)(b->entries + (b->count - 1) * size) : NULL;
     uint64_t time = ++log->time;
+    last_release(log, words, time);
     if (last && memcmp(last->known, known, warps * sizeof *known) == 0)
         return; /* nothing new to make known */
     if (last && b->count == RELEASES_KEPT) {
@@ -228,19 +251,21 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     memcpy(made->known, known, warps * sizeof *known);
 }
 
-void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order, int shared,
-                     int writes, int reads) {
+void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
+                     const struct sim_words *global, int writes, int reads) {
     struct sim_block *block = warp->block;
     struct sim_race_block *r = block->races;
     uint32_t w = warp->index, n = block->warp_count;
-    if (shared && order == SIM_ORDER_VOLATILE)
+    if (!global && order == SIM_ORDER_VOLATILE)
         return;
+    const uint64_t last =
+        reads && global && run->releases ? last_release(run->releases, global, 0) : 0;
     if (writes && (order == SIM_ORDER_RELEASE || order == SIM_ORDER_ACQ_REL))
         sim_races_fence(run, warp, SIM_SCOPE_GPU);
     if (writes && r->fenced[w]) {
         join(r->sync, r->fence[w], n);
-        if (!shared && r->fenced[w] == 1)
-            note_release(run, block, r->fence[w]);
+        if (global && r->fenced[w] == 1)
+            note_release(run, block, r->fence[w], global);
     }
     if (reads) {
         int learnt = 0;
@@ -253,8 +278,8 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
             r->floor[w] = least(r->known[w], n);
             r->now[w] = r->met[w] = tick(block);
         }
-        if (!shared && run->releases)
-            r->acquired[w] = ++run->releases->time;
+        if (last && last >= r->acquired[w])
+            r->acquired[w] = last + 1;
     }
 }
 

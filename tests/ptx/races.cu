@@ -24,6 +24,11 @@
 // launch: neighbour 2 64 0 z
 // finding: GLOBAL_RACE races.cu
 // launch: flag 2 64 0 z
+// buffer: flags u32 2 zero
+// launch: right_flag 3 1 0 z flags
+// buffer: others u32 2 zero
+// launch: other_flag 3 1 0 z others
+// finding: GLOBAL_RACE races.cu
 // launch: warp_reverse 2 64 0 x y
 // launch: warp_reverse_nosync 2 64 0 x y
 // finding: SHARED_RACE races.cu
@@ -127,3 +132,17 @@ __global__ void divergent_barrier(float *x) {
     x[threadIdx.x] = 1;
 }
 }
+// Block 0 and block 1 each set a flag; block 2 waits for one of them and reads what block 1 wrote.
+__device__ void flags_of_three(float *x, unsigned *flags, unsigned waited) {
+    if (blockIdx.x == 1)
+        x[0] = 7;
+    __threadfence();
+    if (blockIdx.x < 2)
+        atomicExch(&flags[blockIdx.x], 1);
+    while (blockIdx.x == 2 && !atomicAdd(&flags[waited], 0))
+        ;
+    if (blockIdx.x == 2)
+        x[1] = x[0];
+}
+extern "C" __global__ void right_flag(float *x, unsigned *flags) { flags_of_three(x, flags, 1); }
+extern "C" __global__ void other_flag(float *x, unsigned *flags) { flags_of_three(x, flags, 0); }
