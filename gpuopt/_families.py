@@ -192,7 +192,7 @@ def transpose(
     (run,) = problem.inputs
     moved = out.flags.c_contiguous and out.dtype == a.dtype and out.ctypes.data == run.ctypes.data
     if moved and run.size and _turns_in_place(problem, variant):
-        _core.call(problem.on(run), variant, block, device)
+        _core.call(problem.on(out.view(problem.dtype)), variant, block, device)
         return out
     in_place = arrays.takes_in_place(out, a.dtype, problem.inputs)
     if in_place and out.view(problem.dtype).flags.aligned:
