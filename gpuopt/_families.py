@@ -18,6 +18,9 @@ from gpuopt._axis import AxisError
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
 
+# Variants that turn square matrices where they are, beside rung 7.
+IN_PLACE = (None, "serial", "openmp", "simd")
+
 # As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
 MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
 NUMBERS = ("int32", "int64", "float32", "float64")
@@ -93,7 +96,7 @@ def _turns_in_place(problem: Problem, variant: int | str | None) -> bool:
         ndim >= 2
         and order == (*straight[:-2], ndim - 1, ndim - 2)
         and shape[-1] == shape[-2]
-        and (variant is None or _names_rung(variant, 7, "vector") or variant == "simd")
+        and (variant in IN_PLACE or _names_rung(variant, 7, "vector"))
     )
 
 
@@ -127,7 +130,7 @@ def transpose(
     out : ndarray, optional
         Of the result's shape; receives the result and is returned. It may overlap `a`. Where it is
         `a`, and square matrices are turned (the last two axes swapped), they are turned in place by
-        the rungs 7 and "simd", without memory for a second array.
+        rung 7 and those of the cpu, without memory for a second array.
     block : int, optional
         Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
     device : str, optional

@@ -345,8 +345,9 @@ typedef __m512i vector_64;
         for (size_t r = 0; r < high; r += HIGH)                                                  \
             for (size_t c = 0; c < broad; c += BROAD)                                            \
                 patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
-        for (size_t r = 0; r < rows; r++)                                                        \
-            for (size_t c = r < high ? broad : 0; c < columns; c++)                              \
+        /* the edges; of a narrow matrix that is all of it, a column at a time */                \
+        for (size_t c = 0; c < columns; c++)                                                     \
+            for (size_t r = c < broad ? high : 0; r < rows; r++)                                 \
                 memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
     }
 #define PATCHES_AND_TURNS(bits) \
@@ -407,6 +408,43 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
         }
 }
 
+/* In place: a tile of TALL bytes on both sides, and the one that mirrors it, each into a buffer and
+ * from there to where the other was. */
+struct square {
+    const struct turner *turner;
+    struct call call;
+};
+
+static void turn_square(turn_function *turn, const char *in, uint64_t pitch, uint64_t rows,
+                        uint64_t columns, uint64_t size, char *buffer) {
+    const uint64_t wide = WIDE / size;
+    for (uint64_t left = 0; left < columns; left += wide)
+        turn(in + left * size, pitch, rows, least(wide, columns - left), buffer + left * TALL);
+}
+
+static void square_task(const void *state, uint64_t task, struct host_worker *worker) {
+    (void)worker;
+    const struct square *square = state;
+    const uint64_t size = square->turner->mover.size, side = square->call.plan->rows;
+    const uint64_t tile = TALL / size, tasks = divided_up(side, tile); /* of a matrix */
+    const struct part part = matrix_at(&square->call, task / tasks);
+    const uint64_t pitch = part.in_pitch * size, top = task % tasks * tile;
+    const uint64_t rows = least(tile, side - top);
+    turn_function *const turn = square->turner->turn[host_isa()];
+    _Alignas(HOST_LINE) char upper[TALL * TALL], lower[TALL * TALL];
+    for (uint64_t left = top; left < side; left += tile) {
+        const uint64_t columns = least(tile, side - left);
+        char *a = (char *)part.out + top * pitch + left * size;
+        char *b = (char *)part.out + left * pitch + top * size;
+        turn_square(turn, a, pitch, rows, columns, size, upper);
+        turn_square(turn, b, pitch, columns, rows, size, lower);
+        for (uint64_t c = 0; c < columns; c++)
+            memcpy(b + c * pitch, upper + c * TALL, rows * size);
+        for (uint64_t r = 0; r < rows && a != b; r++)
+            memcpy(a + r * pitch, lower + r * TALL, columns * size);
+    }
+}
+
 static void block_task(const void *state, uint64_t task, struct host_worker *worker) {
     (void)worker;
     const struct blocks *blocks = state;
@@ -440,8 +478,11 @@ static enum status host_transpose_simd(struct device *device, const struct host_
     const bool alone = plan->items * size < TEAM_LEAST;
     if (plan->shape == TRANSPOSE_ROWS)
         return host_copy(device, &blocks.call, !alone);
-    if (plan->in_place)
-        return host_swap(device, &blocks.call, true);
+    if (plan->in_place) {
+        const struct square square = {turner, blocks.call};
+        const uint64_t squares = blocks.call.matrices * divided_up(plan->rows, TALL / size);
+        return host_team_run(device, alone ? 1 : host_threads(), squares, square_task, &square);
+    }
     blocks.wide = side * (side / least(side, rows));
     blocks.tall = side * (side / least(side, columns));
     blocks.across = (columns - 1) / blocks.wide + 1;
