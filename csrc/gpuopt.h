@@ -54,7 +54,7 @@ const struct status_record *status_last(void);
     DTYPE(bool, 1)                                                                                 \
     DTYPE(int8, 1)    DTYPE(int16, 2)   DTYPE(int32, 4)   DTYPE(int64, 8)                          \
     DTYPE(uint8, 1)   DTYPE(uint16, 2)  DTYPE(uint32, 4)  DTYPE(uint64, 8)                         \
-    DTYPE(float16, 2) DTYPE(float32, 4) DTYPE(float64, 8)                                          \
+    DTYPE(float16, 2) DTYPE(bfloat16, 2) DTYPE(float32, 4) DTYPE(float64, 8)                       \
     DTYPE(complex64, 8) DTYPE(complex128, 16)
 /* clang-format on */
 

@@ -19,7 +19,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _axis, _device_arrays, _errors, models  # noqa: F401  (_errors)
+from gpuopt import _axis, _device_reduce, _errors, models  # noqa: F401  (_errors)
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -28,7 +28,8 @@ from gpuopt._core import (
     SimError,
     __version__,
 )
-from gpuopt._device_arrays import DeviceArray, asarray, empty
+from gpuopt._device_arrays import asarray
+from gpuopt._device_memory import DeviceArray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
 from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
@@ -180,13 +181,17 @@ def reduce(
     Parameters
     ----------
     array : array_like
-        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats.
-        Also complex64 and complex128: for "sum", "mean", "any", "all", "count" and, on the cpu,
-        "prod". Rungs 1 to 12 take bool, int32, int64, float32 and float64.
+        Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats,
+        ml_dtypes' bfloat16 among them. Also complex64 and complex128: for "sum", "mean", "any",
+        "all", "count" and, on the cpu, "prod". Rungs 1 to 12 take bool, int32, int64, float32 and
+        float64.
         Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
-        with the CUDA array interface or DLPack: reduced as a whole, by "sum" to "xor". Its items
-        are read in place, on its library's current stream, and must lie without gaps, in any order
-        of axes.
+        with the CUDA array interface or DLPack. Its items are read in place, on its library's
+        current stream, in any layout: with gaps, reversed, permuted, broadcast. A kernel copies
+        them on the device first where `dtype` or "prod" needs other items, where "argmin" or
+        "argmax" goes over several axes that are no run of memory in C order, where a rung of the
+        ladder is named for an array with gaps, and where more than four axes on either side of
+        the reduced one cannot be merged.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation; "and", "or" and "xor" (bitwise) take integers and bool, "count" counts the
@@ -207,8 +212,9 @@ def reduce(
         arithmetic.
     out : ndarray, optional
         An array of the result's shape that receives it and is returned. For an array on
-        a device, one there, of the result's dtype (the call does not wait); or one of NumPy's: the
-        value is on the host when the call returns, by the shortest way there is.
+        a device, one there in C order, of the result's dtype (the call does not wait); or one of
+        NumPy's: the result is on the host when the call returns, a single value by the shortest
+        way there is.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
@@ -223,18 +229,19 @@ def reduce(
     Returns
     -------
     scalar or array
-        A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device, a
-        0-d array of the same library there, in the order of its stream: nobody waits (but JAX's
-        results do, and those with `initial`).
+        A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device,
+        an array of the same library there, 0-d instead of a scalar, in the order of its stream:
+        nobody waits (but JAX's results do, and those with `initial`).
 
     Raises
     ------
     TypeError
-        A dtype that the rung does not take; object, string, datetime, structured or masked arrays.
+        A dtype that the rung does not take; object, string, datetime, structured or masked arrays;
+        a `dtype` that items on a device are not converted to (floats to integers, complex ones).
     ValueError
         An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
-        axis that is named twice; an array on another device than the one named, or with gaps
-        there, or axes of it.
+        axis that is named twice; an array on another device than the one named; an `out` that
+        shares memory with it.
     AxisError
         `numpy.exceptions.AxisError`: an axis that the array does not have.
     DeviceMemoryError
@@ -249,7 +256,9 @@ def reduce(
     The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
     float64, in a tree whose shape depends on the number of items alone: the same bits from every
     rung, instruction set and number of threads. A result that overflows becomes infinite on every
-    device, without the RuntimeWarning that NumPy gives. Rungs 1 to 7 accumulate in
+    device, without the RuntimeWarning that NumPy gives. Along axes and for small types, sums of
+    float16, bfloat16 and float32 accumulate in float64 (on a GPU the first two by eights in
+    float32) and are rounded once. Rungs 1 to 7 accumulate in
     the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32) and k the most
     additions that an item goes through, the error is at most k * u * sum(abs(array)); k is
     about log2(n) for rungs 1 to 6 and n / (threads of the grid) + log2(n) for rung 7.
@@ -271,15 +280,12 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
-    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
-    view = _device_arrays.view_of(array, "array")
+    view = _device_reduce.view_of(array, "array")
     if view is not None:
-        if along:
-            raise ValueError(
-                f"axis, keepdims, op: an array on {view.device} is reduced as a whole, by 'sum', "
-                "'prod', 'min', 'max', 'and', 'or' or 'xor'; copy it to the host for others"
-            )
-        return _device_arrays.reduce(view, op, variant, dtype, out, initial, block, device)
+        return _device_reduce.reduce(
+            view, op, axis, keepdims, variant, dtype, out, initial, block, device
+        )
+    along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
     if along or _axis.serves_whole(array, variant, dtype, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device

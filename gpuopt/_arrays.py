@@ -40,7 +40,7 @@ class Problem:
     op: str
     items: str
     result: str
-    inputs: tuple[np.ndarray, ...]
+    inputs: tuple[np.ndarray, ...] = field(repr=False)  # perhaps a device's: never read them
     shape: tuple[int, ...]
     dtype: np.dtype
     numbers: tuple[int, ...] = field(default=())

@@ -14,6 +14,7 @@ from gpuopt import _core
 from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
 from gpuopt._axis import AxisError
+from gpuopt._dtypes import is_bfloat16
 
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
@@ -72,7 +73,11 @@ def transpose_problem(
     """Describe a transpose, or the copy that is its ceiling."""
     order = _permutation(axes, a.ndim)
     # Items with references, and those of dtypes from elsewhere, are more than their bytes.
-    if a.dtype.hasobject or a.dtype.char == "T" or a.dtype.isbuiltin not in (0, 1):
+    if (
+        a.dtype.hasobject
+        or a.dtype.char == "T"
+        or not (a.dtype.isbuiltin in (0, 1) or is_bfloat16(a.dtype))
+    ):
         raise TypeError(f"a: dtype {a.dtype} is not supported: its items are more than their bytes")
     word = WORDS.get(a.dtype.itemsize)
     if word is None:
@@ -115,9 +120,9 @@ def transpose(
     ----------
     a : array_like
         Any shape, layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also
-        datetime, text and structured ones) that holds no Python objects. Or an array on a device,
-        in C order: the result is one there, of the same library (see `gpuopt.reduce`), and nobody
-        waits.
+        datetime, text and structured ones) that holds no Python objects. Or an array on a device
+        (one that is not in C order is made so by a kernel there): the result is one there, of the
+        same library (see `gpuopt.reduce`), and nobody waits.
     axes : sequence of int, optional
         Which axis of `a` each axis of the result is, as in `numpy.transpose`; negative ones count
         from the last. Default: the axes reversed.
@@ -183,7 +188,7 @@ def transpose(
         problem = transpose_problem(a, axes, copy=copy)
         in_place = _turns_in_place(problem, variant)
         return device_arrays.run(
-            problem, views, variant, block, out, dtype=a.dtype, in_place=in_place
+            problem, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
         )
     a = arrays.array_in(a, "a")
     problem = transpose_problem(a, axes, copy=copy)
@@ -297,8 +302,9 @@ def stencil1d(
     Parameters
     ----------
     a : array_like, shape (N,)
-        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device, in
-        C order: the result is one there, of the same library, and nobody waits.
+        int32, int64, float32 or float64, of any layout and byte order. Or an array on a device
+        (copied there by a kernel if it has gaps): the result is one there, of the same library, and
+        nobody waits.
     radius : int
         Neighbours on each side; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
@@ -439,8 +445,8 @@ def add(
     ----------
     x, y : array_like
         Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
-        float64. Or both on a device, of one shape and dtype and in C order: the result is one
-        there, of x's library, and nobody waits.
+        float64. Or both on a device, of one shape and dtype (one that is not in C order is made
+        so by a kernel there): the result is one there, of x's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
@@ -573,8 +579,8 @@ def matmul(
     a : array_like, shape (M, K)
     b : array_like, shape (K, N)
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
-        float64. Or both on a device, of one dtype and in C order: the result is one there, of a's
-        library, and nobody waits.
+        float64. Or both on a device, of one dtype (one that is not in C order is made so by a
+        kernel there): the result is one there, of a's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA

@@ -250,8 +250,8 @@ def test_wrong_axes():
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 1)),
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, -2)),
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 2, 0)),
-        (gpuopt._families.AxisError, "axes: axis 3 is out of bounds", (0, 1, 3)),
-        (gpuopt._families.AxisError, "axes: axis -4 is out of bounds", (0, 1, -4)),
+        (gpuopt.AxisError, "axes: axis 3 is out of bounds", (0, 1, 3)),
+        (gpuopt.AxisError, "axes: axis -4 is out of bounds", (0, 1, -4)),
         (TypeError, "axes: must be a sequence of integers", (0, 1, 2.0)),
         (TypeError, "axes: must be a sequence of integers", 1),
     ):
@@ -265,7 +265,7 @@ def test_wrong_axes():
 def resident(device, raw, offset, shape, dtype):
     """Return an array in a device's memory, and one that begins `offset` bytes into it."""
     held = gpuopt.asarray(raw, device=device)
-    kept = gpuopt._device_arrays._make(
+    kept = gpuopt._device_memory.make(
         held.address + offset, shape, np.dtype(dtype), held.device, held._holder
     )
     return held, kept

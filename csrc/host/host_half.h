@@ -1,4 +1,4 @@
-/* host_half.h: float16 by its bits. */
+/* host_half.h: float16 and bfloat16 by their bits. */
 #ifndef GPUOPT_HOST_HALF_H
 #define GPUOPT_HOST_HALF_H
 
@@ -17,19 +17,51 @@ static inline float half_to_float(uint16_t half) {
     return number.value;
 }
 
-/* Back, of a number that half_to_float gave. */
-static inline uint16_t float_to_half(float value) {
+static inline float bfloat_to_float(uint16_t bfloat) {
+    union {
+        uint32_t bits;
+        float value;
+    } number = {(uint32_t)bfloat << 16};
+    return number.value;
+}
+
+/* Binary64 to binary32 for a second rounding: cut off towards zero, and the last bit is odd where
+ * something was cut off. What is rounded to half as many bits from there is rounded once. */
+static inline uint32_t float_to_odd(double value) {
     union {
         float value;
         uint32_t bits;
-    } number = {value}, scale;
+    } number = {(float)value};
+    const double nearest = number.value;
+    if (nearest > value ? nearest > 0 : nearest < 0 && nearest < value)
+        number.bits--; /* the magnitude's */
+    return number.bits | (number.value != value);
+}
+
+/* Back, to nearest even. */
+static inline uint16_t double_to_half(double value) {
+    union {
+        uint32_t bits;
+        float value;
+    } number = {float_to_odd(value)};
     const uint32_t sign = number.bits >> 16 & 0x8000;
     number.bits &= 0x7fffffff;
-    if (number.bits >= 0x7f800000)
-        return (uint16_t)(sign | 0x7c00 | (number.bits >> 13 & 0x3ff));
-    scale.bits = 0x07800000; /* 2^-112 */
-    number.value *= scale.value;
-    return (uint16_t)(sign | number.bits >> 13);
+    if (number.bits > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00 | (number.bits >> 13 & 0x3ff));
+    if (number.bits >= 0x47800000) /* 2^16 */
+        return (uint16_t)(sign | 0x7c00);
+    if (number.bits < 0x38800000) { /* 2^-14: subnormal, a multiple of the last bit of 0.5 */
+        number.value += 0.5f;
+        return (uint16_t)(sign | (number.bits - 0x3f000000));
+    }
+    number.bits += 0xfff + (number.bits >> 13 & 1);
+    return (uint16_t)(sign | (number.bits - 0x38000000) >> 13);
+}
+static inline uint16_t double_to_bfloat(double value) {
+    const uint32_t bits = float_to_odd(value);
+    if (value != value)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 #endif

@@ -44,7 +44,7 @@ enum {
 };
 
 /* reduce_axis.cu's */
-enum { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD };
+enum { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 struct complex_double {
     double real, imag;
@@ -53,7 +53,7 @@ typedef int8_t type_int8;
 typedef int16_t type_int16;
 typedef int32_t type_int32;
 typedef int64_t type_int64;
-typedef uint16_t type_float16; /* its bits */
+typedef uint16_t type_float16, type_bfloat16; /* their bits */
 typedef float type_float32;
 typedef double type_float64;
 typedef struct complex_double type_complex128;
@@ -110,13 +110,15 @@ static inline double keyed_float64(double item, int64_t key) {
 #define KEYED_int32(x) ((x) ^ (int32_t)key)
 #define KEYED_int64(x) ((x) ^ key)
 #define KEYED_float16(x) half_to_float((uint16_t)((x) ^ (uint16_t)key))
+#define KEYED_bfloat16(x) bfloat_to_float((uint16_t)((x) ^ (uint16_t)key))
 #define KEYED_float32(x) keyed_float32(x, key)
 #define KEYED_float64(x) keyed_float64(x, key)
 #define BACK_int8(x) KEYED_int8(x)
 #define BACK_int16(x) KEYED_int16(x)
 #define BACK_int32(x) KEYED_int32(x)
 #define BACK_int64(x) KEYED_int64(x)
-#define BACK_float16(x) ((uint16_t)(float_to_half(x) ^ (uint16_t)key))
+#define BACK_float16(x) ((uint16_t)(double_to_half(x) ^ (uint16_t)key))
+#define BACK_bfloat16(x) ((uint16_t)(double_to_bfloat(x) ^ (uint16_t)key))
 #define BACK_float32(x) KEYED_float32(x)
 #define BACK_float64(x) KEYED_float64(x)
 
@@ -125,6 +127,7 @@ typedef int16_t compared_int16;
 typedef int32_t compared_int32;
 typedef int64_t compared_int64;
 typedef float compared_float16;
+typedef float compared_bfloat16;
 typedef float compared_float32;
 typedef double compared_float64;
 #define HIGHEST_int8 INT8_MAX
@@ -132,6 +135,7 @@ typedef double compared_float64;
 #define HIGHEST_int32 INT32_MAX
 #define HIGHEST_int64 INT64_MAX
 #define HIGHEST_float16 __builtin_inff()
+#define HIGHEST_bfloat16 __builtin_inff()
 #define HIGHEST_float32 __builtin_inff()
 #define HIGHEST_float64 __builtin_inf()
 
@@ -141,6 +145,7 @@ typedef double compared_float64;
 #define NUMBER_int64_int64(x) (x)
 #define NUMBER_int64_float64(x) (key == -1 ? (double)(x) : (double)(uint64_t)(x))
 #define NUMBER_float16_float64(x) ((double)half_to_float(x))
+#define NUMBER_bfloat16_float64(x) ((double)bfloat_to_float(x))
 #define NUMBER_float32_float64(x) ((double)(x))
 #define NUMBER_float64_float64(x) (x)
 #define NUMBER_complex128_complex128(x) (x)
@@ -164,6 +169,7 @@ PLACED(int16)
 PLACED(int32)
 PLACED(int64)
 PLACED(float16)
+PLACED(bfloat16)
 PLACED(float32)
 PLACED(float64)
 
@@ -172,7 +178,8 @@ PLACED(float64)
 #define LOAD_count(items, acc, x, r) (((x) & (type_##items)key) != 0)
 #define LOAD_bits(items, acc, x, r) KEYED_##items(x)
 #define LOAD_min(items, acc, x, r) KEYED_##items(x)
-#define LOAD_argmin(items, acc, x, r) ((struct placed_##items){KEYED_##items(x), (int64_t)(r)})
+#define LOAD_argmin(items, acc, x, r) \
+    ((struct placed_##items){KEYED_##items(x), (int64_t)(r) ^ mask})
 
 #define ZERO_int64 0
 #define ZERO_float64 0
@@ -213,10 +220,19 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
 static void store_wide(const struct job *job, uint64_t at, double value) {
     if (job->divisor != 0)
         value /= job->divisor;
-    if (job->finish == FLOAT32)
+    switch (job->finish) {
+    case FLOAT16:
+        ((uint16_t *)job->out)[at] = double_to_half(value);
+        break;
+    case BFLOAT16:
+        ((uint16_t *)job->out)[at] = double_to_bfloat(value);
+        break;
+    case FLOAT32:
         ((float *)job->out)[at] = (float)value;
-    else
+        break;
+    default:
         ((double *)job->out)[at] = value;
+    }
 }
 
 static void store_int64(const struct job *job, uint64_t at, int64_t value) {
@@ -241,6 +257,8 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
         break;
     case FLOAT64:
     case FLOAT32:
+    case FLOAT16:
+    case BFLOAT16:
         store_wide(job, at, (double)value);
         break;
     default:
@@ -255,7 +273,7 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 #define STORE_count(items, acc) store_int64(job, at, value)
 #define STORE_bits(items, acc) ((type_##items *)job->out)[at] = KEYED_##items(value)
 #define STORE_min(items, acc) ((type_##items *)job->out)[at] = BACK_##items(value)
-#define STORE_argmin(items, acc) ((int64_t *)job->out)[at] = value.index
+#define STORE_argmin(items, acc) ((int64_t *)job->out)[at] = value.index + (int64_t)job->divisor
 
 /* --- the functions of a signature
  *
@@ -403,13 +421,13 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
         .outer = ARGUMENT(2, uint64_t),
         .reduced = ARGUMENT(3, uint64_t),
         .inner = ARGUMENT(4, uint64_t),
-        .outer_stride = ARGUMENT(5, int64_t),
-        .stride = ARGUMENT(6, int64_t),
-        .inner_stride = ARGUMENT(7, int64_t),
-        .key = ARGUMENT(8, int64_t),
-        .mask = ARGUMENT(9, int64_t),
-        .finish = ARGUMENT(10, uint64_t),
-        .divisor = ARGUMENT(11, double),
+        .stride = ARGUMENT(5, int64_t),
+        .outer_stride = ARGUMENT(6, int64_t),
+        .inner_stride = ARGUMENT(13, int64_t),
+        .key = ARGUMENT(20, int64_t),
+        .mask = ARGUMENT(21, int64_t),
+        .finish = ARGUMENT(22, uint64_t),
+        .divisor = ARGUMENT(23, double),
     };
 #undef ARGUMENT
     const uint64_t columns = least(job.inner, TILE);

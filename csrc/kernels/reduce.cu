@@ -419,10 +419,20 @@ __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
         sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
 }
 
-// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for. The last round
-// is not whole: what lies behind the end is loaded from the round's first place instead, and left
-// out. (With one loop in which every load had its bounds check, each was waited for before the
-// next: rung 11 read 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
+// A load that is under way while others are, or zeros: a branch around it would wait for it.
+__device__ uint4 load_if(bool there, const uint4 *from) {
+    uint4 words = {0, 0, 0, 0};
+    asm volatile("{\n.reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+    return words;
+}
+
+// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for; the last round
+// is not whole. (With one loop in which every load had its bounds check, each was waited for before
+// the next: rung 11 read 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
                                uint64 stride) {
@@ -442,7 +452,7 @@ __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint6
     const uint4 *from = &packs[first].words;
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
-        loaded[k].words = __ldcs(from + (k * THREADS < left ? k * THREADS : 0));
+        loaded[k].words = load_if(k * THREADS < left, from + k * THREADS);
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
         if (k * THREADS < left)

@@ -1,7 +1,9 @@
 // reduce_axis.cu: reductions along an axis: outer x reduced x inner items become outer x inner
-// results, from arrays of every shape.
+// results, from arrays of every shape and layout.
 //
-// Any axes of any layout come down to that, once neighbouring axes are merged (gpuopt/_axis.py).
+// Any axes of any layout come down to that, once neighbouring axes are merged (gpuopt/_axis.py); an
+// array with gaps may leave several outer and inner axes. A reduction of one item to each result
+// is a copy: it makes an array contiguous, or converts it.
 // ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
 // splits the reduced axis, and the same kernel combines the partial results: no atomics, and a tree
 // that depends on sizes alone.
@@ -17,6 +19,7 @@
     SIGNATURE(sum, int64, int64)          \
     SIGNATURE(sum, int64, float64)        \
     SIGNATURE(sum, float16, float64)      \
+    SIGNATURE(sum, bfloat16, float64)     \
     SIGNATURE(sum, float32, float64)      \
     SIGNATURE(sum, float64, float64)      \
     SIGNATURE(prod, int64, int64)         \
@@ -27,6 +30,7 @@
     SIGNATURE(min, int32, int32)          \
     SIGNATURE(min, int64, int64)          \
     SIGNATURE(min, float16, float32)      \
+    SIGNATURE(min, bfloat16, float32)     \
     SIGNATURE(min, float32, float32)      \
     SIGNATURE(min, float64, float64)      \
     SIGNATURE(bits, int8, int8)           \
@@ -42,6 +46,7 @@
     SIGNATURE(argmin, int32, int64)       \
     SIGNATURE(argmin, int64, int64)       \
     SIGNATURE(argmin, float16, int64)     \
+    SIGNATURE(argmin, bfloat16, int64)    \
     SIGNATURE(argmin, float32, int64)     \
     SIGNATURE(argmin, float64, int64)
 
@@ -68,10 +73,25 @@ __device__ inline float32 widened(half item) {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(item.bits));
     return value;
 }
-__device__ inline half narrowed(float32 value) {
+template <class T> __device__ T narrowed(float64 value);
+template <> __device__ half narrowed(float64 value) {
     half item;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(item.bits) : "f"(value));
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(item.bits) : "d"(value));
     return item;
+}
+
+struct bfloat { // bfloat16's bits: the upper half of a float32's
+    uint16_t bits;
+};
+__device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
+// Rounded once, to nearest even: what is lost on the way to float32 stays as an odd last bit.
+template <> __device__ bfloat narrowed(float64 value) {
+    const float32 cut = __double2float_rz(value);
+    uint32_t bits = uint32_t(__float_as_int(cut)) | (float64(cut) != value);
+    if (value != value)
+        return bfloat{uint16_t(bits >> 16 | 0x40)};
+    bits += 0x7fff + (bits >> 16 & 1);
+    return bfloat{uint16_t(bits >> 16)};
 }
 
 // --- items in another order: their bits, xor a key
@@ -79,6 +99,9 @@ __device__ inline half narrowed(float32 value) {
 template <class T> __device__ T keyed(T item, int64 key) { return T(item ^ T(key)); }
 template <> __device__ half keyed(half item, int64 key) {
     return half{uint16_t(item.bits ^ uint16_t(key))};
+}
+template <> __device__ bfloat keyed(bfloat item, int64 key) {
+    return bfloat{uint16_t(item.bits ^ uint16_t(key))};
 }
 template <> __device__ float32 keyed(float32 item, int64 key) {
     return __int_as_float(__float_as_int(item) ^ int32(key));
@@ -94,12 +117,14 @@ template <class T> struct compared {
     static __device__ T back(T value) { return value; }
     static __device__ T highest() { return T((uint64(1) << (8 * sizeof(T) - 1)) - 1); }
 };
-template <> struct compared<half> {
+template <class T> struct compared_wider {
     using type = float32;
-    static __device__ float32 of(half item) { return widened(item); }
-    static __device__ half back(float32 value) { return narrowed(value); }
+    static __device__ float32 of(T item) { return widened(item); }
+    static __device__ T back(float32 value) { return narrowed<T>(value); }
     static __device__ float32 highest() { return __int_as_float(0x7f800000); }
 };
+template <> struct compared<half> : compared_wider<half> {};
+template <> struct compared<bfloat> : compared_wider<bfloat> {};
 template <> __device__ float32 compared<float32>::highest() { return __int_as_float(0x7f800000); }
 template <> __device__ float64 compared<float64>::highest() {
     return __longlong_as_double(0x7ff0000000000000);
@@ -120,6 +145,7 @@ template <> __device__ float64 as_number(int64 item, int64 key) {
     return key == -1 ? float64(item) : float64(uint64(item));
 }
 template <> __device__ float64 as_number(half item, int64) { return widened(item); }
+template <> __device__ float64 as_number(bfloat item, int64) { return widened(item); }
 template <> __device__ float64 as_number(float32 item, int64) { return item; }
 template <> __device__ float64 as_number(float64 item, int64) { return item; }
 
@@ -179,7 +205,9 @@ template <class V> struct placed {
     V value;
     int64 index;
 };
-// The first of equals; the first NaN before everything. The identity is behind them all.
+// The first of equals; the first NaN before everything. The identity is behind them all. With mask
+// -1 the items are looked at from the last to the first: places are counted from -1 downwards, and
+// the number of items, in `divisor`, is added to the result.
 template <class In, class Out> struct op_argmin {
     using V = typename compared<In>::type;
     using Acc = placed<V>;
@@ -187,7 +215,7 @@ template <class In, class Out> struct op_argmin {
     settings s;
     static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
     __device__ Acc load(In item, int64 index) const {
-        return {compared<In>::of(keyed(item, s.key)), index};
+        return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
     }
     __device__ Acc apply(Acc a, Acc b) const {
         const bool equal = a.value == b.value || (a.value != a.value && b.value != b.value);
@@ -236,6 +264,20 @@ template <> __device__ float64 fold(const op_sum<half, float64> &op, const pack<
     for (unsigned i = 1; i < 8; i++)
         value += widened(p.items[i]);
     return value;
+}
+// As above, but float32 may overflow where the whole sum does not.
+template <>
+__device__ float64 fold(const op_sum<bfloat, float64> &op, const pack<bfloat> &p, int64) {
+    float32 value = widened(p.items[0]);
+#pragma unroll
+    for (unsigned i = 1; i < 8; i++)
+        value += widened(p.items[i]);
+    if (value - value == 0)
+        return value;
+    float64 wide = 0;
+    for (unsigned i = 0; i < 8; i++)
+        wide += widened(p.items[i]);
+    return wide;
 }
 template <> __device__ int64 fold(const op_count<int8_t, int64> &op, const pack<int8_t> &p, int64) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(&p);
@@ -288,15 +330,47 @@ template <class Op> __device__ typename Op::Acc block_tree(const Op &op, typenam
 
 // --- the work, as ops_reduce_axis.c planned it
 
-// Outer item o, reduced item r, inner item i lies at in[o * outer_stride + r * stride + i *
-// inner_stride]; its result is number o * inner + i, of partial results (o * splits + split) *
-// inner
+// Not inlined: its divisions would be much of what is compiled for every kernel.
+__device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 period_0,
+                                        uint64 period_1, uint64 period_2, int64 step_1,
+                                        int64 step_2, int64 step_3) {
+    uint64 rest = index / period_0;
+    int64 at = int64(index - rest * period_0) * step_0;
+    if (!period_1)
+        return at + int64(rest) * step_1;
+    index = rest;
+    rest = index / period_1;
+    at += int64(index - rest * period_1) * step_1;
+    if (!period_2)
+        return at + int64(rest) * step_2;
+    index = rest;
+    rest = index / period_2;
+    return at + int64(index - rest * period_2) * step_2 + int64(rest) * step_3;
+}
+
+// Several axes on one side, the last of them first: axis 0 has `stride`, the next ones the steps of
+// `more`. The number of an item on axis k goes up to `period[k]`, where that is not 0.
+struct axes {
+    int64 stride;
+    uint64 period[3];
+    int64 more[3];
+
+    __device__ int64 offset(uint64 index) const {
+        if (!period[0])
+            return int64(index) * stride;
+        return offset_of(index, stride, period[0], period[1], period[2], more[0], more[1], more[2]);
+    }
+};
+
+// Outer item o, reduced item r, inner item i lies at in[outer offset of o + r * stride + inner
+// offset of i]; its result is number o * inner + i, of partial results (o * splits + split) * inner
 // + i.
 struct work {
     int64 *out_index;
     const int64 *in_index; // of argmin's second pass: where the partial results were found
     uint64 outer, reduced, inner;
-    int64 outer_stride, stride, inner_stride;
+    int64 stride;
+    axes outer_axes, inner_axes;
     settings s;
     uint64 finish;
     float64 divisor;
@@ -306,7 +380,7 @@ enum shape { STAGED, ROWS, PACKS, ITEMS };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
 // gpuopt/_axis.py number them.
-enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD };
+enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 template <class Number>
 __device__ void store_number(const work &w, void *out, uint64 at, Number a) {
@@ -317,6 +391,12 @@ __device__ void store_number(const work &w, void *out, uint64 at, Number a) {
         break;
     case FLOAT32:
         static_cast<float32 *>(out)[at] = float32(wide);
+        break;
+    case FLOAT16:
+        static_cast<half *>(out)[at] = narrowed<half>(wide);
+        break;
+    case BFLOAT16:
+        static_cast<bfloat *>(out)[at] = narrowed<bfloat>(wide);
         break;
     case INT8:
         static_cast<int8_t *>(out)[at] = int8_t(int64(a));
@@ -375,7 +455,7 @@ template <class In> struct storing<op_argmin<In, int64>> {
             static_cast<In *>(out)[at] = op.raw(a);
             w.out_index[at] = a.index;
         } else {
-            static_cast<int64 *>(out)[at] = a.index;
+            static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
         }
     }
 };
@@ -453,7 +533,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     const uint64 o = blockIdx.x / w.splits, split = blockIdx.x - o * w.splits;
     const uint64 first = split * w.share;
     const uint64 n = w.reduced - first < w.share ? w.reduced - first : w.share;
-    const In *row = in + int64(o) * w.outer_stride + first;
+    const In *row = in + w.outer_axes.offset(o) + first;
     const unsigned off = unsigned(reinterpret_cast<uint64>(row) % 16 / sizeof(In));
     const unsigned to_boundary = off ? pack<In>::count - off : 0;
     const unsigned before = n < to_boundary ? unsigned(n) : to_boundary;
@@ -505,7 +585,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const bool here = y < high && column * Pack::count < w.inner;
     const uint64 first = split * w.share;
     const uint64 end = w.reduced - first < w.share ? w.reduced : first + w.share;
-    const int64 from = int64(o) * w.outer_stride + int64(column * Pack::count) * w.inner_stride;
+    const int64 from = w.outer_axes.offset(o) + w.inner_axes.offset(column * Pack::count);
     Acc values[Pack::count];
 #pragma unroll
     for (unsigned i = 0; i < Pack::count; i++)
@@ -574,21 +654,31 @@ using type_int16 = int16_t;
 using type_int32 = int32;
 using type_int64 = int64;
 using type_float16 = half;
+using type_bfloat16 = bfloat;
 using type_float32 = float32;
 using type_float64 = float64;
 
 // --- the kernels: reduce_axis_<operation>_<items>_<accumulator>
 
-#define KERNEL_AXIS(op, in, acc)                                                                 \
-    extern "C" __global__ void __launch_bounds__(BLOCK) reduce_axis_##op##_##in##_##acc(         \
-        const type_##in *items, void *results, int64 *out_index, const int64 *in_index,          \
-        uint64 outer, uint64 reduced, uint64 inner, int64 outer_stride, int64 stride,            \
-        int64 inner_stride, int64 key, int64 mask, uint64 finish, float64 divisor, uint64 shape, \
-        uint64 splits, uint64 share, uint64 wide, uint64 group, uint64 tiles) {                  \
-        const work w = {out_index, in_index,     outer,       reduced, inner,   outer_stride,    \
-                        stride,    inner_stride, {key, mask}, finish,  divisor, shape,           \
-                        splits,    share,        wide,        group,   tiles};                   \
-        reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
+#define AXES(side)                                                                               \
+    int64 side##_stride, uint64 side##_period_0, uint64 side##_period_1, uint64 side##_period_2, \
+        int64 side##_stride_1, int64 side##_stride_2, int64 side##_stride_3
+#define AXES_OF(side)                                                         \
+    {                                                                         \
+        side##_stride, {side##_period_0, side##_period_1, side##_period_2}, { \
+            side##_stride_1, side##_stride_2, side##_stride_3                 \
+        }                                                                     \
+    }
+#define KERNEL_AXIS(op, in, acc)                                                               \
+    extern "C" __global__ void __launch_bounds__(BLOCK) reduce_axis_##op##_##in##_##acc(       \
+        const type_##in *items, void *results, int64 *out_index, const int64 *in_index,        \
+        uint64 outer, uint64 reduced, uint64 inner, int64 stride, AXES(outer), AXES(inner),    \
+        int64 key, int64 mask, uint64 finish, float64 divisor, uint64 shape, uint64 splits,    \
+        uint64 share, uint64 wide, uint64 group, uint64 tiles) {                               \
+        const work w = {out_index,      in_index,       outer,       reduced, inner,   stride, \
+                        AXES_OF(outer), AXES_OF(inner), {key, mask}, finish,  divisor, shape,  \
+                        splits,         share,          wide,        group,   tiles};          \
+        reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                        \
     }
 
 REDUCE_AXIS_SIGNATURES(KERNEL_AXIS)

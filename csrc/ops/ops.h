@@ -35,7 +35,7 @@ struct ops_choice {
 
 enum {
     OPS_STEPS_MAX = 16,
-    OPS_VALUES_MAX = 24,
+    OPS_VALUES_MAX = 32,
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
     OPS_WIDE_BYTES = 2048,

@@ -2,14 +2,18 @@
  * where few results leave the GPU idle, shares of the reduced axis and a second pass over their
  * results.
  *
- * numbers: outer, reduced, inner; the steps between their items, in items (signed); key, mask,
- * finish and divisor as reduce_axis.cu explains them.
+ * numbers: outer, reduced, inner; the step between reduced items, in items (signed); the outer axes
+ * and the inner ones, as reduce_axis.cu has them: the last one's step, up to three periods, as many
+ * further steps; key, mask, finish and divisor as it explains them. The cpu takes one outer and one
+ * inner axis.
  */
 #include "ops.h"
 
 #include <string.h>
 
-enum { OUTER, REDUCED, INNER, OUTER_STRIDE, STRIDE, INNER_STRIDE, KEY, MASK, FINISH, DIVISOR };
+enum { OUTER, REDUCED, INNER, STRIDE, OUTER_STRIDE };
+enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* after a side's first step; numbers of a side */
+enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
 enum { NUMBERS = DIVISOR + 1 };
 
 /* of reduce_axis.cu */
@@ -124,9 +128,23 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     task->shared_bytes = BLOCK * value_size(task);
 }
 
+static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
+
 static bool without_gaps(const uint64_t *n) {
-    return (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
+    return one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
+           (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
            (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
+}
+
+/* A pack is within one innermost row, and all rows begin at packs. */
+static bool packs_along(const uint64_t *n, uint64_t count) {
+    const uint64_t *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
+    bool fit = *inner == 1 && n[INNER] % count == 0 && (n[OUTER] == 1 || *outer % count == 0) &&
+               (n[REDUCED] == 1 || n[STRIDE] % count == 0);
+    for (int k = 0; k < MORE - PERIODS; k++)
+        fit = fit && outer[MORE + k] % count == 0 && inner[MORE + k] % count == 0 &&
+              inner[PERIODS + k] % count == 0;
+    return fit;
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
@@ -144,13 +162,11 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     }
     if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread a row, side by side */
         n[INNER] = n[OUTER];
-        n[INNER_STRIDE] = n[OUTER_STRIDE];
+        memmove(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
         n[OUTER] = 1;
+        memset(n + OUTER_STRIDE, 0, AXES * sizeof *n);
     }
-    plan_columns(queue, task,
-                 n[INNER_STRIDE] == 1 && n[INNER] % count == 0 && task->in % PACK == 0 &&
-                     (n[OUTER] == 1 || n[OUTER_STRIDE] % count == 0) &&
-                     (n[REDUCED] == 1 || n[STRIDE] % count == 0) && !task->in_index);
+    plan_columns(queue, task, task->in % PACK == 0 && !task->in_index && packs_along(n, count));
 }
 
 /* --- launches */
@@ -189,11 +205,14 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
     const enum dtype raw = raw_type(task);
     memcpy(last.numbers, task->numbers, sizeof last.numbers);
     last.numbers[REDUCED] = count;
+    memset(last.numbers + OUTER_STRIDE, 0, 2 * AXES * sizeof *last.numbers);
     last.numbers[OUTER_STRIDE] = count * last.numbers[INNER];
     last.numbers[STRIDE] = last.numbers[INNER];
     last.numbers[INNER_STRIDE] = 1;
     if (strcmp(op, "sum") == 0)
         last.numbers[KEY] = UINT64_MAX; /* signed */
+    if (is_argmin(task))
+        last.numbers[MASK] = 0; /* the places are counted already */
     last.signature = reg_signature(choice->family, choice->rung, op, raw,
                                    is_argmin(task) ? DTYPE_int64 : task->signature->accumulator);
     return last;

@@ -1,0 +1,252 @@
+"""gpuopt's own arrays on a device: memory there, in C order."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpuopt import _core
+from gpuopt._arrays import check_out
+from gpuopt._dtypes import is_bfloat16
+
+LEGACY = 1  # the default stream, of our own arrays and of whoever names none
+CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
+HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds
+BFLOAT = 4  # its code for bfloat16
+
+
+class DeviceArray:
+    """An array in a device's memory: what `asarray` and `empty` make.
+
+    It is in C order, and its work is queued on the device's default stream. CuPy, PyTorch, Numba
+    and JAX take it without a copy, through DLPack or the CUDA array interface (not one on the
+    simulated GPU, whose memory nobody else can read). NumPy does not: `get` copies to the host.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    device : str
+        As "cuda:0" or "sim:h200".
+    nbytes, size, ndim : int
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> a = gpuopt.asarray([[1, 2], [3, 4]], device="sim")
+    >>> a
+    <DeviceArray of shape (2, 2), int64, on sim:h200>
+    >>> gpuopt.transpose(a).get()
+    array([[1, 3],
+           [2, 4]])
+    """
+
+    __slots__ = ("__weakref__", "_holder", "address", "device", "dtype", "read_only", "shape")
+    __array_priority__ = 1000
+
+    def __init__(self) -> None:
+        raise TypeError("use gpuopt.asarray or gpuopt.empty to make a DeviceArray")
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Return the number of items."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all items."""
+        return self.size * self.dtype.itemsize
+
+    def get(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Copy the items to the host, after all work on the default stream.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Of the same shape and dtype, in C order; receives the items and is returned.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        ValueError, TypeError
+            `out` cannot take the items as they are.
+        """
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        check_out(out, self.shape, self.dtype)
+        if out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(f"out: must be a C-contiguous array of {self.dtype}")
+        if self.nbytes:
+            _memory(self).copy_out(out)
+        return out
+
+    def item(self) -> Any:
+        """Return the one item of an array as a Python number."""
+        if self.size != 1:
+            raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
+        return self.get().item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray of shape {self.shape}, {self.dtype}, on {self.device}>"
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError(
+            f"a DeviceArray on {self.device} does not become a NumPy array by itself, since that "
+            "copies it to the host; call its .get()"
+        )
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the CUDA array interface, version 3."""
+        if not self.device.startswith("cuda"):
+            raise AttributeError(f"{self.device} has no CUDA array interface; call .get()")
+        if is_bfloat16(self.dtype):
+            raise AttributeError("the CUDA array interface has no bfloat16; use DLPack")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, self.read_only),
+            "strides": None,
+            "version": 3,
+            "stream": LEGACY,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device type and number."""
+        if not self.device.startswith("cuda"):
+            raise BufferError(
+                f"nobody else can read the memory of {self.device}; call .get() for a NumPy array"
+            )
+        return CUDA, int(self.device[5:])
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule; what `stream` is given afterwards sees the items."""
+        kind, index = self.__dlpack_device__()
+        if copy or (dl_device is not None and tuple(dl_device) != (kind, index)):
+            raise BufferError(f"only the memory on {self.device} itself is exported; use .get()")
+        newer = max_version is not None and max_version[0] >= 1
+        if self.read_only and not newer:
+            raise BufferError("the array is read-only, which DLPack tells from version 1.0 on")
+        if stream == 0:
+            raise ValueError("stream: 0 is ambiguous; use 1 (legacy) or 2 (per-thread default)")
+        if stream not in (None, -1, LEGACY):
+            _core.order(self.device, (operator.index(stream), LEGACY))
+        code = BFLOAT if is_bfloat16(self.dtype) else CODES[self.dtype.kind]
+        width = 8 * self.dtype.itemsize
+        return _core.dlpack_export(
+            self, self.address, self.shape, code, width, kind, index, newer, self.read_only
+        )
+
+
+def make(
+    address: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    device: str,
+    holder: Any,
+    read_only: bool = False,
+) -> DeviceArray:
+    """Return an array of what a holder keeps."""
+    made = DeviceArray.__new__(DeviceArray)
+    made.address, made.shape, made.dtype = address, shape, dtype
+    made.device, made._holder, made.read_only = device, holder, read_only
+    return made
+
+
+def _memory(array: DeviceArray) -> _core.Memory:
+    """Return the array's memory; what another library lent is copied to some of ours."""
+    if isinstance(array._holder, _core.Memory):
+        return array._holder
+    memory = _core.Memory(array.nbytes, array.device)
+    items = (array.address, array.nbytes)
+    words = ("uint8", "uint8", (items,), (memory.address, array.nbytes), (1, array.nbytes, 0))
+    _core.call_resident(array.device, (LEGACY,), ("transpose", "move", *words), 0, None)
+    return memory
+
+
+def checked_dtype(dtype: DTypeLike) -> np.dtype:
+    """Return a dtype in the machine's byte order; TypeError for what no kernel takes."""
+    found = np.dtype(dtype).newbyteorder("=")
+    if is_bfloat16(found):
+        return found
+    if found.kind not in CODES or found.itemsize > 16 or found.name == "longdouble":
+        raise TypeError(
+            f"dtype: {found} is not supported; use bool, an integer type, float16, bfloat16, "
+            "float32, float64, complex64 or complex128"
+        )
+    return np.dtype(found.name)
+
+
+def empty(
+    shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: str | None = None
+) -> DeviceArray:
+    """Return an array on a device whose items are not set.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+        bool, an integer, floating-point or complex type.
+    device : str, optional
+        "cuda", "cuda:1", "sim", "sim:g80"... Default: that of an enclosing `gpuopt.profile`; else
+        the environment's GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    TypeError
+        A dtype that no kernel takes.
+    ValueError
+        A negative extent; an unknown device, or the cpu, whose arrays are NumPy's.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.empty((2, 3), "float32", device="sim").nbytes
+    24
+    """
+    kind = checked_dtype(dtype)
+    extents = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
+    if any(extent < 0 for extent in extents):
+        raise ValueError(f"shape: {extents} has a negative extent")
+    memory = _core.Memory(math.prod(extents) * kind.itemsize, device)
+    return make(memory.address, extents, kind, memory.device, memory)

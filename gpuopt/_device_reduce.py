@@ -1,0 +1,445 @@
+"""`gpuopt.reduce` of arrays on a device: as a whole on the ladder, or along axes.
+
+Whatever is not on the ladder (axes, gaps, the small dtypes, the operations that are no ufunc's) is
+the family reduce_axis: a plan from shape and strides alone, which is kept, and its passes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpuopt import _axis as axis_rules
+from gpuopt import _core
+from gpuopt._arrays import check_out
+from gpuopt._axis import AXES, IDENTITIES, OTHERS, PLACES, UFUNCS, Work
+from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle, streams
+from gpuopt._device_axes import (
+    Group,
+    Pass,
+    Place,
+    compact,
+    copy,
+    merge,
+    on_items,
+    pass_of,
+    side_axes,
+    strides_of,
+)
+from gpuopt._dtypes import by_name, is_bfloat16, kind_of
+from gpuopt._views import View, check_device, run_start, view_of
+
+_ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
+
+
+class _Out(NamedTuple):
+    """Where a result goes: an array on the device, one on the host, or neither yet."""
+
+    view: View | None
+    host: np.ndarray | None
+    dtype: np.dtype | None
+
+
+def _out(out: Any) -> _Out:
+    if out is None:
+        return _Out(None, None, None)
+    if type(out) is np.ndarray:
+        return _Out(None, out, out.dtype)
+    view = view_of(out, "out")
+    if view is None:
+        raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
+    return _Out(view, None, view.dtype)
+
+
+def reduce(
+    view: View,
+    op: str,
+    axis: object,
+    keepdims: bool,
+    variant: int | str | None,
+    dtype: DTypeLike | None,
+    out: Any,
+    initial: Any,
+    block: int | None,
+    device: str | None,
+) -> Any:
+    """Reduce an array on a device; see `gpuopt.reduce`."""
+    if device is not None:
+        check_device(view, device)
+    to = _out(out)
+    if axis is None and not keepdims and type(op) is str and op not in OTHERS:
+        named = variant is not None or block is not None
+        start = run_start(view)
+        if named and start is None:
+            view = compact(view)
+            start = view.address
+        if named or (start is not None and _on_ladder(view.dtype, op, dtype, to.dtype)):
+            return _whole(view, start, op, variant, dtype, out, to, initial, block)
+    return _along(view, op, axis, keepdims, (variant, block), dtype, out, to, initial)
+
+
+# --- on the ladder
+
+
+def _default(op: str, given: np.dtype) -> np.dtype:
+    """Return the dtype of a result where the caller names none: NumPy's."""
+    if op in ("sum", "prod") and given.kind in "biu":
+        return np.dtype(np.uint64 if given.kind == "u" else np.int64)
+    return given
+
+
+def _on_ladder(given: np.dtype, op: str, dtype: DTypeLike | None, out: np.dtype | None) -> bool:
+    """Tell whether the ladder has kernels from a dtype to that of the result."""
+    if given.char not in _ON_LADDER or op not in UFUNCS:
+        return False
+    if dtype is None and out is None:
+        return given.kind != "f" or op not in ("and", "or", "xor")
+    result = out if dtype is None else np.dtype(dtype)
+    if op not in ("sum", "prod"):
+        return result == given
+    if given.kind == "f":
+        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
+    return result.kind in "iu"
+
+
+def _whole(
+    view: View,
+    start: int,
+    op: str,
+    variant: int | str | None,
+    dtype: DTypeLike | None,
+    out: Any,
+    to: _Out,
+    initial: Any,
+    block: int | None,
+) -> Any:
+    made, target, queues, address = None, to.view, (view.stream,), 0
+    if to.dtype is None:
+        result = np.dtype(dtype) if dtype is not None else _default(op, view.dtype)
+        made, target = view.library.empty(view, (), result)
+    else:
+        result = to.dtype if dtype is None else np.dtype(dtype)
+        if to.host is not None:  # the one way to have the value on the host at once
+            if out.shape != () or out.dtype != result or not out.flags.writeable:
+                check_out(out, (), result)
+        else:
+            check_target(target, (), result)
+            same_device([("array", view), ("out", target)])
+    if target is not None:
+        address, queues = target.address, streams([view, target])
+    n = math.prod(view.shape)
+    value = _core.reduce_resident(
+        view.device, queues, start, n, view.dtype, op, variant, result, initial, block, address
+    )
+    if target is not None and (view.waits or target.waits):
+        settle([view, target])
+    if made is not None:
+        return view.library.finish(made)
+    if target is None:
+        out[...] = value
+    return out
+
+
+# --- along axes
+
+
+class _Plan(NamedTuple):
+    """How a layout is reduced along axes.
+
+    Attributes
+    ----------
+    start : int
+        The first item in memory, from the array's first.
+    groups : tuple
+        The merged axes, largest step first.
+    result : int
+        The result's first item, from the first of the passes' results, which are in memory order.
+    steps : tuple of int
+        The steps between the results along the axes that are left, as the caller counts them.
+    straight : bool
+        Whether that is C order already.
+    backwards : bool
+        Whether a reduced axis is read from its last item to its first.
+    """
+
+    start: int
+    groups: tuple[Group, ...]
+    result: int
+    steps: tuple[int, ...]
+    straight: bool
+    backwards: bool
+
+
+def _plan(shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
+    """Plan a reduction of a shape whose items are `steps` apart.
+
+    Axes are taken in the order of memory: from the largest step to the smallest, none backwards.
+    """
+    start, forwards, turned = 0, list(steps), set()
+    for k, (size, step) in enumerate(zip(shape, steps, strict=True)):
+        if step < 0 and size > 1:
+            start += step * (size - 1)
+            forwards[k] = -step
+            turned.add(k)
+    order = sorted(
+        range(len(shape)), key=lambda k: -abs(forwards[k]) if shape[k] > 1 else -math.inf
+    )
+    groups = merge((shape[k], forwards[k], k in axes) for k in order)
+    apart, step = {}, 1
+    for k in reversed(order):
+        if k not in axes:
+            apart[k] = step
+            step *= shape[k]
+    kept = [k for k in range(len(shape)) if k not in axes]
+    first = sum(apart[k] * (shape[k] - 1) for k in kept if k in turned)
+    results = tuple(-apart[k] if k in turned else apart[k] for k in kept)
+    in_c_order, step = [], 1
+    for k in reversed(kept):
+        in_c_order.append(shape[k] == 1 or apart[k] == step)
+        step *= shape[k]
+    straight = all(in_c_order) and not any(k in turned for k in kept)
+    backwards = any(k in turned for k in axes)
+    return _Plan(start, tuple(groups), first, results, straight, backwards)
+
+
+@lru_cache(512)
+def _step(
+    work: Work, groups: tuple[Group, ...]
+) -> tuple[Pass, tuple[Work, tuple[Group, ...], np.dtype, int] | None]:
+    """Return the pass over the largest reduced group, which leaves least, and what then is left.
+
+    That is the work, the groups, and the dtype and number of the results between; None after the
+    last pass.
+    """
+    reduced = [k for k, group in enumerate(groups) if group[2]]
+    k = max(reduced, key=lambda k: groups[k][0], default=-1)
+    if k < 0:
+        return pass_of(work, groups[:-AXES], (1, 0), groups[-AXES:]), None
+    outer, inner = groups[:k], groups[k + 1 :]
+    if len(reduced) == 1:
+        return pass_of(work, outer, groups[k][:2], inner), None
+    this, left, step = work.raw(), [], 1
+    for size, _, kind in reversed((*outer, *inner)):
+        left.append((size, step, kind))
+        step *= size
+    following = (work.next(), tuple(merge(reversed(left))), by_name(this.stored), step)
+    return pass_of(this, outer, groups[k][:2], inner), following
+
+
+def _passes(place: Place, scheme: _Scheme, source: int, to: int) -> None:
+    one, following = _step(scheme.work, scheme.groups)
+    while following:
+        work, groups, dtype, count = following
+        between = place.empty((count,), dtype)
+        place.call(one, source, between.address)
+        keep, source = between, between.address  # noqa: F841 (the memory is read yet)
+        one, following = _step(work, groups)
+    place.call(one, source, to)
+
+
+def _line(view: View) -> View:
+    """Return all items in C order as one axis, if need be of a copy."""
+    n, axes = math.prod(view.shape), zip(view.shape, strides_of(view), strict=True)
+    groups = merge((size, step, True) for size, step in axes)
+    if len(groups) > 1:
+        return replace(compact(view), shape=(n,))
+    return replace(view, shape=(n,), strides=tuple(step for _, step, _ in groups) or None)
+
+
+def _fits(groups: tuple[Group, ...]) -> bool:
+    """Tell whether every pass has few enough axes on either side of the reduced one."""
+    reduced = [k for k, group in enumerate(groups) if group[2]]
+    k = max(reduced, key=lambda k: groups[k][0], default=None)
+    if k is None:
+        return len(groups) <= 2 * AXES
+    return all(len(side_axes(side)) <= AXES for side in (groups[:k], groups[k + 1 :]))
+
+
+class _Scheme(NamedTuple):
+    """What is to be done to a layout of items that a kernel can read.
+
+    Attributes
+    ----------
+    plan : _Plan
+    work : Work
+    groups : tuple
+        The plan's; complex items are pairs of numbers, an axis more.
+    fits : bool
+        Whether the passes take so many axes.
+    between : dtype
+        Of the passes' results.
+    straight : bool
+        Whether those are the caller's: of the result's dtype, and in C order.
+    """
+
+    plan: _Plan
+    work: Work
+    groups: tuple[Group, ...]
+    fits: bool
+    between: np.dtype
+    straight: bool
+
+
+@lru_cache(512)
+def _scheme(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    given: np.dtype,
+    op: str,
+    axes: tuple[int, ...],
+    result: np.dtype,
+) -> _Scheme:
+    size, pair = given.itemsize, 2 if given.kind == "c" and op in ("sum", "mean") else 1
+    plan = _plan(shape, tuple(step // size for step in strides), axes)
+    groups = [(extent, pair * step, kind) for extent, step, kind in plan.groups]
+    groups = tuple(merge([*groups, (pair, 1, False)]))
+    n = math.prod(shape[k] for k in axes)
+    work = axis_rules.work_of(op, given, result, n)
+    if op in PLACES and plan.backwards:
+        work = work.backwards(n)
+    stored = by_name(work.stored)
+    same = stored == result or (
+        stored.itemsize * pair == result.itemsize
+        and (kind_of(stored) == "f") == (kind_of(result) in "fc")
+    )
+    between = result if same else np.dtype(bool) if work.finish == axis_rules.ALL else stored
+    return _Scheme(plan, work, groups, _fits(groups), between, same and plan.straight)
+
+
+def _scheme_of(view: View, op: str, axes: tuple[int, ...], result: np.dtype) -> _Scheme:
+    return _scheme(view.shape, strides_of(view), view.dtype, op, axes, result)
+
+
+def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
+    """Return the view, or a copy whose items are aligned and what `op` can be computed on."""
+    wanted = axis_rules.computed_on(op, view.dtype, result)
+    axis_rules.check_kind(op, wanted)
+    if not on_items(view):
+        view = place.join(compact(view))
+    if wanted == view.dtype:
+        return view
+    cast = place.empty(view.shape, wanted)
+    copy(place, view, cast)
+    return cast
+
+
+def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
+    """Queue the reduction of an array with items to `target`, which is in C order."""
+    result = target.dtype
+    view = _readable(place, view, op, result)
+    if op in PLACES and len(axes) > 1:
+        view, axes = place.join(_line(view)), (0,)
+    scheme = _scheme_of(view, op, axes, result)
+    if not scheme.fits:
+        view = place.join(compact(view))
+        scheme = _scheme_of(view, op, axes, result)
+    source = view.address + scheme.plan.start * view.dtype.itemsize
+    if scheme.straight:
+        _passes(place, scheme, source, target.address)
+        return
+    kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
+    flat = place.empty((math.prod(kept),), scheme.between)
+    _passes(place, scheme, source, flat.address)
+    size = scheme.between.itemsize
+    turned = replace(
+        flat,
+        address=flat.address + scheme.plan.result * size,
+        shape=kept,
+        strides=tuple(step * size for step in scheme.plan.steps),
+    )
+    copy(place, turned, replace(target, shape=kept, strides=None))
+
+
+def _fill(place: Place, target: View, value: Any) -> None:
+    """Set all items of an array to one."""
+    dtype = np.dtype(float) if is_bfloat16(target.dtype) else target.dtype
+    one = place.join(view_of(asarray(np.array(value).astype(dtype), place.view.device), "initial"))
+    spread = replace(one, shape=target.shape, strides=(0,) * len(target.shape))
+    copy(place, spread, replace(target, strides=None))
+
+
+def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
+    """Set the results of no items at all."""
+    one = axis_rules.of_nothing(op, (), np.dtype(float), initial)
+    identity = initial is ... or op == "mean"
+    value = IDENTITIES.get(op, one) if identity else initial
+    if math.prod(target.shape):
+        _fill(place, target, value)
+
+
+def _with_initial(place: Place, found: View, op: str, initial: Any, target: View) -> None:
+    """Combine results with `initial`: a reduction of two rows."""
+    n = math.prod(found.shape)
+    rows = place.empty((2, n), found.dtype)
+    row = replace(rows, shape=(n,))
+    copy(place, replace(found, shape=(n,), strides=None), row)
+    _fill(place, replace(row, address=row.address + n * found.dtype.itemsize), initial)
+    _reduced(place, rows, op, (0,), replace(target, shape=(n,), strides=None))
+
+
+def _compute(
+    place: Place, view: View, op: str, axes: tuple[int, ...], target: View, initial: Any
+) -> None:
+    kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
+    if math.prod(view.shape[k] for k in axes) == 0:
+        _nothing(place, op, replace(target, shape=kept, strides=None), initial)
+    elif math.prod(view.shape) == 0:
+        return
+    elif initial is ... or initial is None:
+        _reduced(place, view, op, axes, target)
+    else:
+        found = place.empty(kept, target.dtype)
+        _reduced(place, view, op, axes, found)
+        _with_initial(place, found, op, initial, target)
+
+
+def _along(
+    view: View,
+    op: str,
+    axis: object,
+    keepdims: bool,
+    how: tuple[int | str | None, int | None],
+    dtype: DTypeLike | None,
+    out: Any,
+    to: _Out,
+    initial: Any,
+) -> Any:
+    axis_rules.check_op(op)
+    if not axis_rules.supported(view.dtype):
+        raise TypeError(
+            f"array: dtype {view.dtype} is not supported; {axis_rules.TYPES} (convert the array on "
+            "its device)"
+        )
+    axes = axis_rules.axes_of(axis, len(view.shape), op)
+    if op in OTHERS and initial is not ...:
+        raise ValueError(f"initial: op={op!r} takes none")
+    if initial is not ... and initial is not None and np.ndim(initial):
+        raise ValueError(
+            f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
+        )
+    result = axis_rules.result_dtype(op, view.dtype, dtype, to.dtype)
+    shape = tuple(
+        1 if k in axes else size for k, size in enumerate(view.shape) if keepdims or k not in axes
+    )
+    if to.host is not None:
+        check_out(out, shape, result)
+    place = Place(view, *how)
+    made, target = None, to.view
+    if target is None:
+        made, target = view.library.empty(view, shape, result)
+    else:
+        check_target(target, shape, result)
+        same_device([("array", view), ("out", target)])
+        check_overlap(target, {"array": view}, in_place=False)
+    place.join(target)
+    _compute(place, view, op, axes, target, initial)
+    settle([view, target])
+    if to.host is not None:
+        np.copyto(out, asarray(made).get(), casting="same_kind")
+        return out
+    return out if made is None else view.library.finish(made)

@@ -1,0 +1,349 @@
+"""Arrays that are on a device: whose they are, where, and on which stream.
+
+What comes in is described by a `View`: CuPy's and PyTorch's arrays are asked directly (the DLPack
+and CUDA array interface protocols do not tell CuPy's or PyTorch's current stream, or take several
+microseconds), any other through `__cuda_array_interface__` (version 3) or DLPack. What comes out is
+made by the caller's own library.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt._device_memory import (
+    BFLOAT,
+    CODES,
+    CUDA,
+    CUDA_MANAGED,
+    HOSTS,
+    LEGACY,
+    DeviceArray,
+    empty,
+)
+from gpuopt._dtypes import bfloat16, name_of
+
+
+@dataclass(slots=True)
+class View:
+    """An array in a device's memory.
+
+    Attributes
+    ----------
+    library : Library
+        Whose it is.
+    address : int
+    shape : tuple of int
+    strides : tuple of int or None
+        In bytes; None: C order.
+    dtype : dtype
+    device : str
+        As "cuda:0".
+    stream : int
+        Where its work is queued; 1 and 2 are the default streams.
+    read_only : bool
+    holder : object
+        What keeps the memory.
+    waits : bool
+        Whether the holder may be let go only after the work.
+    """
+
+    library: Library
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    dtype: np.dtype
+    device: str
+    stream: int
+    holder: Any
+    read_only: bool = False
+    waits: bool = False
+
+    def stand_in(self) -> np.ndarray:
+        """Return an ndarray with this memory's address, for its attributes: never read it."""
+        items = np.asarray(_Interface(self)).view(_StandIn)
+        return items.view(self.dtype) if self.dtype.kind == "V" else items
+
+
+class _StandIn(np.ndarray):
+    """Does not read its items when a traceback shows it."""
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} items of shape {self.shape} on a device>"
+
+    __str__ = __repr__
+
+
+class _Interface:
+    def __init__(self, view: View) -> None:
+        self.__array_interface__ = {
+            "data": (view.address, view.read_only),
+            "shape": view.shape,
+            "strides": view.strides,
+            "typestr": view.dtype.str,
+            "version": 3,
+        }
+
+
+class Library:
+    """Makes arrays of one kind; this one makes our own."""
+
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        """Return a new array beside another one, and its view."""
+        made = empty(shape, dtype, view.device)
+        return made, _own(made, "")
+
+    def finish(self, made: Any) -> Any:
+        """Return what the caller gets, once the work is queued."""
+        return made
+
+
+class _Cupy(Library):
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        import cupy
+
+        with cupy.cuda.Device(int(view.device[5:])):
+            made = cupy.empty(shape, dtype)
+        return made, self.view(made, "")
+
+    def view(self, value: Any, name: str) -> View:
+        from cupy.cuda import get_current_stream
+
+        index = value.device.id
+        strides = None if value.flags.c_contiguous else value.strides
+        stream = get_current_stream(index).ptr or LEGACY
+        address, shape, dtype = value.data.ptr, value.shape, value.dtype
+        return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
+
+
+@cache
+def _torch_dtype(dtype: Any) -> np.dtype | None:
+    name = str(dtype).removeprefix("torch.")
+    if name == "bfloat16":
+        return bfloat16()
+    names = ("bool", "complex64", "complex128", "float16", "float32", "float64")
+    integers = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    return np.dtype(name) if name in (*names, *integers) else None
+
+
+class _Torch(Library):
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        import torch
+
+        made = torch.empty(shape, dtype=getattr(torch, name_of(dtype)), device=view.device)
+        return made, self.view(made, "")
+
+    def view(self, value: Any, name: str) -> View | None:
+        if not value.is_cuda:
+            return None
+        if value.requires_grad:
+            raise TypeError(
+                f"{name}: gpuopt computes no gradients; pass {name}.detach() of a tensor that "
+                "requires them"
+            )
+        if value.is_neg() or value.is_conj():
+            raise TypeError(
+                f"{name}: its items are only to be read negated or conjugated; pass "
+                f"{name}.resolve_neg().resolve_conj()"
+            )
+        dtype = _torch_dtype(value.dtype)
+        if dtype is None:
+            raise TypeError(
+                f"{name}: dtype {value.dtype} is not supported; convert it ({name}.to(...))"
+            )
+        index = value.get_device()
+        # The raw handle: a Stream object takes ten times as long.
+        stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(index) or LEGACY
+        strides = None
+        if not value.is_contiguous():
+            strides = tuple(step * dtype.itemsize for step in value.stride())
+        address, shape = value.data_ptr(), tuple(value.shape)
+        return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
+
+
+class _Numba(Library):
+    def finish(self, made: Any) -> Any:
+        from numba import cuda
+
+        return cuda.as_cuda_array(made, sync=False)
+
+
+class _Jax(Library):
+    def finish(self, made: Any) -> Any:
+        import jax
+
+        return jax.dlpack.from_dlpack(made)
+
+
+OWN, CUPY, TORCH, NUMBA, JAX = Library(), _Cupy(), _Torch(), _Numba(), _Jax()
+OTHER = Library()
+
+
+# --- what comes in
+
+_KINDS = {code: kind for kind, code in CODES.items()} | {BFLOAT: "V"}
+
+
+def _own(value: DeviceArray, name: str) -> View:
+    return View(
+        OWN,
+        value.address,
+        value.shape,
+        None,
+        value.dtype,
+        value.device,
+        LEGACY,
+        value,
+        value.read_only,
+    )
+
+
+def _by_interface(value: Any, name: str, library: Library) -> View:
+    """Read the CUDA array interface."""
+    given = value.__cuda_array_interface__
+    if given.get("version", 0) < 2 or given.get("mask") is not None:
+        raise TypeError(
+            f"{name}: its CUDA array interface is older than version 2 or masked; pass a plain one"
+        )
+    stream = given.get("stream")
+    if stream == 0:
+        raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
+    address, read_only = given["data"]
+    dtype = np.dtype(given["typestr"])
+    # The protocol has no device: the driver knows whose an address is.
+    index = _core.owner("cuda", address) if address else 0
+    shape, strides = tuple(given["shape"]), given.get("strides")
+    at, order = f"cuda:{index}", stream or LEGACY
+    return View(library, address or 0, shape, strides, dtype, at, order, value, bool(read_only))
+
+
+def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
+    """Consume a DLPack capsule; None for an array of the host."""
+    kind, _ = value.__dlpack_device__()
+    if int(kind) in HOSTS:
+        return None
+    if int(kind) not in (CUDA, CUDA_MANAGED):
+        raise TypeError(f"{name}: is on a device that is no CUDA GPU (DLPack's type {int(kind)})")
+    try:
+        capsule = value.__dlpack__(stream=LEGACY, max_version=(1, 0))
+    except TypeError:  # a producer from before the versioned protocol
+        capsule = value.__dlpack__(stream=LEGACY)
+    holder, address, shape, steps, code, bits, lanes, _, at, read_only = _core.dlpack_take(capsule)
+    kind = _KINDS.get(code)
+    if lanes != 1 or kind is None or bits % 8 or (code == BFLOAT and bits != 16):
+        raise TypeError(
+            f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
+        )
+    dtype = bfloat16() if kind == "V" else np.dtype("?" if kind == "b" else f"{kind}{bits // 8}")
+    strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
+    where, keep = f"cuda:{at}", (holder, value)
+    return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
+
+
+def _jax(value: Any, name: str) -> View | None:
+    view = _by_dlpack(value, name, JAX)
+    if view is not None:
+        view.read_only = True  # JAX's arrays do not change
+    return view
+
+
+def _any(value: Any, name: str) -> View | None:
+    """Ask the protocols."""
+    if hasattr(value, "__cuda_array_interface__"):
+        return _by_interface(value, name, OTHER)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _by_dlpack(value, name, OTHER)
+    return None
+
+
+def _none(value: Any, name: str) -> None:
+    return None
+
+
+_HOST_TYPES = (bool, int, float, complex, str, bytes, list, tuple, range, type(None))
+_known: dict[type, Callable[[Any, str], View | None]] = dict.fromkeys(
+    (np.ndarray, *_HOST_TYPES), _none
+)
+_known[DeviceArray] = _own
+
+
+def _learn(kind: type) -> Callable[[Any, str], View | None]:
+    """Return who describes a type's arrays, and remember it for those that are well known."""
+    if issubclass(kind, (np.ndarray, np.generic)):
+        _known[kind] = _none
+        return _none
+    for base in kind.__mro__:
+        root = base.__module__.partition(".")[0]
+        found = None
+        if (root, base.__name__) == ("cupy", "ndarray"):
+            found = CUPY.view
+        elif (root, base.__name__) == ("torch", "Tensor"):
+            found = TORCH.view
+        elif root in ("jax", "jaxlib"):
+            found = _jax
+        elif (root, base.__name__) == ("numba", "DeviceNDArray"):
+
+            def found(value: Any, name: str) -> View:
+                return _by_interface(value, name, NUMBA)
+
+        if found:
+            _known[kind] = found
+            return found
+    return _any
+
+
+def view_of(value: Any, name: str) -> View | None:
+    """Return where an array is; None for what is the host's, or no array at all."""
+    kind = type(value)
+    view = (_known.get(kind) or _learn(kind))(value, name)
+    # A byte order that is not the machine's: no kernel reads it.
+    if view is not None and not view.dtype.isnative:
+        raise TypeError(f"{name}: dtype {view.dtype} is not in the machine's byte order")
+    return view
+
+
+def check_device(view: View, device: str | None) -> None:
+    """Raise ValueError where the caller names another device than the array's."""
+    if device is None or device in (view.device, view.device.partition(":")[0]):
+        return
+    raise ValueError(
+        f"device: the array is on {view.device}, not on {device}; leave device out, or copy the "
+        "array there"
+    )
+
+
+def in_order(view: View) -> bool:
+    """Tell whether the items are one aligned run in C order."""
+    expected = view.dtype.itemsize
+    if view.address % expected:
+        return False
+    if view.strides is None or math.prod(view.shape) == 0:
+        return True
+    for extent, step in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def run_start(view: View) -> int | None:
+    """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
+    if view.address % view.dtype.itemsize:
+        return None
+    if view.strides is None or math.prod(view.shape) == 0:
+        return view.address
+    expected, start = view.dtype.itemsize, view.address
+    axes = zip(view.strides, view.shape, strict=True)
+    for step, extent in sorted((axis for axis in axes if axis[1] > 1), key=lambda a: abs(a[0])):
+        if abs(step) != expected:
+            return None
+        expected *= extent
+        start += min(0, step * (extent - 1))
+    return start

@@ -1,0 +1,480 @@
+"""Arrays of CuPy, PyTorch, JAX, Numba and our own on a GPU, where they are installed."""
+
+import gc
+
+import numpy as np
+import pytest
+from conftest import KINDS
+
+import gpuopt
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def installed(name):
+    """Return a library that can use the GPU here; skip the test where there is none."""
+    if KINDS["cuda"]:
+        pytest.skip(KINDS["cuda"])
+    return pytest.importorskip(name)
+
+
+def gpus():
+    return gpuopt.available("cuda").count
+
+
+@pytest.fixture
+def cupy():
+    return installed("cupy")
+
+
+@pytest.fixture
+def torch():
+    torch = installed("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return torch
+
+
+def test_ours_on_a_gpu(rng):
+    if KINDS["cuda"]:
+        pytest.skip(KINDS["cuda"])
+    for dtype in ("int32", "int64", "float32", "float64"):
+        host = (rng.random((1000, 777)) * 100).astype(dtype)
+        array = gpuopt.asarray(host, device="cuda")
+        np.testing.assert_array_equal(array.get(), host)
+        np.testing.assert_array_equal(gpuopt.transpose(array).get(), host.T)
+        np.testing.assert_array_equal(gpuopt.add(array, array).get(), host + host)
+        expected = host.sum(dtype="f8" if host.dtype.kind == "f" else "i8")
+        assert gpuopt.reduce(array).item() == pytest.approx(expected, rel=1e-6)
+        value = np.empty((), gpuopt.reduce(array).dtype)
+        for _ in range(200):  # the word is polled: every call anew
+            value[...] = 0
+            assert gpuopt.reduce(array, out=value) == pytest.approx(expected, rel=1e-6)
+    square = gpuopt.asarray(rng.random((300, 300)), device="cuda")
+    found = gpuopt.matmul(square, square).get()
+    np.testing.assert_allclose(found, square.get() @ square.get(), rtol=1e-10)
+    line = gpuopt.asarray(rng.random(100_001).astype("f4"), device="cuda")
+    for rung in gpuopt.rungs("stencil1d"):
+        if not (rung.host or rung.historical):
+            found = gpuopt.stencil1d(line, 5, variant=rung.variant).get()
+            expected = gpuopt.stencil1d(line.get(), 5, device="cpu")
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_polled_word_is_never_the_last_calls():
+    if KINDS["cuda"]:
+        pytest.skip(KINDS["cuda"])
+    value = np.empty((), np.int64)
+    arrays = [gpuopt.asarray(np.full(1000, i), device="cuda") for i in range(100)]
+    for _ in range(20):
+        for i, array in enumerate(arrays):
+            assert gpuopt.reduce(array, out=value) == 1000 * i
+    odd = np.array([0xFFF1D1E5A5A5D00D], np.uint64).view(np.int64)
+    assert gpuopt.reduce(gpuopt.asarray(odd, device="cuda"), out=value) == odd[0]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64"])
+def test_cupy(cupy, rng, dtype):
+    host = (rng.random((257, 1023)) * 100).astype(dtype)
+    x = cupy.asarray(host)
+    for op in ("sum", "min", "max"):
+        found = gpuopt.reduce(x, op)
+        assert type(found) is cupy.ndarray and found.shape == ()
+        expected = getattr(host, op)()
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.get(), expected, rtol=1e-6)
+        np.testing.assert_allclose(gpuopt.reduce(x.T[::-1], op).get(), expected, rtol=1e-6)
+    value = np.empty((), host.sum().dtype)
+    assert gpuopt.reduce(x, out=value) is value
+    np.testing.assert_allclose(value, host.sum(), rtol=1e-6)
+    turned = gpuopt.transpose(x)
+    assert type(turned) is cupy.ndarray
+    np.testing.assert_array_equal(turned.get(), host.T)
+    for first in range(1, 4):  # addresses that suit an item and no more
+        row = x.ravel()[first : first + 1000]
+        np.testing.assert_allclose(
+            gpuopt.reduce(row).get(), host.ravel()[first : first + 1000].sum(), rtol=1e-6
+        )
+        block = x.ravel()[first : first + 999].reshape(27, 37)
+        for rung in gpuopt.rungs("transpose"):
+            if not (rung.host or rung.historical or rung.ceiling):
+                found = gpuopt.transpose(block, variant=rung.variant)
+                np.testing.assert_array_equal(found.get(), block.get().T)
+    if dtype != "bool":
+        out = cupy.empty_like(x)
+        assert gpuopt.add(x, x, out=out) is out
+        np.testing.assert_array_equal(out.get(), host + host)
+    assert gpuopt.reduce(x[:0]).get() == 0
+
+
+def test_cupy_streams(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x = cupy.zeros(1 << 26, np.float32)
+        value = np.empty((), np.float32)
+        gpuopt.reduce(x, out=value)
+        out = cupy.empty((), np.float32)
+        total = np.empty_like(value)
+        for _ in range(200):
+            x += 1
+        gpuopt.reduce(x, out=out)
+        assert not stream.done  # nobody waited
+        made = gpuopt.reduce(x)
+        gpuopt.saxpy(1.0, x, x, out=x)
+        gpuopt.reduce(x, out=total)  # waits for all of it
+        assert float(out) == float(made) == 200.0 * x.size
+        assert total == 400.0 * x.size
+    # arrays of two streams
+    other = cupy.cuda.Stream(non_blocking=True)
+    with other:
+        y = cupy.zeros(1 << 26, np.float32)
+        for _ in range(100):
+            y += 1
+        ours = gpuopt.asarray(y)
+    with stream:
+        found = gpuopt.add(x, ours)
+        assert type(found) is cupy.ndarray
+        assert float(found.min()) == float(found.max()) == 500.0
+
+
+def test_cupy_in_place_and_no_copies(cupy):
+    x, y = cupy.ones(1 << 20, np.float32), cupy.ones(1 << 20, np.float32)
+    address = y.data.ptr
+    assert gpuopt.saxpy(2.0, x, y, out=y) is y and y.data.ptr == address
+    assert float(y.sum()) == 3.0 * y.size
+    ours = gpuopt.asarray(x)
+    assert ours.address == x.data.ptr
+    assert cupy.asarray(ours).data.ptr == x.data.ptr
+    assert cupy.from_dlpack(ours).data.ptr == x.data.ptr
+    mine = gpuopt.asarray(np.arange(10), device="cuda")
+    theirs = cupy.from_dlpack(mine)
+    theirs += 1
+    cupy.cuda.runtime.deviceSynchronize()
+    np.testing.assert_array_equal(mine.get(), np.arange(1, 11))
+    del mine
+    gc.collect()
+    np.testing.assert_array_equal(theirs.get(), np.arange(1, 11))
+
+
+def test_a_cupy_arrays_own_gpu(cupy):
+    if gpus() < 2:
+        pytest.skip("there is one GPU")
+    with cupy.cuda.Device(1):
+        x = cupy.arange(1000)
+    found = gpuopt.reduce(x)
+    assert found.device.id == 1 and int(found) == 499500
+    assert gpuopt.transpose(x.reshape(10, 100)).device.id == 1
+    with pytest.raises(ValueError, match="cuda:1"):
+        gpuopt.reduce(x, device="cuda:0")
+    with pytest.raises(ValueError, match="y: is on cuda:0"):
+        gpuopt.add(x, cupy.arange(1000))
+
+
+def test_torch(torch, rng):
+    for name in ("bool", "int32", "int64", "float32", "float64"):
+        host = (rng.random((257, 1023)) * 100).astype(name)
+        x = torch.from_numpy(host).cuda()
+        for op in ("sum", "min", "max"):
+            found = gpuopt.reduce(x, op)
+            assert type(found) is torch.Tensor and found.is_cuda and found.shape == ()
+            expected = getattr(host, op)()
+            assert str(found.dtype) == f"torch.{expected.dtype}"
+            np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-6)
+            np.testing.assert_allclose(gpuopt.reduce(x.T, op).item(), expected, rtol=1e-6)
+        turned = gpuopt.transpose(x)
+        assert type(turned) is torch.Tensor
+        assert torch.equal(turned, x.T)
+    assert torch.equal(gpuopt.transpose(x.T), x)
+    with pytest.raises(TypeError, match="detach"):
+        gpuopt.reduce(x.clone().requires_grad_())
+    with pytest.raises(TypeError, match="float8"):
+        gpuopt.reduce(x.to(torch.float8_e4m3fn))
+    with pytest.raises(TypeError, match="y: is on the host"):
+        gpuopt.add(x, host)
+    assert gpuopt.reduce(x.cpu()) == pytest.approx(host.sum())
+    a = torch.rand(300, 200, device="cuda")
+    torch.testing.assert_close(gpuopt.matmul(a, a.T), a @ a.T, rtol=1e-3, atol=1e-3)
+
+
+def test_torch_streams_and_in_place(torch):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        x = torch.zeros(1 << 26, device="cuda")
+        out = torch.empty((), device="cuda")
+        gpuopt.reduce(x, out=out)
+        for _ in range(200):
+            x += 1
+        gpuopt.reduce(x, out=out)
+        assert not stream.query()  # nobody waited
+        address = x.data_ptr()
+        assert gpuopt.saxpy(1.0, x, x, out=x) is x and x.data_ptr() == address
+        value = np.empty((), np.float32)
+        gpuopt.reduce(x, out=value)
+        assert out.item() == 200.0 * x.numel() and value == 400.0 * x.numel()
+    ours = gpuopt.asarray(np.arange(10, dtype=np.float32), device="cuda")
+    theirs = torch.from_dlpack(ours)
+    assert theirs.data_ptr() == ours.address
+    theirs += 1
+    torch.cuda.synchronize()
+    np.testing.assert_array_equal(ours.get(), np.arange(1, 11))
+    assert torch.as_tensor(ours, device="cuda").data_ptr() == ours.address
+    if gpus() > 1:
+        there = torch.arange(1000, device="cuda:1")
+        assert gpuopt.reduce(there).device.index == 1
+        assert gpuopt.reduce(there).item() == 499500
+
+
+# Along axes and of any layout. Each has a plan of its own: slabs, rows, packs and items of columns,
+# shares of few results, several axes that cannot be merged.
+VIEWS = {
+    "C": lambda a: a,
+    "transposed": lambda a: a.T,
+    "gaps in rows": lambda a: a[:, ::3],
+    "gaps between rows": lambda a: a[::2],
+    "gaps in both": lambda a: a[1::2, 5::7],
+    "a part of rows": lambda a: a[3:, 8:],
+    "reversed": lambda a: a[::-1],
+    "all reversed": lambda a: a[::-1, ::-1],
+    "three axes": lambda a: a[:, :1000].reshape(-1, 10, 100)[::2, :, ::3],
+    "three axes, permuted": lambda a: a[:, :1000].reshape(-1, 10, 100).transpose(2, 0, 1),
+}
+FORWARDS = [name for name in VIEWS if "reversed" not in name and "permuted" not in name]
+ALONG = ("sum", "mean", "prod", "min", "max", "any", "all", "count", "argmin", "argmax")
+
+
+def along(host, op, axis, keepdims=False):
+    """Return NumPy's answer, of floats from float64 and rounded once."""
+    functions = {"count": np.count_nonzero, "any": np.any, "all": np.all, "mean": np.mean}
+    function = functions.get(op) or getattr(np, op)
+    if host.dtype.kind == "f" and op in ("sum", "mean", "prod"):
+        return function(host, axis=axis, keepdims=keepdims, dtype="f8").astype(host.dtype)
+    return function(host, axis=axis, keepdims=keepdims)
+
+
+def agree(found, want):
+    assert (found.shape, found.dtype) == (np.shape(want), np.asarray(want).dtype)
+    if found.dtype.kind == "f":
+        rtol = (64 if found.dtype.itemsize == 8 else 4) * float(np.finfo(found.dtype).eps)
+        np.testing.assert_allclose(found, want, rtol=rtol, atol=1e3 * rtol)
+    else:
+        np.testing.assert_array_equal(found, want)
+
+
+def layouts_along_axes(put, get, kind, dtype, names, rng):
+    """Compare every operation along every axis of views that a library makes itself."""
+    host = (rng.random((600, 1999)) * 200 - 50).astype(dtype)
+    host[rng.random(host.shape) < 0.1] = 0
+    x = put(host)
+    for name in names:
+        theirs, ours = VIEWS[name](x), VIEWS[name](host)
+        for op in ALONG:
+            if op == "prod" and host.dtype.kind == "f":
+                theirs_now, ours_now = theirs[:40] / 60, ours[:40] / host.dtype.type(60)
+            else:
+                theirs_now, ours_now = theirs, ours
+            for axis in (None, *range(ours.ndim)):
+                found = gpuopt.reduce(theirs_now, op, axis=axis, keepdims=axis == 1)
+                assert type(found) is kind, (name, op, axis)
+                try:
+                    with np.errstate(over="ignore"):
+                        agree(get(found), along(ours_now, op, axis, keepdims=axis == 1))
+                except AssertionError as error:
+                    raise AssertionError(f"{name} {op} {axis} {dtype}") from error
+        turned = gpuopt.reduce(theirs, "sum", axis=(0, ours.ndim - 1))
+        agree(get(turned), along(ours, "sum", (0, ours.ndim - 1)))
+
+
+SMALL_AND_LARGE = ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "f4", "f8"]
+
+
+@pytest.mark.parametrize("dtype", SMALL_AND_LARGE)
+def test_cupy_along_axes(cupy, rng, dtype):
+    layouts_along_axes(cupy.asarray, cupy.asnumpy, cupy.ndarray, dtype, VIEWS, rng)
+    x = cupy.asarray((rng.random((500, 300)) * 100).astype(dtype))
+    out = cupy.empty(300, gpuopt.reduce(x, axis=0).dtype)
+    assert gpuopt.reduce(x[::2], axis=0, out=out) is out
+    agree(out.get(), along(x.get()[::2], "sum", 0))
+    host = np.empty(250, out.dtype)
+    assert gpuopt.reduce(x[::2], axis=1, out=host[:]).base is host
+    agree(host, along(x.get()[::2], "sum", 1))
+    if dtype != "bool":
+        found = gpuopt.reduce(x[:, ::2], axis=1, initial=7)
+        agree(found.get(), along(x.get()[:, ::2], "sum", 1) + found.dtype.type(7))
+
+
+def test_cupy_reads_in_place(cupy):
+    x = cupy.ones((8192, 8193), np.float32)
+    pool = cupy.get_default_memory_pool()
+    for view in (x, x.T, x[:, ::3], x[::2], x[::-1, ::-1], x[:, 1:]):
+        for op in ("sum", "max", "argmax"):
+            for axis in (0, 1) if op == "argmax" else (None, 0, 1):
+                pool.free_all_blocks()
+                before = pool.total_bytes()
+                gpuopt.reduce(view, op, axis=axis)
+                assert pool.total_bytes() - before < x.nbytes // 32, (op, axis)
+
+
+def test_cupy_along_axes_on_its_stream(cupy):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x = cupy.zeros((1 << 13, 1 << 13), np.float32)
+        gpuopt.reduce(x, axis=0), gpuopt.transpose(x[::2]), gpuopt.add(x[:, ::2], x[:, ::2])
+        stream.synchronize()
+        for _ in range(200):
+            x += 1
+        found = gpuopt.reduce(x[:, ::2], "mean", axis=1)
+        turned = gpuopt.transpose(x[::2])
+        doubled = gpuopt.add(x[:, ::2], x[:, ::2])
+        assert not stream.done  # nobody waited
+        x += 1
+        assert float(found.min()) == float(found.max()) == 200
+        assert float(turned.min()) == float(turned.max()) == 200
+        assert float(doubled.min()) == float(doubled.max()) == 400
+
+
+def test_cupy_layouts_in_other_families(cupy, rng):
+    host = rng.random((301, 502)).astype("f4")
+    x = cupy.asarray(host)
+    for view in VIEWS.values():
+        theirs, ours = view(x), view(host)
+        np.testing.assert_array_equal(gpuopt.add(theirs, theirs).get(), ours + ours)
+        np.testing.assert_array_equal(gpuopt.asarray(theirs).get(), ours)
+        if ours.ndim == 2:
+            np.testing.assert_array_equal(gpuopt.transpose(theirs).get(), ours.T)
+            product = gpuopt.matmul(theirs, theirs.T).get()
+            np.testing.assert_allclose(product, ours @ ours.T, rtol=1e-4)
+            row = gpuopt.stencil1d(theirs[:, 0], 2).get()
+            expected = gpuopt.stencil1d(ours[:, 0], 2, device="cpu")
+            np.testing.assert_allclose(row, expected, rtol=1e-5)
+    for kind in ("i1", "f2", "f8", "c8", "c16"):
+        y = x.astype(kind).T[::2]
+        np.testing.assert_array_equal(gpuopt.transpose(y).get(), y.get().T)
+
+
+def test_cupy_complex_along_axes(cupy, rng):
+    host = (rng.random((300, 500)) + 1j * rng.random((300, 500))).astype("c8")
+    x = cupy.asarray(host)
+    for op in ("sum", "mean"):
+        for axis in (0, 1, None):
+            found = gpuopt.reduce(x[:, ::3], op, axis=axis)
+            expected = getattr(np, op)(host[:, ::3], axis=axis)
+            np.testing.assert_allclose(found.get(), expected, rtol=1e-5)
+    assert int(gpuopt.reduce(x, "count")) == host.size
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int16", "int32", "int64", "float16", "f4", "f8"]
+)
+def test_torch_along_axes(torch, rng, dtype):
+    layouts_along_axes(
+        lambda host: torch.from_numpy(host).cuda(),
+        lambda found: found.cpu().numpy(),
+        torch.Tensor,
+        dtype,
+        FORWARDS,
+        rng,
+    )
+    x = torch.from_numpy((rng.random((40, 30, 20)) * 100).astype(dtype)).cuda()
+    for view in (x.permute(2, 0, 1), x.expand(5, 40, 30, 20), x[:, :1].expand(40, 9, 20)):
+        host = view.cpu().numpy()
+        for op in ("sum", "max", "argmax"):
+            for axis in range(host.ndim):
+                agree(gpuopt.reduce(view, op, axis=axis).cpu().numpy(), along(host, op, axis))
+
+
+def test_torch_bfloat16(torch):
+    torch.manual_seed(7)
+    x = torch.randn(600, 1999, device="cuda").bfloat16()
+    for view in (x, x.T, x[:, ::3], x[::2], x[3:, 8:]):
+        wide = view.double()
+        for axis in (None, 0, 1):
+            axes = {} if axis is None else {"dim": axis}
+            for op in ("sum", "mean", "amin", "amax", "argmin", "argmax"):
+                found = gpuopt.reduce(view, op.replace("am", "m"), axis=axis)
+                want = getattr(wide, op)(**axes)
+                assert type(found) is torch.Tensor and found.shape == want.shape
+                if op.startswith("arg"):  # of equals torch may take any: the values tell
+                    at = found if axis is None else found.unsqueeze(axis)
+                    values = wide.flatten() if axis is None else wide
+                    best = wide.amin(**axes) if op == "argmin" else wide.amax(**axes)
+                    got = values[at] if axis is None else values.gather(axis, at).squeeze(axis)
+                    assert torch.equal(got, best), (op, axis)
+                    continue
+                assert found.dtype == torch.bfloat16
+                error = (found.double() - want).abs()
+                if op[0] == "a":
+                    assert not error.any(), (op, axis)
+                else:  # rounded once; eight items at a time are added up in float32
+                    bound = 2**-8 * want.abs() + 1e-6 * wide.abs().sum(**axes)
+                    assert bool((error <= bound).all()), (op, axis)
+    some = (x[:20, :30].float() / 4 + 1).bfloat16()
+    found = gpuopt.reduce(some, "prod", axis=0)
+    want = some.double().prod(0)
+    assert bool(((found.double() - want).abs() <= 2**-8 * want.abs()).all())
+    assert torch.equal(gpuopt.transpose(x), x.T) and torch.equal(gpuopt.transpose(x.T), x)
+    out = torch.empty(600, device="cuda", dtype=torch.bfloat16)
+    assert gpuopt.reduce(x, "max", axis=1, out=out) is out
+    assert torch.equal(out, x.amax(1))
+    assert gpuopt.reduce(x, dtype="f4").dtype == torch.float32
+    big = torch.full((1 << 20,), 3e38, device="cuda").bfloat16()
+    big[1::2] *= -1
+    assert gpuopt.reduce(big).item() == 0
+
+
+def test_jax():
+    jax = installed("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("this JAX has no GPU")
+    x = jax.numpy.arange(12000, dtype="float32").reshape(100, 120)
+    found = gpuopt.reduce(x)
+    assert isinstance(found, jax.Array) and found.shape == ()
+    assert float(found) == pytest.approx(12000 * 11999 / 2)
+    turned = gpuopt.transpose(x)
+    assert isinstance(turned, jax.Array)
+    np.testing.assert_array_equal(np.asarray(turned), np.asarray(x).T)
+    with pytest.raises(ValueError, match="read-only"):
+        gpuopt.add(x, x, out=jax.numpy.zeros_like(x))
+    host = np.asarray(x)
+    for op in ("sum", "mean", "max", "argmax", "any", "count"):
+        for axis in (0, 1, None):
+            found = gpuopt.reduce(x, op, axis=axis, keepdims=True)
+            assert isinstance(found, jax.Array)
+            want = along(host, op, axis, keepdims=True)
+            np.testing.assert_allclose(np.asarray(found), want, rtol=1e-6)
+    small = (jax.numpy.arange(1200.0).reshape(30, 40) / 7).astype("bfloat16")
+    wide = np.asarray(small).astype("f8")
+    for op in ("sum", "mean", "min", "max", "argmax"):
+        for axis in (0, 1, None):
+            found = gpuopt.reduce(small, op, axis=axis)
+            assert isinstance(found, jax.Array)
+            want = along(wide, op, axis)
+            if op != "argmax":
+                assert found.dtype == small.dtype
+                want = np.asarray(want).astype(small.dtype)
+            assert np.asarray(found).astype("f8").tolist() == np.asarray(want).astype("f8").tolist()
+
+
+def test_numba():
+    cuda = pytest.importorskip("numba.cuda") if not KINDS["cuda"] else installed("numba")
+    host = np.arange(12000, dtype=np.float32).reshape(100, 120)
+    x = cuda.to_device(host)
+    found = gpuopt.reduce(x)
+    assert type(found) is type(x)
+    assert found.copy_to_host() == pytest.approx(host.sum())
+    turned = gpuopt.transpose(x)
+    assert type(turned) is type(x)
+    np.testing.assert_array_equal(turned.copy_to_host(), host.T)
+    out = cuda.device_array_like(host)
+    assert gpuopt.add(x, x, out=out) is out
+    cuda.synchronize()
+    np.testing.assert_array_equal(out.copy_to_host(), 2 * host)
+    stream = cuda.stream()
+    y = cuda.to_device(host, stream=stream)
+    assert gpuopt.reduce(y).copy_to_host() == pytest.approx(host.sum())
+    for theirs, ours in ((x, host), (x[::2], host[::2]), (x[:, ::3], host[:, ::3]), (x.T, host.T)):
+        for op in ("sum", "mean", "max", "argmin"):
+            for axis in (0, 1):
+                found = gpuopt.reduce(theirs, op, axis=axis)
+                assert type(found) is type(x)
+                np.testing.assert_allclose(found.copy_to_host(), along(ours, op, axis), rtol=1e-6)
+        np.testing.assert_array_equal(gpuopt.transpose(theirs).copy_to_host(), ours.T)
