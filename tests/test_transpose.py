@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuopt
+from gpuopt._axis import AxisError
 
 DTYPES = ["u1", "?", "<i2", "f2", "<f4", ">f4", "i8", "c8", "M8[ns]", "c16", "S1", "U1", "U4", "V8"]
 SHAPES = [(1, 1), (1, 33), (33, 1), (2, 3), (31, 31), (32, 32), (33, 33), (32, 65), (97, 64),
@@ -250,8 +251,8 @@ def test_wrong_axes():
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 1)),
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, -2)),
         (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 2, 0)),
-        (gpuopt.AxisError, "axes: axis 3 is out of bounds", (0, 1, 3)),
-        (gpuopt.AxisError, "axes: axis -4 is out of bounds", (0, 1, -4)),
+        (AxisError, "axes: axis 3 is out of bounds", (0, 1, 3)),
+        (AxisError, "axes: axis -4 is out of bounds", (0, 1, -4)),
         (TypeError, "axes: must be a sequence of integers", (0, 1, 2.0)),
         (TypeError, "axes: must be a sequence of integers", 1),
     ):
