@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
     from gpuopt import experiments
+    from gpuopt._bench import Bench, bench
     from gpuopt._case_study import CaseStudy, matmul_case_study
     from gpuopt._ceilings import Ceiling, VerificationError
     from gpuopt._ladder import Ladder, ladder
@@ -48,11 +49,16 @@ if TYPE_CHECKING:
     from gpuopt._roofline import Bound, Point, Roofline, roofline
     from gpuopt._source import Diff, Source, diff, source
     from gpuopt._svg import Picture
+    from gpuopt._sweep import Sweep, sweep
     from gpuopt._trace import Trace, trace
 
 # What measures and explains is imported when it is first asked for: a script that only computes
 # does not wait for it.
 _LATER = {
+    "_bench": (
+        "Bench",
+        "bench",
+    ),
     "_case_study": (
         "CaseStudy",
         "matmul_case_study",
@@ -82,6 +88,10 @@ _LATER = {
         "source",
     ),
     "_svg": ("Picture",),
+    "_sweep": (
+        "Sweep",
+        "sweep",
+    ),
     "_trace": (
         "Trace",
         "trace",
@@ -105,6 +115,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Availability",
+    "Bench",
     "Bound",
     "Buffer",
     "CaseStudy",
@@ -132,6 +143,7 @@ __all__ = [
     "Rung",
     "SimError",
     "Source",
+    "Sweep",
     "Texture",
     "Trace",
     "VerificationError",
@@ -139,6 +151,7 @@ __all__ = [
     "add",
     "asarray",
     "available",
+    "bench",
     "check",
     "devices",
     "diff",
@@ -158,6 +171,7 @@ __all__ = [
     "show_config",
     "source",
     "stencil1d",
+    "sweep",
     "trace",
     "transpose",
 ]

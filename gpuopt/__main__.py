@@ -11,26 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import gpuopt
-from gpuopt import experiments
+from gpuopt import _race_commands, experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import KINDS, config, describe, devices, show_config
 from gpuopt._explain import add_commands, count
 from gpuopt._progress import bar
+from gpuopt._readme import write_between_marks
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
-MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
-
-
-def _write_between_marks(path: Path, marks: str, table: str, command: str) -> None:
-    text = path.read_text()
-    begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
-    before, found, rest = text.partition(begin)
-    _, also_found, after = rest.partition(end)
-    if not (found and also_found):
-        raise SystemExit(f"gpuopt: {path} has no lines {begin!r} and {end!r} to write between")
-    head = MARKS[0].format(marks=marks, command=command)
-    path.write_text(f"{before}{head}\n```text\n{table}\n```\n{end}{after}")
 
 
 def _ladder(arguments: argparse.Namespace) -> int:
@@ -65,8 +54,7 @@ def _ladder(arguments: argparse.Namespace) -> int:
     if arguments.output:
         _save(found_all[0].plot(), arguments.output)
     if arguments.write_readme:
-        command = "python -m gpuopt " + " ".join(sys.argv[1:])
-        _write_between_marks(arguments.write_readme, arguments.marks, "\n\n".join(tables), command)
+        write_between_marks(arguments.write_readme, arguments.marks, "\n\n".join(tables))
     return 0
 
 
@@ -119,20 +107,12 @@ def _reference_file(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(arguments: argparse.Namespace) -> int:
-    from gpuopt import _reference
-
-    print(_reference.compare(arguments.old, arguments.new))
-    return 0
-
-
 def _experiment(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         listed = "\n".join(f"{name:<20}{line}" for name, line in experiments.summary().items())
         print(listed)
         if arguments.write_readme:
-            command = "python -m gpuopt " + " ".join(sys.argv[1:])
-            _write_between_marks(arguments.write_readme, "experiments", listed, command)
+            write_between_marks(arguments.write_readme, "experiments", listed)
         return 0
     found = experiments.run(arguments.name, arguments.device)
     print(json.dumps(found.to_dict(), indent=1) if arguments.json else found)
@@ -196,7 +176,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
     add("--rounds", type=count, default=11, help="samples of each rung (default: 11)")
     add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
-    add("--peers", action="store_true", help="also time NumPy, CuPy, PyTorch and JAX, as installed")
+    add(
+        "--peers",
+        action="store_true",
+        help="also time NumPy, SciPy, CuPy, PyTorch and JAX, as installed",
+    )
     add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
     add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: ladder.svg, ladder.png")
     add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
@@ -226,18 +210,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: roofline.svg")
     command.set_defaults(run=_roofline)
 
-    command = commands.add_parser(
-        "compare",
-        help="compare two files that --json wrote, rung by rung",
-        description="Compare two measurements of the same work: ratio new/old for each rung, and "
-        "'slower' or 'faster' where it changed by more than both spreads. For a new driver, "
-        "another GPU, a changed kernel.",
-        epilog="example: python -m gpuopt ladder reduce --json > new.json; "
-        "python -m gpuopt compare old.json new.json",
-    )
-    command.add_argument("old", type=Path)
-    command.add_argument("new", type=Path)
-    command.set_defaults(run=_compare)
+    _race_commands.add_commands(commands)
 
     command = commands.add_parser(
         "reference",

@@ -302,6 +302,21 @@ def side(groups: list[tuple[int, int]]) -> tuple[int, ...]:
     return (steps[0], *sizes, *fill, *steps[1:], *fill)
 
 
+def one_pass(run: np.ndarray, outer: int, count: int, inner: int, work: Work) -> Problem:
+    """Describe a pass over a run of outer x count x inner items."""
+    sides = (*side([(outer, count * inner)]), *side([(inner, 1)]))
+    return Problem(
+        "reduce_axis",
+        work.op,
+        work.items,
+        work.accumulator,
+        (run,),
+        (outer * inner,),
+        by_name(work.stored),
+        (outer, count, inner, inner, *sides, *work.numbers()),
+    )
+
+
 def _passes(
     run: np.ndarray,
     groups: list[tuple[int, bool]],
@@ -316,18 +331,7 @@ def _passes(
         outer, inner = math.prod(sizes[:k]), math.prod(sizes[k + 1 :])
         count = sizes[k] if reduced else 1
         this = work.raw() if len(reduced) > 1 else work
-        sides = (*side([(outer, count * inner)]), *side([(inner, 1)]))
-        problem = Problem(
-            "reduce_axis",
-            this.op,
-            this.items,
-            this.accumulator,
-            (run,),
-            (outer * inner,),
-            by_name(this.stored),
-            (outer, count, inner, inner, *sides, *this.numbers()),
-        )
-        run = arrays.run(problem, *how)
+        run = arrays.run(one_pass(run, outer, count, inner, this), *how)
         if len(reduced) <= 1:
             return run
         groups = merged([*sizes[:k], *sizes[k + 1 :]], [g[1] for g in groups[:k] + groups[k + 1 :]])

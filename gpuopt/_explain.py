@@ -103,12 +103,14 @@ def _run_trace(arguments: argparse.Namespace) -> int:
 
 
 def _run_source(arguments: argparse.Namespace) -> int:
-    print(_source.source(arguments.family, arguments.variant, annotate=arguments.annotate))
+    shown = _source.source(arguments.family, arguments.variant, annotate=arguments.annotate)
+    print(json.dumps(shown.to_dict()) if arguments.json else shown)
     return 0
 
 
 def _run_diff(arguments: argparse.Namespace) -> int:
-    print(_source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate))
+    shown = _source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate)
+    print(json.dumps(shown.to_dict()) if arguments.json else shown)
     return 0
 
 
@@ -201,6 +203,7 @@ def add_commands(commands: Any) -> None:
     command.add_argument("family", help="the family of kernels")
     command.add_argument("variant", type=_variant, nargs="?", help="the rung (default: the best)")
     command.add_argument("--annotate", action="store_true", help=beside)
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_run_source)
 
     command = commands.add_parser(
@@ -213,4 +216,5 @@ def add_commands(commands: Any) -> None:
     command.add_argument("a", type=_variant, help="the rung before")
     command.add_argument("b", type=_variant, help="the rung after")
     command.add_argument("--annotate", action="store_true", help=beside)
+    command.add_argument("--json", action="store_true", help="print JSON")
     command.set_defaults(run=_run_diff)

@@ -435,7 +435,8 @@ def ladder(
         On a GPU: also count each rung on the simulated GPU, with as many items as that does in
         about a second for the whole ladder, and say what changed from rung to rung.
     peers : bool
-        Also time the same work by NumPy, CuPy, PyTorch and JAX, as far as they are installed.
+        Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
+        far as they are installed.
     rounds : int
         Samples of each rung.
     seed : int
@@ -514,25 +515,27 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer
     result = measured.dtype
     if result == "bool" and measured.op in ("sum", "prod"):
         result = "int64"
-    found, measured.peers_refused = _peers.find(
-        measured.family, measured.op, result, case.arguments, gpu
-    )
+    task = _peers.Task(measured.family, measured.op, result)
+    found, measured.peers_refused = _peers.find(task, case.arguments, gpu)
     kept = []
     step = next(
         (r for r in rungs(measured.family) if not r.ceiling), None
     )  # a transpose's check asks for the rung
     for peer in found:
-        got = peer.run()
-        error = case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
-        if error:
-            measured.peers_refused.append((f"{peer.name} {peer.version}", f"gave {error}"[:100]))
+        try:
+            got = _peers.result_of(peer)
+            error = case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
+            if error:
+                raise LookupError(f"gave {error}"[:100])
+        except LookupError as error:
+            measured.peers_refused.append((f"{peer.name} {peer.version}", str(error.args[0])))
         else:
             kept.append(peer)
     return kept
 
 
 @dataclass
-class _Racer:
+class Racer:
     """What takes turns: a rung's or a peer's timing function, and its samples."""
 
     time: Callable[[int, bool], float]
@@ -541,14 +544,14 @@ class _Racer:
     runs: int = 1
     rounds: int = 1
 
-    def plan(self, rounds: int) -> None:
+    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
         """Choose how often to run it for a sample, and how many samples to take."""
         once = self.time(1, False)
         slow = once > SLOW_SECONDS
         self.rounds = min(rounds, SLOW_ROUNDS) if slow else rounds
         if not slow:
             once = self.time(3, False)
-        self.runs = min(RUNS_MOST, max(1 if slow else 3, int(SAMPLE_SECONDS / once)))
+        self.runs = min(RUNS_MOST, max(1 if slow else 3, int(sample_seconds / once)))
 
 
 def _time(
@@ -575,7 +578,7 @@ def _time(
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))
     racers = [
-        _Racer(
+        Racer(
             lambda runs, cold, call=call: bench.time(*call, runs=runs, cold=cold),
             row.warm,
             row.cold,
@@ -584,7 +587,7 @@ def _time(
     ]
     for peer in peers:
         measured.peers.append(PeerRow(peer.name, peer.version))
-        racers.append(_Racer(peer.time, measured.peers[-1].warm, measured.peers[-1].cold))
+        racers.append(Racer(peer.time, measured.peers[-1].warm, measured.peers[-1].cold))
     for racer in racers:
         racer.plan(rounds)
     fast = min(racers[: len(calls)], key=lambda each: each.time(1, False))

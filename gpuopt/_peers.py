@@ -1,4 +1,4 @@
-"""The same work by the libraries that people use, measured in the same run as the rungs.
+"""The same work by the libraries that people use, measured in the same run as ours.
 
 Each library is imported only when it is asked for. A peer's times are by the host's clock, around
 calls from Python that are waited for once at the end: what its user waits for.
@@ -7,8 +7,9 @@ calls from Python that are waited for once at the end: what its user waits for.
 from __future__ import annotations
 
 import importlib
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,54 @@ import numpy as np
 
 COLD_BYTES = 256 << 20  # all copies together, at least, for cold runs
 COPIES_MOST = 64
+
+# A reduction's array as a part of one without gaps, or in another order.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "": lambda a: a,
+    "[::2]": lambda a: a[::2],
+    "[:, ::3]": lambda a: a[:, ::3],
+    "reversed": lambda a: a[::-1],
+    "Fortran order": lambda a: a.T,
+}
+UFUNCS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
+UFUNCS |= {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done with some arrays.
+
+    Attributes
+    ----------
+    family : str
+        "reduce", "transpose", "stencil1d", "add", "saxpy" or "matmul".
+    op : str
+        The reduction's: a ufunc's as `gpuopt.reduce` calls it, or "argmax".
+    dtype : str
+        The result's.
+    axis : int or None
+        That a reduction is along; None: of all items.
+    axes : tuple of int or None
+        Of a transpose; None: a matrix's.
+    radius : int
+        The stencil's.
+    view : str
+        One of `VIEWS`, for a reduction.
+    as_number : bool
+        A reduction's result is wanted as a number in Python.
+    from_host : bool
+        The array is NumPy's and stays so: the call brings it to the GPU. Its result is a number.
+    """
+
+    family: str
+    op: str = "sum"
+    dtype: str = "float32"
+    axis: int | None = None
+    axes: tuple[int, ...] | None = None
+    radius: int = 3
+    view: str = ""
+    as_number: bool = False
+    from_host: bool = False
 
 
 @dataclass
@@ -32,6 +81,11 @@ class Peer:
     _calls: list[Callable[[], Any]]  # one for each copy of the data
     _fetch: Callable[[Any], np.ndarray]
     _wait: Callable[[], None]
+
+    @property
+    def copies(self) -> int:
+        """How many copies of the data cold runs go through."""
+        return len(self._calls)
 
     def run(self) -> np.ndarray:
         """Return the result of one call."""
@@ -50,127 +104,233 @@ class Peer:
         return (time.perf_counter() - begin) / runs
 
 
-def _like_numpy(xp: Any, family: str, op: str, dtype: str) -> Callable[..., Any]:
-    """Return a family's call in NumPy's terms, which CuPy shares."""
-    names = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
-    names |= {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
-    if family == "reduce":
-        if op in ("sum", "prod", "min", "max"):
-            wide = {"dtype": dtype} if op in ("sum", "prod") else {}
-            return lambda x: getattr(xp, op)(x, **wide)
-        return getattr(xp, names[op]).reduce
+def _reduced_like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
+    view, op = VIEWS[task.view], task.op
+    if op in ("and", "or", "xor"):
+        return getattr(xp, UFUNCS[op]).reduce
+    more: dict[str, Any] = {"dtype": task.dtype} if op in ("sum", "prod") else {}
+    if task.axis is not None:
+        more["axis"] = task.axis
+    return lambda x: getattr(xp, op)(view(x), **more)
+
+
+def _like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
+    """Return a task's call in NumPy's terms, which CuPy and JAX share."""
+    if task.family == "reduce":
+        call = _reduced_like_numpy(xp, task)
+        return (lambda x: float(call(x))) if task.as_number else call
+    width = 2 * task.radius + 1
     return {
-        "transpose": lambda a: xp.ascontiguousarray(a.T),
-        "stencil1d": lambda a: xp.convolve(a, xp.ones(7, a.dtype), "same"),
+        "transpose": lambda a: xp.ascontiguousarray(xp.transpose(a, task.axes)),
+        "stencil1d": lambda a: xp.convolve(a, xp.ones(width, a.dtype), "same"),
         "add": lambda x, y: x + y,
         "saxpy": lambda a, x, y: x.dtype.type(a) * x + y,
         "matmul": lambda a, b: a @ b,
-    }[family]
+    }[task.family]
 
 
-def _torch_call(torch: Any, family: str, op: str, dtype: str) -> Callable[..., Any]:
-    if family == "reduce":
-        kind = getattr(torch, dtype)
-        return {
-            "sum": lambda x: torch.sum(x, dtype=kind),
-            "prod": lambda x: torch.prod(x, dtype=kind),
-            "min": torch.min,
-            "max": torch.max,
-        }[op]
+def _torch_reduction(torch: Any, task: Task) -> Callable[..., Any]:
+    view, along = VIEWS[task.view], {} if task.axis is None else {"dim": task.axis}
+    if task.op in ("sum", "prod"):
+        kind = getattr(torch, task.dtype)
+        return lambda x: getattr(torch, task.op)(view(x), dtype=kind, **along)
+    if task.op in ("min", "max") and along:
+        function = {"min": torch.amin, "max": torch.amax}[task.op]
+    else:
+        function = getattr(torch, task.op)
+    return lambda x: function(view(x), **along)
+
+
+def _torch_call(torch: Any, task: Task) -> Callable[..., Any]:
+    if task.family == "reduce":
+        call = _torch_reduction(torch, task)
+        return (lambda x: call(x).item()) if task.as_number else call
+    r, axes = task.radius, task.axes or (1, 0)
     return {
-        "transpose": lambda a: a.T.contiguous(),
+        "transpose": lambda a: a.permute(axes).contiguous(),
         "stencil1d": lambda a: torch.nn.functional.conv1d(
-            a[None, None], torch.ones(1, 1, 7, dtype=a.dtype, device=a.device), padding=3
+            a[None, None], torch.ones(1, 1, 2 * r + 1, dtype=a.dtype, device=a.device), padding=r
         )[0, 0],
         "add": lambda x, y: x + y,
         "saxpy": lambda a, x, y: torch.add(y, x, alpha=a),
         "matmul": torch.matmul,
-    }[family]
+    }[task.family]
 
 
-def _copies(arguments: tuple[Any, ...]) -> int:
+def copies_of(arguments: tuple[Any, ...]) -> int:
+    """Return how many copies of the data a cold run goes through."""
     size = sum(each.nbytes for each in arguments if isinstance(each, np.ndarray))
     return max(1, min(COPIES_MOST, COLD_BYTES // max(1, size)))
 
 
-def _bound(
+def bound(
     call: Callable[..., Any], move: Callable[[np.ndarray], Any], arguments: tuple[Any, ...]
 ) -> list[Callable[[], Any]]:
+    """Return the call on copies of the data, each moved to where a library wants it."""
+
     def one() -> Callable[[], Any]:
         moved = [move(each) if isinstance(each, np.ndarray) else each for each in arguments]
         return lambda: call(*moved)
 
-    return [one() for _ in range(_copies(arguments))]
+    return [one() for _ in range(copies_of(arguments))]
 
 
-def _numpy(family: str, op: str, dtype: str, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _bound(
+    call: Callable[..., Any],
+    move: Callable[[np.ndarray], Any],
+    arguments: tuple[Any, ...],
+    from_host: bool,
+) -> list[Callable[[], Any]]:
+    if not from_host:
+        return bound(call, move, arguments)
+    return bound(lambda *given: float(call(*map(move, given))), lambda each: each, arguments)
+
+
+def _numpy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     del gpu
-    calls = _bound(_like_numpy(np, family, op, dtype), np.copy, arguments)
+    calls = bound(_like_numpy(np, task), np.copy, arguments)
     return Peer("NumPy", np.__version__, calls, np.asarray, lambda: None)
 
 
-def _cupy(family: str, op: str, dtype: str, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _correlated(ndimage: Any, xp: Any, task: Task) -> Callable[..., Any]:
+    """Return the stencil of scipy.ndimage, or of CuPy's."""
+
+    def call(a: Any) -> Any:
+        return ndimage.correlate1d(a, xp.ones(2 * task.radius + 1, a.dtype), mode="constant")
+
+    return call
+
+
+def _scipy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+    del gpu
+    scipy = importlib.import_module("scipy")
+    ndimage = importlib.import_module("scipy.ndimage")
+    calls = bound(_correlated(ndimage, np, task), np.copy, arguments)
+    return Peer("SciPy", scipy.__version__, calls, np.asarray, lambda: None)
+
+
+def _cupy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     if not gpu:
         raise LookupError("runs on GPUs only")
     cupy = importlib.import_module("cupy")
-    calls = _bound(_like_numpy(cupy, family, op, dtype), cupy.asarray, arguments)
+    call = _like_numpy(cupy, task)
+    if task.family == "stencil1d":
+        call = _correlated(importlib.import_module("cupyx.scipy.ndimage"), cupy, task)
+    calls = _bound(call, cupy.asarray, arguments, task.from_host)
     return Peer("CuPy", cupy.__version__, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
 
 
-def _torch(family: str, op: str, dtype: str, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _cublas(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+    """Transpose by cuBLAS's geam: 1 * a + 0 * a, written in the other order."""
+    if not gpu:
+        raise LookupError("runs on GPUs only")
+    if task.axes is not None or task.dtype not in ("float32", "float64"):
+        raise LookupError("transposes matrices of float32 and float64")
+    cupy = importlib.import_module("cupy")
+    geam = importlib.import_module("cupy.cublas").geam
+    calls = bound(lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
+    version = str(cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()))
+    return Peer("cuBLAS", version, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
+
+
+def _to_torch(torch: Any, where: str) -> Callable[[np.ndarray], Any]:
+    def move(array: np.ndarray) -> Any:
+        if array.dtype.name != "bfloat16":
+            return torch.tensor(array, device=where)
+        return torch.tensor(array.view(np.int16), device=where).view(torch.bfloat16)
+
+    return move
+
+
+def _from_torch(torch: Any) -> Callable[[Any], np.ndarray]:
+    def fetch(got: Any) -> np.ndarray:
+        if not isinstance(got, torch.Tensor):
+            return np.asarray(got)
+        return (got.float() if got.dtype == torch.bfloat16 else got).cpu().numpy()
+
+    return fetch
+
+
+def _torch(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     torch = importlib.import_module("torch")
     if gpu and not torch.cuda.is_available():
         raise LookupError("sees no GPU")
-    if family == "reduce" and op not in ("sum", "prod", "min", "max"):
-        raise LookupError(f"has no {op} of all items")
+    if task.family == "reduce" and task.op in ("and", "or", "xor"):
+        raise LookupError(f"has no {task.op} of all items")
     torch.backends.cuda.matmul.allow_tf32 = False
-    where = "cuda" if gpu else "cpu"
-    call = _torch_call(torch, family, op, dtype)
-    calls = _bound(call, lambda each: torch.tensor(each, device=where), arguments)
+    call, where = _torch_call(torch, task), "cuda" if gpu else "cpu"
+    move = _to_torch(torch, where)
+    if task.from_host:
+        move = lambda each: torch.from_numpy(each).to(where)  # noqa: E731
+    calls = _bound(call, move, arguments, task.from_host)
     wait = torch.cuda.synchronize if gpu else lambda: None
-    return Peer("PyTorch", torch.__version__, calls, lambda got: got.cpu().numpy(), wait)
+    return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait)
 
 
-def _jax(family: str, op: str, dtype: str, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     jax = importlib.import_module("jax")
     jnp = importlib.import_module("jax.numpy")
     if gpu != (jax.default_backend() == "gpu"):
         raise LookupError(f"runs on its {jax.default_backend()} backend here")
-    if np.dtype(dtype).itemsize == 8 and not jax.config.jax_enable_x64:
+    widths = [each.itemsize for each in arguments if isinstance(each, np.ndarray)]
+    if task.family != "reduce" or task.op in ("sum", "prod"):
+        widths.append(np.dtype(task.dtype).itemsize)
+    if max(widths) >= 8 and not jax.config.jax_enable_x64:
         raise LookupError("has no 64-bit types unless JAX_ENABLE_X64 is set")
-    if family == "reduce" and op in ("and", "or", "xor"):
-        raise LookupError(f"has no {op} of all items")
-    plain = _like_numpy(jnp, family, op, dtype)
-    if family == "transpose":  # under jit JAX may leave a transposed layout as it is
-        plain = lambda a: jnp.swapaxes(a, 0, 1).copy()  # noqa: E731
-    if family == "saxpy":
+    if task.family == "reduce" and task.op in ("and", "or", "xor"):
+        raise LookupError(f"has no {task.op} of all items")
+    plain = _like_numpy(jnp, task)
+    if task.family == "reduce":
+        plain = _reduced_like_numpy(jnp, task)  # a number is made outside of jit
+    if task.family == "transpose":  # under jit JAX may leave a transposed layout as it is
+        plain = lambda a: jnp.transpose(a, task.axes).copy()  # noqa: E731
+    if task.family == "saxpy":
         plain = lambda a, x, y: a * x + y  # noqa: E731
     jitted, last = jax.jit(plain), [None]
 
     def call(*moved: Any) -> Any:
         last[0] = jitted(*moved)
-        return last[0]
+        return float(last[0]) if task.as_number else last[0]
 
-    calls = _bound(call, jnp.asarray, arguments)
+    calls = _bound(call, jnp.asarray, arguments, task.from_host)
     return Peer("JAX", jax.__version__, calls, np.asarray, lambda: jax.block_until_ready(last[0]))
 
 
-_MAKERS = {"NumPy": _numpy, "CuPy": _cupy, "PyTorch": _torch, "JAX": _jax}
+_MAKERS: dict[str, Callable[[Task, tuple[Any, ...], bool], Peer]] = {
+    "NumPy": _numpy,
+    "SciPy": _scipy,
+    "CuPy": _cupy,
+    "cuBLAS": _cublas,
+    "PyTorch": _torch,
+    "JAX": _jax,
+}
+_ONLY = {"SciPy": "stencil1d", "cuBLAS": "transpose"}  # elsewhere others stand for them
+NAMES = tuple(_MAKERS)
+ON_HOST = ("NumPy", "SciPy")
+
+
+def names(family: str) -> list[str]:
+    """Return the libraries that have something for a family."""
+    return [name for name in _MAKERS if _ONLY.get(name, family) == family]
 
 
 def find(
-    family: str, op: str, dtype: str, arguments: tuple[Any, ...], gpu: bool
+    task: Task,
+    arguments: tuple[Any, ...],
+    gpu: bool,
+    wanted: Sequence[str] | None = None,
 ) -> tuple[list[Peer], list[tuple[str, str]]]:
-    """Return the peers that are installed and can do this work, and why the others cannot.
+    """Return the peers that are installed and can do a task, and why the others cannot.
 
     Parameters
     ----------
-    family, op, dtype : str
-        As for `gpuopt.ladder`.
+    task : Task
     arguments : tuple
         Of the family's call; arrays and numbers.
     gpu : bool
         Run those that can on a GPU.
+    wanted : sequence of str, optional
+        Their names; default: all that have something for the family.
 
     Returns
     -------
@@ -180,13 +340,34 @@ def find(
     """
     peers: list[Peer] = []
     refused: list[tuple[str, str]] = []
-    for name, make in _MAKERS.items():
+    for name in names(task.family) if wanted is None else wanted:
         try:
-            peers.append(make(family, op, dtype, arguments, gpu))
+            peers.append(_MAKERS[name](task, arguments, gpu))
         except ImportError:
             refused.append((name, "not installed"))
         except LookupError as error:
             refused.append((name, str(error.args[0])))
         except Exception as error:  # a library that fails is left out, whatever it raises
-            refused.append((name, f"{type(error).__name__}: {error}".splitlines()[0][:100]))
+            refused.append((name, why(error)))
     return peers, refused
+
+
+def result_of(peer: Peer) -> np.ndarray:
+    """Return what a peer computes, or raise LookupError with the reason why it does not."""
+    try:
+        return peer.run()
+    except Exception as error:
+        raise LookupError(why(error)) from None
+
+
+def why(error: Exception) -> str:
+    """Return an error of a library's in one short line."""
+    return f"{type(error).__name__}: {error}".splitlines()[0][:100]
+
+
+def release() -> None:
+    """Give back the GPU memory that libraries keep for later."""
+    if "cupy" in sys.modules:
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
+        sys.modules["torch"].cuda.empty_cache()

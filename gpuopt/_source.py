@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpuopt import _cases, _core, _ladder
 from gpuopt._profile import Counters, profile
 from gpuopt._rungs import Rung, find
 
+FORMAT = 1  # of what to_dict gives
 REDUCE_ITEMS = 1 << 14  # what is counted where annotations are asked for
 _HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
 _WIDTHS = (12, 10, 10, 13)
@@ -180,6 +181,12 @@ def _cells(counters: Counters | None) -> tuple[str, str, str, str]:
     )
 
 
+def _not_zero(counters: Counters | None) -> dict[str, int] | None:
+    if counters is None or not counters.warp_instructions:
+        return None
+    return {name: value for name, value in counters.items() if value}
+
+
 def _columns(cells: tuple[str, ...]) -> str:
     return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
 
@@ -235,6 +242,28 @@ class Source:
             shown.append(f"{beside}{each.number:>6}  {each.text}" if each.number else "")
         return "\n".join(text.rstrip() for text in shown)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON.
+
+        A line between two definitions has number 0. A line's counters are those that are not 0;
+        null without annotations, and where the line does nothing.
+        """
+        return {
+            "kind": "source",
+            "format": FORMAT,
+            "family": self.rung.family,
+            "variant": self.rung.variant,
+            "lesson": self.rung.lesson,
+            "title": self.title,
+            "file": self.file,
+            "function": self.function,
+            "counted": self.counted,
+            "lines": [
+                {"number": each.number, "text": each.text, "counters": _not_zero(each.counters)}
+                for each in self.lines
+            ],
+        }
+
     def _repr_html_(self) -> str:
         rows = [_html_row(each, code, bool(self.counted)) for each, code in _coloured(self.lines)]
         head = _html_head(bool(self.counted), 1)
@@ -267,11 +296,29 @@ class Diff:
         lines = difflib.unified_diff(*texts, *names, lineterm="")
         return "\n".join(text.rstrip() for text in lines)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return both sources and what happened between them, for JSON.
+
+        A change is [what, first and last line before, first and last line after], where "what" is
+        "equal", "replace", "delete" or "insert", and lines are counted from 0 in the sources'
+        "lines", the last one exclusive.
+        """
+        return {
+            "kind": "diff",
+            "format": FORMAT,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "unified": self.unified,
+            "changes": [[tag, [a1, a2], [b1, b2]] for tag, a1, a2, b1, b2 in self._opcodes()],
+        }
+
+    def _opcodes(self) -> list[tuple[str, int, int, int, int]]:
+        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
+        return difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
+
     def _rows(self) -> Iterator[tuple[str, list[int], list[int]]]:
         """Give (what happened, lines before, lines after), with unchanged lines in groups."""
-        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
-        matcher = difflib.SequenceMatcher(None, *texts, autojunk=False)
-        for tag, a1, a2, b1, b2 in matcher.get_opcodes():
+        for tag, a1, a2, b1, b2 in self._opcodes():
             yield tag, list(range(a1, a2)), list(range(b1, b2))
 
     def __str__(self) -> str:

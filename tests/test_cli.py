@@ -116,6 +116,25 @@ def test_source_and_diff():
     assert done.returncode == 0, done.stderr
     assert "partial[t] = Op::apply(partial[t], partial[t + s]);" in done.stdout
     assert "conflicts" in done.stdout
+    told = json.loads(run("source", "reduce", "3", "--annotate", "--json").stdout)
+    source = gpuopt.source("reduce", 3, annotate=True)
+    assert [each["text"] for each in told["lines"]] == [each.text for each in source.lines]
+    counted = [each["counters"]["warp_instructions"] for each in told["lines"] if each["counters"]]
+    assert counted == [
+        each.counters.warp_instructions
+        for each in source.lines
+        if each.counters and each.counters.warp_instructions
+    ]
+    assert (told["kind"], told["variant"], told["function"]) == ("source", 3, "reduce_3")
+    told = json.loads(run("diff", "transpose", "shared", "padded", "--json").stdout)
+    assert told["unified"] == gpuopt.diff("transpose", "shared", "padded").unified
+    before, after = ([each["text"] for each in told[side]["lines"]] for side in ("before", "after"))
+    rebuilt = [
+        line
+        for what, (a1, a2), (b1, b2) in told["changes"]
+        for line in (before[a1:a2] if what == "equal" else after[b1:b2])
+    ]
+    assert rebuilt == after and any(what != "equal" for what, *_ in told["changes"])
     done = run("diff", "transpose", "shared", "padded")
     assert done.returncode == 0, done.stderr
     assert "+    transpose_tile<1>(in, out, rows, columns, layer);" in done.stdout
@@ -168,6 +187,10 @@ def test_profile_prints_what_gpuopt_profile_counts():
         (["roofline", "--device", "sim"], "ceilings"),
         (["ladder", "saxpy", "--device", "sim"], "rows"),
         (["experiment", "banks", "--device", "sim"], "rows"),
+        (["bench", "--device", "cpu", "--quick", "--only", "sum of 2^10"], "rows"),
+        (["sweep", "add", "--device", "cpu", "--n", "1000"], "sizes"),
+        (["source", "reduce", "3"], "lines"),
+        (["diff", "reduce", "2", "3"], "unified"),
     ],
 )
 def test_json_is_all_that_is_printed(arguments, key):
@@ -183,6 +206,63 @@ def test_traced_numbers_are_the_pictures():
         key=lambda each: each["most"],
     )
     assert worst["most"] == gpuopt.trace("reduce", 2).banks().data["passes"]
+
+
+def test_compare_in_text_and_json(tmp_path):
+    paths = [tmp_path / "old.json", tmp_path / "new.json"]
+    for path in paths:
+        path.write_text(run("ladder", "saxpy", "--device", "sim", "--json").stdout)
+    done = run("compare", *map(str, paths))
+    assert done.returncode == 0 and "warp instructions" in done.stdout, done.stderr
+    (section,) = json.loads(run("compare", *map(str, paths), "--json").stdout)["sections"]
+    assert section["unit"] == "warp instructions" and section["rows"]
+    for changes in section["rows"].values():
+        assert changes[""]["old"] == changes[""]["new"] > 0 and changes[""]["ratio"] == 1
+    assert all(name in done.stdout for name in section["rows"])
+
+
+def test_bench_prints_writes_json_and_the_readme(tmp_path):
+    page, path = tmp_path / "README.md", tmp_path / "bench.json"
+    page.write_text("a\n<!-- bench: written by nobody -->\n<!-- end of bench -->\nz\n")
+    done = run("bench", "--device", "cpu", "--quick", "--only", "sum of 2^10", "call", "--json",
+               str(path), "--write-readme", str(page))  # fmt: skip
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    measured = gpuopt.Bench.from_dict(json.loads(path.read_text()))
+    assert [row.group for row in measured.rows] == ["sum", "call"]
+    assert done.stdout == f"{measured}\n" and f"NumPy {np.__version__}" in done.stdout
+    text = page.read_text()
+    assert str(measured) in text and text.startswith("a\n<!-- bench: written by `python -m gpuopt")
+    again = run("compare", str(path), str(path))
+    assert again.returncode == 0 and "sum of 2^10 float32" in again.stdout, again.stderr
+    for arguments, told in (
+        (["--only", "nothing"], "'nothing' names no work"),
+        (["--device", "sim"], "has no timer"),
+        (["--peers", "MATLAB"], "'PyTorch'"),
+    ):
+        done = run("bench", "--quick", *arguments)
+        assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
+    page.write_text("no marks")
+    for arguments, told in (
+        (["--write-readme", str(page)], "<!-- bench"),
+        (["--json", str(tmp_path / "none" / "x.json")], "is no folder"),
+    ):  # before anything is measured: all of it would take longer than `run` waits
+        done = run("bench", "--device", "cpu", *arguments)
+        assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
+
+
+def test_sweep_prints_every_choice():
+    done = run("sweep", "saxpy", "--device", "cpu", "--n", "1000", "2^12")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    for rung in gpuopt.rungs("saxpy"):
+        assert (done.stdout.count(f"\n{rung.name} ") == 2) == rung.host
+    assert done.stdout.count("default: rung simd") == 2
+    for arguments, told in (
+        (["reduce", "--device", "sim"], "ladder reduce --device sim:h200 --block 256"),
+        (["fold"], "reduce_axis"),
+        (["reduce", "--n", "0"], "is not a count"),
+    ):
+        done = run("sweep", *arguments)
+        assert done.returncode != 0 and told in done.stderr and "Traceback" not in done.stderr
 
 
 def test_help_teaches():

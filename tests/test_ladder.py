@@ -11,7 +11,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _ladder, _peers, _progress, _reference, _sentences
+from gpuopt import _compare, _ladder, _peers, _progress, _reference, _sentences
 from gpuopt._profile import Counters
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
@@ -185,7 +185,7 @@ def test_peers_are_measured_in_the_same_run(device):
     told = {peer.name for peer in measured.peers} | {
         name.split()[0] for name, _ in measured.peers_refused
     }
-    assert told == set(_peers._MAKERS)
+    assert told == set(_peers.names("matmul")) == {"NumPy", "CuPy", "PyTorch", "JAX"}
     (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
     assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
     assert f"NumPy {np.__version__}" in str(measured)
@@ -209,8 +209,8 @@ def test_numpy_does_every_family(family):
 def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
     real = _peers._like_numpy
 
-    def wrong(xp, *arguments):
-        call = real(xp, *arguments)
+    def wrong(xp, task):
+        call = real(xp, task)
         return lambda *given: call(*given) + 1
 
     monkeypatch.setattr(_peers, "_like_numpy", wrong)
@@ -224,7 +224,7 @@ def test_a_peer_that_fails_is_left_out(module, monkeypatch):
     for name in (module, f"{module}.numpy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
     gpu = module == "cupy"
-    peers, refused = _peers.find("add", "sum", "float32", (np.ones(4, "f4"),) * 2, gpu)
+    peers, refused = _peers.find(_peers.Task("add"), (np.ones(4, "f4"),) * 2, gpu)
     assert [peer.name for peer in peers] == ["NumPy"]
     assert any("AttributeError" in why for _, why in refused)
 
@@ -290,10 +290,10 @@ def test_reference_files_are_named_by_device():
 
 def test_shipped_references_can_be_read():
     for path in _reference.FOLDER.glob("*.json"):
-        roofs, ladders = _reference.load(path)
-        assert len(roofs) == 1 and ladders
-        assert path.name == _reference.file_name(roofs[0].device.description)
-        assert all(each.timed for each in ladders)
+        found = _compare.load(path)
+        assert len(found.roofs) == 1 and found.ladders
+        assert path.name == _reference.file_name(found.roofs[0].device.description)
+        assert all(each.timed for each in found.ladders)
 
 
 def write(path, told):
@@ -308,17 +308,23 @@ def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
     noisy = [2e-6, 20e-6, 30e-6, 55e-6]
     slower.rows[2].warm = _ladder.Timing(noisy)
     old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
-    lines = {line.split()[1]: line for line in _reference.compare(old, new).splitlines()[3:]}
+    found = _compare.compare(old, new)
+    lines = {line.split()[1]: line for line in str(found).splitlines()[3:]}
     assert lines["interleaved"].endswith("slower") and "1.200" in lines["interleaved"]
     assert "faster" in lines["consecutive"] and "0.500" in lines["consecutive"]
     for name in ("sequential", "first-add", "cascading"):
         assert "slower" not in lines[name] and "faster" not in lines[name]
+    told = json.loads(json.dumps(found.to_dict()))
+    (section,) = told["sections"]
+    assert section["rows"]["1 interleaved"]["cold"]["verdict"] == "slower"
+    assert section["rows"]["2 consecutive"]["warm"]["ratio"] == pytest.approx(0.5)
+    assert section["rows"]["2 consecutive"]["warm"]["new"] == slower.rows[1].warm.median
 
 
 def test_compare_counts_and_ceilings(counted, tmp_path):
     roof = gpuopt.roofline("sim:h200")
     told = {"kind": "reference", "roofline": roof.to_dict(), "ladders": [counted.to_dict()]}
-    text = _reference.compare(write(tmp_path / "a", told), write(tmp_path / "b", told))
+    text = str(_compare.compare(write(tmp_path / "a", told), write(tmp_path / "b", told)))
     assert "warp instructions" in text and "DRAM" in text and "1.000" in text
 
 
@@ -327,14 +333,14 @@ def test_compare_refuses_other_files(text, tmp_path, timed):
     other = tmp_path / "other.json"
     other.write_text(text)
     with pytest.raises(ValueError, match=r"other\.json"):
-        _reference.compare(write(tmp_path / "a", timed.to_dict()), other)
+        _compare.compare(write(tmp_path / "a", timed.to_dict()), other)
 
 
 def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
     other = gpuopt.Ladder.from_dict(timed.to_dict())
     other.n += 1
     with pytest.raises(ValueError, match="no measurement of the same work"):
-        _reference.compare(
+        _compare.compare(
             write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", other.to_dict())
         )
 

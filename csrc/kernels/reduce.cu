@@ -422,9 +422,9 @@ __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
 // A load that is under way while others are, or zeros: a branch around it would wait for it.
 __device__ uint4 load_if(bool there, const uint4 *from) {
     uint4 words = {0, 0, 0, 0};
-    asm volatile("{\n.reg .pred there;\n"
+    asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
-                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
                  : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
     return words;
@@ -597,9 +597,9 @@ struct ring {
     __device__ void wait(unsigned place, unsigned parity) {
         unsigned done;
         do
-            asm volatile("{\n.reg .pred full;\n"
+            asm volatile("{ .reg .pred full;\n"
                          "mbarrier.try_wait.parity.shared::cta.b64 full, [%1], %2;\n"
-                         "selp.u32 %0, 1, 0, full;\n}"
+                         "selp.u32 %0, 1, 0, full; }"
                          : "=r"(done)
                          : "r"(barriers + 8 * place), "r"(parity)
                          : "memory");

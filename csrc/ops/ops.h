@@ -24,6 +24,25 @@ struct ops_queue {
     } kernels[64]; /* looked up before, by hash */
 };
 
+/* What was tuned, as ops_tuning.def has it. */
+enum ops_tuning_name {
+#define TUNING(family, name, rung, value, meaning, ...) OPS_TUNING_##family##_##name,
+#include "ops_tuning.def"
+#undef TUNING
+    OPS_TUNING_COUNT
+};
+struct ops_tuning_row {
+    const char *family, *name, *meaning;
+    int rung; /* that a sweep tries it on */
+    uint64_t value;
+    const uint64_t *tried; /* all that it may be */
+    size_t tried_count;
+};
+extern const struct ops_tuning_row ops_tuning_rows[OPS_TUNING_COUNT];
+struct ops_tuning {
+    uint64_t values[OPS_TUNING_COUNT];
+};
+
 /* A rung as it shall run. */
 struct ops_choice {
     const struct reg_family *family;
@@ -31,6 +50,7 @@ struct ops_choice {
     const struct reg_signature *signature;
     unsigned block; /* threads; 0 on the cpu */
     bool any_rung;  /* none was named: a planner takes a lower one where this one does not fit */
+    const struct ops_tuning *tuning; /* NULL: the table's values; a sweep has others */
 };
 
 enum {
@@ -88,6 +108,7 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan);
 
 /* The tools of a family's planner. */
+uint64_t ops_tuned(const struct ops_choice *choice, enum ops_tuning_name name);
 enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
                        struct device_kernel **kernel);

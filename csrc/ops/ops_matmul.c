@@ -48,15 +48,20 @@ static double cost(const struct tiling *tiling, uint64_t rows, uint64_t columns,
     return rounds * tiling->rows * tiling->columns * tiling->cost;
 }
 
-/* The cheapest of the rung's tilings; NULL if it has none. */
-static const struct tiling *choose(const struct reg_rung *rung, uint64_t rows, uint64_t columns,
+/* The cheapest of the rung's tilings, or the one that a sweep names; NULL if it has none. */
+static const struct tiling *choose(const struct ops_choice *choice, uint64_t rows, uint64_t columns,
                                    int multiprocessors) {
+    const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_tiling);
     const struct tiling *best = NULL;
+    uint64_t count = 0;
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++)
-        if (tilings[i].rung == rung->number &&
-            (!best || cost(&tilings[i], rows, columns, multiprocessors) <
-                          cost(best, rows, columns, multiprocessors)))
-            best = &tilings[i];
+        if (tilings[i].rung == choice->rung->number) {
+            if (++count == named)
+                return &tilings[i];
+            if (!best || cost(&tilings[i], rows, columns, multiprocessors) <
+                             cost(best, rows, columns, multiprocessors))
+                best = &tilings[i];
+        }
     return best;
 }
 
@@ -67,7 +72,7 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
     const size_t item_bytes = dtype_size(choice->signature->items);
     struct ops_choice fits = *choice;
     for (;;) {
-        *tiling = choose(fits.rung, rows, columns, queue->info.multiprocessors);
+        *tiling = choose(&fits, rows, columns, queue->info.multiprocessors);
         if (!*tiling || !choice->any_rung ||
             shared_bytes(*tiling, item_bytes) <= (unsigned)queue->info.shared_per_block)
             break;

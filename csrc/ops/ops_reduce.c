@@ -10,7 +10,6 @@
 enum {
     STREAM_BYTES = 256 << 20, /* of an array on a GPU at a time; long enough to hide its launches */
     GRID_MAX = 0x7fffffff,    /* blocks, in x */
-    ONE_BLOCK_ITEMS = 32,     /* a thread, up to which a grid-stride rung needs no second block */
     SCRATCH_ALIGNMENT = 256,  /* bytes, as the device's allocator */
     SHUFFLE = 8,              /* from this rung on a warp has one value in shared memory, */
     VECTOR = 9,               /* a load takes a pack, */
@@ -25,23 +24,23 @@ enum {
                                  segment of host_reduce.c */
 };
 
-/* Blocks of the rungs with even shares, tuned by a trial kernel on an H200 (November 2026, 132
- * multiprocessors, float32, blocks of 512). Few items: two packs a thread and as many blocks as
- * that needs (2^16: 32 blocks 3.9 us, 2^20: 264 blocks 4.6 us against 6.1 with 32). Many: two
- * blocks a multiprocessor (2^25: 31.8 us against 33.7 with three), from about 256 MiB three (2^28:
- * 4,596 GB/s against 4,534 with two). */
-enum { SHARE_PACKS = 2, SHARE_BLOCKS = 2, LARGE_SHARE_BLOCKS = 3, LARGE_BYTES = 256 << 20 };
-
-static uint64_t shares(const struct ops_queue *queue, unsigned block, uint64_t packs) {
-    const uint64_t blocks = (packs + SHARE_PACKS * block - 1) / (SHARE_PACKS * block);
+/* Blocks of the rungs with even shares. */
+static uint64_t shares(const struct ops_queue *queue, const struct ops_choice *choice,
+                       uint64_t packs) {
+    const uint64_t packs_a_block = ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
+    const uint64_t blocks = (packs - 1) / packs_a_block + 1;
+    const bool large = packs > ops_tuned(choice, OPS_TUNING_reduce_large_bytes) / PACK;
     const uint64_t most = (uint64_t)queue->info.multiprocessors *
-                          (packs > LARGE_BYTES / PACK ? LARGE_SHARE_BLOCKS : SHARE_BLOCKS);
+                          ops_tuned(choice, large ? OPS_TUNING_reduce_large_share_blocks
+                                                  : OPS_TUNING_reduce_share_blocks);
     return blocks < most ? blocks : most;
 }
 
 /* How many blocks a pass over n items has. */
-static uint64_t pass_blocks(const struct ops_queue *queue, const struct reg_rung *rung,
-                            unsigned block, uint64_t n, size_t item) {
+static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choice *choice,
+                            uint64_t n, size_t item) {
+    const struct reg_rung *rung = choice->rung;
+    const unsigned block = choice->block;
     const uint64_t items_per_block =
         (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
                            : rung->number >= VECTOR ? IN_FLIGHT * PACK / item
@@ -51,13 +50,14 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct reg_rung
         return blocks;
     if (rung->number == BULK) {
         const uint64_t parts = n * item / RING_PART,
-                       most = (uint64_t)queue->info.multiprocessors * LARGE_SHARE_BLOCKS;
+                       most = (uint64_t)queue->info.multiprocessors *
+                              ops_tuned(choice, OPS_TUNING_reduce_ring_blocks);
         return parts < 1 ? 1 : parts < most ? parts : most;
     }
     if (rung->number >= SHARES)
-        return n * item > PACK ? shares(queue, block, n * item / PACK) : 1;
+        return n * item > PACK ? shares(queue, choice, n * item / PACK) : 1;
     /* A grid-stride loop: as many blocks as can be resident at once, or one for what is left. */
-    if (n <= (uint64_t)block * ONE_BLOCK_ITEMS)
+    if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;
     const uint64_t resident = (uint64_t)queue->info.multiprocessors *
                               (unsigned)queue->info.threads_per_multiprocessor / block;
@@ -88,8 +88,7 @@ static bool is_single_pass(const struct ops_choice *choice) {
 static enum status plan_single_pass(struct ops_queue *queue, const struct ops_choice *choice,
                                     device_address items, uint64_t n, struct ops_plan *plan) {
     const size_t accumulator = dtype_size(choice->signature->accumulator);
-    const uint64_t blocks =
-        pass_blocks(queue, choice->rung, choice->block, n, dtype_size(choice->signature->items));
+    const uint64_t blocks = pass_blocks(queue, choice, n, dtype_size(choice->signature->items));
     struct ops_step *step = &plan->steps[0];
     enum status status = plan_pass(queue, choice, choice->signature, n, blocks, step);
     if (!status)
@@ -111,8 +110,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
     const size_t accumulator = dtype_size(signature->accumulator);
     uint64_t offsets[OPS_STEPS_MAX], bytes = 0, count = n;
     do {
-        const uint64_t blocks =
-            pass_blocks(queue, rung, choice->block, count, dtype_size(signature->items));
+        const uint64_t blocks = pass_blocks(queue, choice, count, dtype_size(signature->items));
         struct ops_step *step = &plan->steps[plan->step_count];
         if (blocks > GRID_MAX || plan->step_count == OPS_STEPS_MAX)
             return status_fail(STATUS_BAD_VALUE,

@@ -22,19 +22,14 @@ enum { BLOCK = 256, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
-    SLAB_BYTES = 4096,       /* up to which a slab goes through shared memory, */
-    STAGE_BYTES = 16384,     /* with others, up to so many bytes a block */
-    BLOCKS = 16,             /* a multiprocessor, that splitting aims at */
-    SHARE_PASSES = 2,        /* of a block's loads, that a share has at least */
-    WIDE = 64,               /* columns (or packs of them) side by side in a block, */
-    WIDEST = BLOCK,          /* where the reduced axis is short, */
+    WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
-    FOLDED_ROWS = 16,        /* reduced items a folded one, from which folding pays */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
 /* One launch: what it works on. */
 struct task {
+    const struct ops_choice *choice;
     const struct reg_signature *signature;
     device_address in, out, in_index, out_index;
     uint64_t numbers[NUMBERS];
@@ -42,6 +37,8 @@ struct task {
     uint64_t shape, splits, share, wide, group, tiles;
     uint64_t blocks, shared_bytes;
 };
+
+#define tuned(task, name) ops_tuned((task)->choice, OPS_TUNING_reduce_axis_##name)
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -77,7 +74,7 @@ static enum dtype raw_type(const struct task *task) {
 static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
                   uint64_t share_least, uint64_t share_unit) {
     const uint64_t reduced = task->numbers[REDUCED];
-    const uint64_t wanted = (uint64_t)queue->info.multiprocessors * BLOCKS;
+    const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t splits = blocks < wanted && !task->partial ? divided_up(wanted, blocks) : 1;
     splits = most(1, least(splits, reduced / share_least));
     task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
@@ -89,7 +86,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
-    uint64_t slabs = STAGE_BYTES / (slab * item);
+    uint64_t slabs = tuned(task, stage_bytes) / (slab * item);
     slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
     if (slabs > unit) /* blocks begin at packs */
         slabs -= slabs % unit;
@@ -117,14 +114,14 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t side = n[REDUCED] <= 4 * at_once             ? WIDEST
                           : task->partial && n[REDUCED] > BLOCK ? NARROW
-                                                                : WIDE;
+                                                                : tuned(task, wide);
     task->shape = packs ? PACKS : ITEMS;
     task->tiles = divided_up(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
     task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
     task->tiles = divided_up(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
-    split(queue, task, n[OUTER] * task->tiles, high * at_once * SHARE_PASSES, high);
+    split(queue, task, n[OUTER] * task->tiles, high * at_once * tuned(task, share_passes), high);
     task->shared_bytes = BLOCK * value_size(task);
 }
 
@@ -151,8 +148,8 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t count = PACK / item;
-    if (without_gaps(n) && n[OUTER] > 1 && n[REDUCED] * n[INNER] <= SLAB_BYTES / item &&
-        !task->in_index) {
+    if (without_gaps(n) && n[OUTER] > 1 &&
+        n[REDUCED] * n[INNER] <= tuned(task, slab_bytes) / item && !task->in_index) {
         plan_staged(queue, task);
         return;
     }
@@ -200,7 +197,8 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
 /* The second pass: over `count` partial results for each of the task's, which follow in `in`. */
 static struct task second_pass(const struct ops_choice *choice, const struct task *task,
                                uint64_t count, device_address partials, device_address indices) {
-    struct task last = {.in = partials, .in_index = indices, .out = task->out, .partial = true};
+    struct task last = {
+        .choice = choice, .in = partials, .in_index = indices, .out = task->out, .partial = true};
     const char *op = strcmp(task->signature->op, "count") == 0 ? "sum" : task->signature->op;
     const enum dtype raw = raw_type(task);
     memcpy(last.numbers, task->numbers, sizeof last.numbers);
@@ -226,13 +224,15 @@ static uint64_t rows_to_fold(const struct task *task) {
     const uint64_t rows = count / gcd(n[INNER], count);
     const bool possible = n[OUTER] == 1 && n[INNER] > 1 && without_gaps(n) &&
                           task->in % PACK == 0 && !is_argmin(task) && !task->partial;
-    return possible && rows > 1 && n[REDUCED] >= rows * FOLDED_ROWS ? rows : 1;
+    return possible && rows > 1 && n[REDUCED] >= rows * tuned(task, folded_rows) ? rows : 1;
 }
 
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct ops_problem *problem, struct ops_plan *plan) {
-    struct task task = {
-        .signature = choice->signature, .in = problem->inputs[0], .out = problem->output};
+    struct task task = {.choice = choice,
+                        .signature = choice->signature,
+                        .in = problem->inputs[0],
+                        .out = problem->output};
     memcpy(task.numbers, problem->numbers, sizeof task.numbers);
     if (choice->rung->flags & RUNG_HOST) {
         const enum status status = ops_step_on_arrays(queue, choice, problem, plan);

@@ -86,6 +86,8 @@ static PyMethodDef module_methods[] = {
     {"probes", py_probes, METH_NOARGS,
      "probes($module, /)\n--\n\nThe kernels of experiments: [(symbol, experiment, idea), ...]."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
+    {"tunings", py_tunings, METH_O,
+     "tunings($module, family, /)\n--\n\nThe planners' constants that Bench may set, as dicts."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "
      "reason."},

@@ -117,9 +117,11 @@ static void bench_dealloc(struct bench *self) {
     Py_DECREF(type);
 }
 
-/* The choice that variant= and block= mean on the bench's device. */
-static int choose(struct bench *self, PyObject *variant, PyObject *block,
-                  struct py_target *target) {
+/* The choice that variant=, block= and tuning= mean on the bench's device; `tuning` must outlive
+ * it.
+ */
+static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObject *given,
+                  struct ops_tuning *tuning, struct py_target *target) {
     char name[64];
     PyOS_snprintf(name, sizeof name, "%s%s%s", self->kind->kind, *self->which ? ":" : "",
                   self->which);
@@ -127,7 +129,10 @@ static int choose(struct bench *self, PyObject *variant, PyObject *block,
     const int failed = !device || py_choose(py_state_of(self->module), &self->problem, variant,
                                             block, device, target);
     Py_XDECREF(device);
-    return failed ? -1 : 0;
+    if (failed || !py_given(given))
+        return failed ? -1 : 0;
+    target->choice.tuning = tuning;
+    return py_tuning(given, self->problem.family->name, tuning);
 }
 
 /* Between these the GIL is free and no other thread may use the bench. */
@@ -150,14 +155,16 @@ static int end(struct bench *self, struct py_unlocked *unlocked, enum status sta
 }
 
 static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *keywords) {
-    static char *keys[] = {"variant", "block", NULL};
-    PyObject *variant = NULL, *block = NULL;
+    static char *keys[] = {"variant", "block", "tuning", NULL};
+    PyObject *variant = NULL, *block = NULL, *given = NULL;
+    struct ops_tuning tuning;
     struct py_target target;
     struct py_unlocked unlocked;
     uint64_t algorithm_bytes;
     size_t result_bytes;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
-        choose(self, variant, block, &target) || begin(self, &unlocked))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$O", keys, &variant, &block,
+                                     &given) ||
+        choose(self, variant, block, given, &tuning, &target) || begin(self, &unlocked))
         return NULL;
     enum status status =
         ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
@@ -189,21 +196,22 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
 }
 
 static PyObject *bench_time(struct bench *self, PyObject *arguments, PyObject *keywords) {
-    static char *keys[] = {"variant", "block", "runs", "cold", NULL};
-    PyObject *variant = NULL, *block = NULL;
+    static char *keys[] = {"variant", "block", "runs", "cold", "tuning", NULL};
+    PyObject *variant = NULL, *block = NULL, *given = NULL;
     unsigned runs = 1;
     int cold = 0;
+    struct ops_tuning tuning;
     struct py_target target;
     struct py_unlocked unlocked;
     double seconds = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$Ip", keys, &variant, &block, &runs,
-                                     &cold))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$IpO", keys, &variant, &block, &runs,
+                                     &cold, &given))
         return NULL;
     if (runs == 0) {
         PyErr_SetString(PyExc_ValueError, "runs: must be at least 1");
         return NULL;
     }
-    if (choose(self, variant, block, &target) || begin(self, &unlocked))
+    if (choose(self, variant, block, given, &tuning, &target) || begin(self, &unlocked))
         return NULL;
     const enum status status = ops_bench_time(&self->bench, &target.choice, runs, cold, &seconds);
     return end(self, &unlocked, status) ? NULL : PyFloat_FromDouble(seconds);
@@ -217,7 +225,7 @@ static PyObject *bench_bytes(struct bench *self, PyObject *arguments, PyObject *
     uint64_t algorithm_bytes = 0;
     size_t result_bytes;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
-        choose(self, variant, block, &target) || begin(self, &unlocked))
+        choose(self, variant, block, NULL, NULL, &target) || begin(self, &unlocked))
         return NULL;
     const enum status status =
         ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
@@ -231,10 +239,11 @@ static PyObject *bench_device(struct bench *self, void *closure) {
 
 static PyMethodDef bench_methods[] = {
     {"run", (PyCFunction)(void (*)(void))bench_run, METH_VARARGS | METH_KEYWORDS,
-     "run($self, /, variant=None, block=None)\n--\n\n"
-     "Poison the output, run the rung once, and return its result."},
+     "run($self, /, variant=None, block=None, *, tuning=None)\n--\n\n"
+     "Poison the output, run the rung once, and return its result; tuning: a dict from the names\n"
+     "of `tunings` to other values."},
     {"time", (PyCFunction)(void (*)(void))bench_time, METH_VARARGS | METH_KEYWORDS,
-     "time($self, /, variant=None, block=None, *, runs=1, cold=False)\n--\n\n"
+     "time($self, /, variant=None, block=None, *, runs=1, cold=False, tuning=None)\n--\n\n"
      "Seconds a run takes, of `runs` back to back; cold: on another copy of the data each time."},
     {"bytes", (PyCFunction)(void (*)(void))bench_bytes, METH_VARARGS | METH_KEYWORDS,
      "bytes($self, /, variant=None, block=None)\n--\n\n"

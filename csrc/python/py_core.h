@@ -215,6 +215,10 @@ PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssiz
 PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
 
+/* py_tuning.c: a dict from names of a family's constants to values, the others as they are. */
+int py_tuning(PyObject *given, const char *family, struct ops_tuning *tuning);
+PyObject *py_tunings(PyObject *module, PyObject *family);
+
 /* py_bench.c, py_module.c, py_about.c */
 int py_bench_add(PyObject *module, struct py_state *state);
 int py_module_add(PyObject *module);

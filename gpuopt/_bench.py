@@ -1,0 +1,618 @@
+"""gpuopt against the libraries that people use: the same work, in one run, verified.
+
+What is measured and which bars it shall meet is _works.py's, how other libraries do it _peers.py's,
+the table _bench_table.py's. Everybody's calls are made from Python and take turns, round by round;
+each result is checked before the first round and after the last. Where a work is a family's of
+kernels, its launches are also queued from C and timed by the device's events: the kernels without
+Python, for the bars that are rates.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from gpuopt import _bench_table, _core, _families, _peers, _works
+from gpuopt._cases import _with_output
+from gpuopt._ceilings import VerificationError
+from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
+from gpuopt._devices import Device, available
+from gpuopt._devices import device as describe_device
+from gpuopt._ladder import PeerRow, Progress, Racer, Timing
+from gpuopt._peers import VIEWS, Peer
+from gpuopt._works import Bar, Check, Work
+
+FORMAT = 1  # of what to_dict gives
+ROUNDS = (9, 3)  # samples of each: full, quick
+SAMPLE_SECONDS = (5e-3, 1e-3)  # one sample takes at least
+WARM_UP_SECONDS = 0.1  # of a GPU's work before the first sample: clocks rise
+MEMORY_SHARE = 0.85  # of what is free, that a work may take
+HOST_COPIES = 4  # of a work's arrays, on the host: the data, what is right, and what came
+WORD = 4  # bytes, of the copy that bounds what moves data
+
+
+@dataclass
+class Row:
+    """One work, verified and timed.
+
+    Attributes
+    ----------
+    group, title : str
+        What was done.
+    touched : int
+        Bytes that the algorithm reads and writes, each once, and those in a view's gaps.
+    flops : int
+        Operations, where the rate is told in them; else 0.
+    warm, cold : Timing
+        Of gpuopt's calls: on the same data each time; on other data each time (no samples where
+        the data is more than caches hold anyway).
+    kernels : Timing
+        Of the same, warm, with its launches queued from C, on a GPU; no samples where it is none
+        of a family's problems.
+    copy_rate : float
+        Bytes read and written a second by a plain copy of as many; 0 where it was not measured.
+    peers : list of PeerRow
+    refused : list of (str, str)
+        Libraries that were left out, and why.
+    """
+
+    group: str
+    title: str
+    touched: int
+    flops: int = 0
+    warm: Timing = field(default_factory=Timing)
+    cold: Timing = field(default_factory=Timing)
+    kernels: Timing = field(default_factory=Timing)
+    copy_rate: float = 0.0
+    peers: list[PeerRow] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        """The median that rates are told of: the kernels' where it is known, else the calls'."""
+        return (self.kernels if self.kernels.samples else self.warm).median
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second; operations a second, where `flops` tells them."""
+        return (self.flops or self.touched) / self.seconds
+
+    @property
+    def of_copy(self) -> float | None:
+        """The share of a copy's speed, or None."""
+        return self.touched / self.seconds / self.copy_rate if self.copy_rate else None
+
+    def ratio(self, mode: str = "warm", against: Sequence[str] = ()) -> float | None:
+        """Return how many times as fast as the fastest other library; None where there is none.
+
+        Parameters
+        ----------
+        mode : {"warm", "cold"}
+        against : sequence of str
+            Only these; default: all.
+        """
+        mine: Timing = getattr(self, mode)
+        others = [
+            getattr(peer, mode).median
+            for peer in self.peers
+            if getattr(peer, mode).samples and (not against or peer.name in against)
+        ]
+        return min(others) / mine.median if others and mine.samples else None
+
+    def reached(self, bar: Bar) -> float | None:
+        """Return what a bar asks for, as it was measured; None where it could not be."""
+        return {
+            "x": lambda: self.ratio("warm", bar.against),
+            "of copy": lambda: self.of_copy,
+            "GB/s": lambda: self.touched / self.seconds / 1e9,
+            "us": lambda: self.warm.median * 1e6,
+        }[bar.what]()
+
+    def meets(self, bar: Bar) -> bool | None:
+        """Return whether a bar is met; None where that could not be measured."""
+        reached = self.reached(bar)
+        if reached is None:
+            return None
+        return reached <= bar.value if bar.what == "us" else reached >= bar.value
+
+
+@dataclass
+class Bench:
+    """What `gpuopt.bench` measured; `str` gives the table, Jupyter shows it as one.
+
+    Attributes
+    ----------
+    device : Device
+    rows : list of Row
+        One for each work: `title`, `warm`, `cold`, `ratio()`, ...
+    refused : list of (str, str)
+        Works that were left out, and why.
+    wrong : list of (str, str)
+        Works of which gpuopt's result was wrong, and how: they have no times.
+    quick : bool
+        Less data and fewer samples: not what the bars are for.
+    date, version : str
+        When it was measured, by which gpuopt.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> measured = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"])
+    >>> measured.rows[0].title, [peer.name for peer in measured.rows[0].peers][:1]
+    ('sum of 2^10 float32', ['NumPy'])
+    >>> gpuopt.Bench.from_dict(measured.to_dict()) == measured
+    True
+    """
+
+    device: Device
+    rows: list[Row]
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    quick: bool = False
+    date: str = ""
+    version: str = ""
+
+    def bars(self, row: Row) -> list[Bar]:
+        """Return the bars that the project has set for a row's work on this device."""
+        return _works.bars(row.title, self.device.kind, self.device.description, row.touched)
+
+    def table(self, every: bool = False) -> str:
+        """Return the table; many works of a kind take one line, unless `every` is true."""
+        return _bench_table.text(self, every)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        return _bench_table.html(self)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each row, as ``pandas.DataFrame`` takes them.
+
+        Times are in microseconds, rates in GB/s or GFLOP/s.
+        """
+        return _bench_table.records(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON."""
+        told = asdict(self)
+        for told_row, row in zip(told["rows"], self.rows, strict=True):
+            told_row["bars"] = [
+                {"bar": str(bar), "reached": row.reached(bar), "met": row.meets(bar)}
+                for bar in self.bars(row)
+            ]
+        return {"kind": "bench", "format": FORMAT, **told}
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> Bench:
+        """Return the bench that `to_dict` told of.
+
+        Raises
+        ------
+        ValueError
+            It is something else, or of another format.
+        """
+        try:
+            if told["kind"] != "bench" or told["format"] != FORMAT:
+                raise KeyError("kind")
+            rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
+            rest["device"] = Device(**told["device"])
+            rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
+            for name in ("refused", "wrong"):
+                rest[name] = [tuple(each) for each in told[name]]
+            return cls(**rest)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"told: is no bench of format {FORMAT}, written by to_dict ({error})"
+            ) from None
+
+
+def _row_from_dict(told: dict[str, Any]) -> Row:
+    rest = {key: value for key, value in told.items() if key != "bars"}
+    for name in ("warm", "cold", "kernels"):
+        rest[name] = Timing(told[name]["samples"])
+    rest["peers"] = [
+        PeerRow(each["name"], each["version"], *(Timing(each[m]["samples"]) for m in MODES))
+        for each in told["peers"]
+    ]
+    rest["refused"] = [tuple(each) for each in told["refused"]]
+    return Row(**rest)
+
+
+MODES = ("warm", "cold")
+
+
+# --- ours
+
+
+class _Strided:
+    """A view of an array on a GPU, as any library would hand it over."""
+
+    def __init__(self, array: DeviceArray, whole: np.ndarray, part: np.ndarray) -> None:
+        offset = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        self.array = array  # keeps the memory
+        self.__cuda_array_interface__ = {
+            "data": (array.address + offset, False),
+            "shape": part.shape,
+            "strides": part.strides,
+            "typestr": array.dtype.str,
+            "version": 3,
+            "stream": LEGACY,
+        }
+
+
+def _function(work: Work, device: str) -> Callable[..., Any]:
+    """Return gpuopt's call: it takes `out`, and the work's arguments."""
+    import gpuopt
+
+    task = work.task
+    if task.family == "reduce":
+        along = {} if task.axis is None else {"axis": task.axis}
+        return lambda out, x: gpuopt.reduce(x, task.op, out=out, device=device, **along)
+    if task.family == "transpose":
+        axes: dict[str, Any] = {} if task.axes is None else {"axes": task.axes}
+        return lambda out, a: gpuopt.transpose(a, out=out, device=device, **axes)
+    if task.family == "stencil1d":
+        return lambda out, a: gpuopt.stencil1d(a, task.radius, out=out, device=device)
+    call = {"add": gpuopt.add, "saxpy": gpuopt.saxpy, "matmul": gpuopt.matmul}[task.family]
+    return lambda out, *given: call(*given, out=out, device=device)
+
+
+def _result_shape(work: Work) -> tuple[int, ...]:
+    task, shape = work.task, work.shapes[0]
+    if task.family == "reduce":
+        if task.axis is None:
+            return ()
+        viewed = VIEWS[task.view](np.broadcast_to(np.int8(0), shape)).shape
+        return tuple(n for k, n in enumerate(viewed) if k != task.axis)
+    if task.family == "transpose":
+        return tuple(shape[k] for k in task.axes or (1, 0))
+    return shape
+
+
+@dataclass
+class _Ours(Peer):
+    """gpuopt's calls. To be verified, a call writes into memory that is not right before it."""
+
+    _verified: Callable[[], Any] = lambda: None
+
+    def run(self) -> np.ndarray:
+        """Return the result of one call."""
+        return self._fetch(self._verified())
+
+
+def _fetched(got: Any) -> np.ndarray:
+    return got.get() if isinstance(got, DeviceArray) else np.asarray(got)
+
+
+def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
+    """Return gpuopt's calls: on a GPU, of arrays that are there, to others (`out`) there."""
+    task, name = work.task, device.name
+    call, view = _function(work, name), VIEWS[task.view]
+    shape, dtype = _result_shape(work), _works.numpy_dtype(task.dtype)
+    poison = np.full(max(1, int(np.prod(shape))) * dtype.itemsize, 0xFF, np.uint8)
+    poison = poison.view(dtype).reshape(shape)
+
+    def wait() -> None:
+        if device.kind != "cpu":
+            _core.wait(name, LEGACY)
+
+    value = np.empty((), dtype)
+
+    def number(*given: Any) -> Any:  # by the shortest way: a 0-d array on the host
+        call(value, *given)
+        return value.item()
+
+    if device.kind == "cpu" or task.from_host:
+        one = number if task.as_number else lambda *given: call(None, *map(view, given))
+        move = (lambda each: each) if task.from_host else np.copy
+        calls = _peers.bound(one, move, arguments)
+        room = poison.copy()
+
+        def verified() -> Any:
+            return call(room, *(view(a) if isinstance(a, np.ndarray) else a for a in arguments))
+
+        return _Ours("gpuopt", _core.__version__, calls, _fetched, wait, verified)
+
+    def move_there(array: np.ndarray) -> Any:
+        there = asarray(array, name)
+        return _Strided(there, array, view(array)) if task.view else there
+
+    def one_there(*given: Any) -> Callable[[], Any]:
+        room = empty(shape, dtype, name)
+        return lambda: call(room, *given)
+
+    moved = [
+        [move_there(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        for _ in range(_peers.copies_of(arguments))
+    ]
+    calls = [(lambda given=given: number(*given)) for given in moved]
+    if not task.as_number:
+        calls = [one_there(*given) for given in moved]
+
+    def verified_there() -> Any:
+        return call(poison.copy() if task.as_number else asarray(poison, name), *moved[0])
+
+    return _Ours("gpuopt", _core.__version__, calls, _fetched, wait, verified_there)
+
+
+def _kernels(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
+    """Return the work as a problem of a family's, for times without Python; None if it is none."""
+    task = work.task
+    plain = task.axis is None and not (task.as_number or task.view or task.axes)
+    if device.kind != "cuda" or not plain:
+        return None
+    if task.family == "reduce":
+        return _core.Bench("reduce", *arguments, task.op, device=device.name)
+    maker = {
+        "transpose": _families.transpose_problem,
+        "stencil1d": lambda a: _families.stencil1d_problem(a, task.radius),
+        "add": _families.add_problem,
+        "saxpy": _families.saxpy_problem,
+        "matmul": _families.matmul_problem,
+    }[task.family]
+    return _core.Bench(_with_output(maker(*arguments)), device=device.name)
+
+
+def _copy(work: Work, device: Device) -> _core.Bench | None:
+    """Return a copy of as many bytes, which bounds what moves data from place to place."""
+    n = work.touched // 2 // WORD // 16 * 16
+    if work.task.family not in ("transpose", "stencil1d") or not n:
+        return None
+    words = np.resize(np.arange(min(n, 1 << 20), dtype=np.uint32), n)
+    problem = ("roofline", "words", "uint32", "uint32", (words,), np.empty_like(words), (n, 1))
+    copy = _core.Bench(problem, device=device.name)
+    if not np.array_equal(copy.run(), words):
+        raise VerificationError(f"the copy kernel did not copy on {device.name}")
+    return copy
+
+
+# --- measuring
+
+
+class _WrongError(Exception):
+    """gpuopt's result is wrong."""
+
+
+def _verify(work: Work, check: Check, ours: _Ours, kernels: _core.Bench | None) -> None:
+    got = ours.run()
+    error = check(got, True)
+    if not error and got.dtype.name != work.task.dtype:
+        error = f"{got.dtype} instead of {work.task.dtype}"
+    if not error and kernels:
+        flat = np.asarray(kernels.run()).view(got.dtype).reshape(got.shape)
+        error = check(flat, True)
+    if error:
+        raise _WrongError(f"it gave {error}")
+
+
+def _right(check: Check, peers: list[Peer], row: Row) -> list[Peer]:
+    """Return the peers whose result is right; note why the others are left out."""
+    kept = []
+    for peer in peers:
+        try:
+            error = check(_peers.result_of(peer), False)
+            if error:
+                raise LookupError(f"gave {error}"[:160])
+        except LookupError as error:
+            row.refused.append((peer.name, str(error.args[0])))
+        else:
+            kept.append(peer)
+    return kept
+
+
+def _check_memory(work: Work, device: Device, others: int) -> None:
+    """Raise LookupError where a work does not fit, with everybody's copies."""
+    one = work.input_bytes * max(1, min(_peers.COPIES_MOST, _peers.COLD_BYTES // work.input_bytes))
+    one += work.output_bytes
+    # ours, each of the others', the problem and the copy that are timed without Python
+    there = one * (1 + others) + 2 * max(_peers.COLD_BYTES, work.touched)
+    host = HOST_COPIES * work.touched
+    if device.kind == "cpu":
+        host, there = host + there, 0
+    free = describe_device("cpu").memory_free * MEMORY_SHARE
+    if host > free:
+        raise LookupError(f"needs {host / 2**30:.1f} GiB of the host, {free / 2**30:.1f} are free")
+    free = describe_device(device.name).memory_free * MEMORY_SHARE
+    if there > free:
+        raise LookupError(f"needs {there / 2**30:.1f} GiB of {device.name}, "
+                          f"{free / 2**30:.1f} are free")  # fmt: skip
+
+
+def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
+          copy: _core.Bench | None, device: Device, quick: bool) -> None:  # fmt: skip
+    """Time everybody in turns, and keep the samples in the row."""
+    racers = [(Racer(ours.time, row.warm, row.cold), ours.copies)]
+    for peer in peers:
+        row.peers.append(PeerRow(peer.name, peer.version))
+        racers.append((Racer(peer.time, row.peers[-1].warm, row.peers[-1].cold), peer.copies))
+    copied = Timing()
+    for bench, warm in ((kernels, row.kernels), (copy, copied)):
+        if bench:
+            time = lambda runs, cold, bench=bench: bench.time(runs=runs, cold=cold)  # noqa: E731
+            racers.append((Racer(time, warm, Timing()), 1))
+    spent = 0.0
+    while device.kind == "cuda" and spent < WARM_UP_SECONDS:
+        spent += max(1e-5, 8 * ours.time(8, False))
+    for racer, _ in racers:
+        racer.plan(ROUNDS[quick], SAMPLE_SECONDS[quick])
+    for turn in range(ROUNDS[quick]):
+        for racer, copies in racers:
+            if turn < racer.rounds:
+                racer.warm.samples.append(racer.time(racer.runs, False))
+                if copies > 1:
+                    racer.cold.samples.append(racer.time(racer.runs, True))
+    if copy:
+        row.copy_rate = copy.bytes() / copied.median
+
+
+def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool) -> Row:
+    """Verify, time and verify again; raise LookupError where it cannot be, _WrongError where ours
+    is wrong.
+    """  # noqa: D205
+    names = [name for name in _peers.names(work.task.family) if name in wanted]
+    if device.kind == "cuda" and not work.task.from_host:
+        names = [name for name in names if name not in _peers.ON_HOST]
+    _check_memory(work, device, len(names))
+    row = Row(work.group, work.title, work.touched, work.flops)
+    arguments = _works.draw(work)
+    try:
+        ours = _ours(work, arguments, device)
+        ours.run()
+    except (TypeError, ValueError, MemoryError) as error:
+        raise LookupError(f"gpuopt does not take it: {error}") from None
+    kernels, copy = _kernels(work, arguments, device), _copy(work, device)
+    check = _works.check_of(work, arguments)
+    _verify(work, check, ours, kernels)
+    gpu = device.kind == "cuda"
+    peers, row.refused = _peers.find(work.task, arguments, gpu, names)
+    peers = _right(check, peers, row)
+    _race(row, ours, peers, kernels, copy, device, quick)
+    _verify(work, check, ours, kernels)
+    still = {peer.name for peer in _right(check, peers, row)}
+    row.peers = [peer for peer in row.peers if peer.name in still]
+    return row
+
+
+def _is_meant(work: Work, name: str) -> bool:
+    """Tell whether a name means a work: its group, words of its title, or both."""
+    first, *rest = name.replace(",", "").split() or [""]
+    if first in _works.GROUPS:
+        return first == work.group and set(rest) <= work.words
+    return {first, *rest} <= work.words
+
+
+def _chosen(works: list[Work], only: Sequence[str] | None) -> list[Work]:
+    """Return the works that `only` means, in their own order."""
+    if only is None:
+        return works
+    titles = {work.title for work in works}
+    chosen: set[str] = set()
+    for name in only:
+        if not isinstance(name, str):
+            raise TypeError(f"only: must be strings, not {name!r}")
+        found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
+        if not found:
+            known = ", ".join(map(repr, _works.GROUPS))
+            raise ValueError(
+                f"only: {name!r} names no work; use one of {known}, or words of a work's line in "
+                "the table, such as 'axis float16 sum'"
+            )
+        chosen |= found
+    return [each for each in works if each.title in chosen]
+
+
+def _check_peers(peers: Sequence[str] | None) -> Sequence[str]:
+    if peers is None:
+        return _peers.NAMES
+    for name in peers:
+        if name not in _peers.NAMES:
+            raise ValueError(
+                f"peers: {name!r} is not known; use some of {', '.join(map(repr, _peers.NAMES))}"
+            )
+    return peers
+
+
+def _rows(measured: Bench, works: list[Work], wanted: Sequence[str], progress: Progress
+          ) -> Iterator[Row]:  # fmt: skip
+    for at, work in enumerate(works):
+        progress(work.title, at / len(works))
+        try:
+            yield _measure(work, measured.device, wanted, measured.quick)
+        except LookupError as error:
+            measured.refused.append((work.title, str(error.args[0])))
+        except _WrongError as error:
+            measured.wrong.append((work.title, str(error)))
+        finally:
+            _peers.release()
+
+
+def bench(
+    device: str | None = None,
+    *,
+    only: Sequence[str] | None = None,
+    quick: bool = False,
+    peers: Sequence[str] | None = None,
+    progress: Progress = lambda text, share: None,
+) -> Bench:
+    """Measure gpuopt against the libraries that people use; `print` gives a table of ratios.
+
+    Sums from 2^10 to 2^30 items; sums, maxima and their places along every axis of many shapes,
+    dtypes and layouts; transposes, stencils, matrix products, vectors; a small sum's way to Python,
+    and a NumPy array's to the GPU. Each library does the same work on its own arrays, on the GPU or
+    on the host; all take turns, and every result is verified before and after. A result of another
+    library that is wrong has no time.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda", "cuda:1" or "cpu". Default: GPUOPT_DEVICE; else a GPU if there is one, else the cpu.
+    only : sequence of str, optional
+        Groups ("sum", "axis", "layout", "transpose", "permute", "stencil", "matmul", "vector",
+        "call", "host"), or words of a work's title, as "axis float16 sum". Default: all, which
+        takes some 20 minutes.
+    quick : bool
+        Smaller arrays and fewer samples; the bars are for the others.
+    peers : sequence of str, optional
+        Which libraries: of "NumPy", "SciPy", "CuPy" (whose sums are CUB's, whose matrix products
+        cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
+        installed; on a GPU without NumPy and SciPy, but for arrays of the host.
+    progress : callable
+        Called with a line for people who wait, and the share of the work that is done.
+
+    Returns
+    -------
+    Bench
+
+    Raises
+    ------
+    ValueError
+        An unknown device, name or library; a simulated GPU, which has no timer.
+    VerificationError
+        The copy that others are compared with is wrong. A wrong result of gpuopt's raises nothing:
+        `Bench.wrong` has it, and the other works are measured.
+    DeviceError
+        The device cannot serve.
+
+    Notes
+    -----
+    Times are of calls from Python, back to back, by the host's clock, waited for once at the end;
+    on a GPU gpuopt's calls write into arrays that are there (``out=``). What takes less than some
+    10 microseconds is bound by Python, everybody's: the column "kernels" tells gpuopt's own without
+    it. Arrays that with everybody's copies do not fit into memory are left out; JAX takes three
+    quarters of a GPU's memory at once unless XLA_PYTHON_CLIENT_PREALLOCATE is "false", which the
+    command line sets.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> measured = gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=["NumPy"])
+    >>> [(row.title, row.ratio() > 0) for row in measured.rows]
+    [('transpose of 256 x 512 float64', True)]
+    """
+    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "cpu")
+    described = describe_device(device)
+    if described.kind == "sim":
+        raise ValueError(
+            f"device: {described.name} has no timer to compare with; it gives counters "
+            "(gpuopt.ladder, gpuopt.profile), device='cuda' or 'cpu' gives times"
+        )
+    if isinstance(only, str) or isinstance(peers, str):
+        raise TypeError("only, peers: must be lists of names, not one string")
+    wanted = _check_peers(peers)
+    works = _chosen(_works.works(described.kind, quick=quick), only)
+    measured = Bench(
+        described,
+        [],
+        quick=quick,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=_core.__version__,
+    )
+    measured.rows.extend(_rows(measured, works, wanted, progress))
+    return measured

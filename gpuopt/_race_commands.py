@@ -1,0 +1,155 @@
+"""The commands that set one thing against another: bench, sweep, compare."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpuopt._explain import count
+from gpuopt._progress import bar
+from gpuopt._readme import parts, write_between_marks
+
+
+def _print_json(told: dict[str, Any], path: str) -> None:
+    text = json.dumps(told)
+    if path == "-":
+        print(text)
+    else:
+        Path(path).write_text(text + "\n")
+
+
+def _run_bench(arguments: argparse.Namespace) -> int:
+    # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    from gpuopt import _bench
+
+    # What cannot be written is said before some 20 minutes, not after them.
+    if arguments.write_readme:
+        parts(arguments.write_readme, arguments.marks)
+    if arguments.json and not Path(arguments.json).parent.is_dir():
+        raise ValueError(f"--json: {Path(arguments.json).parent} is no folder")
+    with bar() as progress:
+        measured = _bench.bench(
+            arguments.device,
+            only=arguments.only,
+            quick=arguments.quick,
+            peers=arguments.peers,
+            progress=progress,
+        )
+    table = measured.table(arguments.every)
+    if arguments.json:
+        _print_json(measured.to_dict(), arguments.json)
+    if arguments.json != "-":
+        print(table)
+    if arguments.write_readme:
+        write_between_marks(arguments.write_readme, arguments.marks, table)
+    if measured.wrong:
+        print(f"gpuopt: {len(measured.wrong)} wrong results", file=sys.stderr)
+    return 1 if measured.wrong else 0
+
+
+def _run_sweep(arguments: argparse.Namespace) -> int:
+    from gpuopt import _sweep
+
+    with bar() as progress:
+        swept = _sweep.sweep(
+            arguments.family,
+            arguments.n,
+            dtype=arguments.dtype,
+            device=arguments.device,
+            progress=progress,
+        )
+    print(json.dumps(swept.to_dict()) if arguments.json else swept)
+    return 0
+
+
+def _run_compare(arguments: argparse.Namespace) -> int:
+    from gpuopt import _compare
+
+    found = _compare.compare(arguments.old, arguments.new)
+    print(json.dumps(found.to_dict()) if arguments.json else found)
+    return 0
+
+
+def _add_bench(commands: Any) -> None:
+    from gpuopt import _peers, _works
+
+    command = commands.add_parser(
+        "bench",
+        help="measure gpuopt against NumPy, SciPy, CuPy, PyTorch and JAX",
+        description="Do the same work with gpuopt and with every library that is installed, in "
+        "turns, each result verified before and after, and print the ratios and whether they meet "
+        "the project's bars. The groups of works are: "
+        + "; ".join(f"{name}: {what}" for name, what in _works.GROUPS.items())
+        + ". All of it takes some 20 minutes; --quick a few.",
+        epilog="example: python -m gpuopt bench --only sum transpose --json bench.json",
+    )
+    add = command.add_argument
+    add("--device", help="cuda, cuda:1 or cpu (default: a GPU, else the cpu)")
+    add(
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="only these groups, or works by words of their lines: --only sum 'axis float16'",
+    )
+    add("--quick", action="store_true", help="smaller arrays, fewer samples; no bars")
+    add("--peers", nargs="+", metavar="LIBRARY", help=f"only these: {', '.join(_peers.NAMES)}")
+    add("--every", action="store_true", help="a line for every work, also where there are many")
+    add(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write JSON to a file, for 'compare' and for programs; without FILE, print it",
+    )
+    add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
+    add("--marks", default="bench", help="which marks: <!-- MARKS: ... --> (default: bench)")
+    command.set_defaults(run=_run_bench)
+
+
+def _add_sweep(commands: Any) -> None:
+    from gpuopt._cases import DTYPES, ITEMS
+
+    command = commands.add_parser(
+        "sweep",
+        help="measure every rung, block size and planner's constant, and mark the best",
+        description="Time what can be chosen without compiling: every rung with every block size, "
+        "and each value of the planner's constants. The best is marked, what the library does by "
+        "itself stands beside it. For a GPU that the constants were not tuned on; "
+        "csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
+        epilog="example: python -m gpuopt sweep reduce --n 2^20 2^28",
+    )
+    add = command.add_argument
+    add("family", choices=["reduce", "reduce_axis", *ITEMS], help="the family of kernels")
+    add("--n", type=count, nargs="+", help="items, as 4194304 or 2^22 (default: few to many)")
+    add("--dtype", default="float32", choices=DTYPES, help="of the items (default: float32)")
+    add("--device", help="cuda, cuda:1 or cpu (default: a GPU, else the cpu); sim has no timer")
+    add("--json", action="store_true", help="print JSON, every sample too")
+    command.set_defaults(run=_run_sweep)
+
+
+def _add_compare(commands: Any) -> None:
+    command = commands.add_parser(
+        "compare",
+        help="compare two files that --json wrote, rung by rung",
+        description="Compare two measurements of the same work: ratio new/old for each rung, and "
+        "'slower' or 'faster' where it changed by more than both spreads. For a new driver, "
+        "another GPU, a changed kernel.",
+        epilog="example: python -m gpuopt ladder reduce --json > new.json; "
+        "python -m gpuopt compare old.json new.json",
+    )
+    command.add_argument("old", type=Path)
+    command.add_argument("new", type=Path)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.set_defaults(run=_run_compare)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to those of the program."""
+    _add_bench(commands)
+    _add_sweep(commands)
+    _add_compare(commands)

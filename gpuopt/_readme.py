@@ -1,0 +1,38 @@
+"""Writes what a command printed between its marks in a page."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
+
+
+def parts(path: Path, marks: str) -> tuple[str, str, str]:
+    """Return what is before a page's marks, the last mark, and what is behind it.
+
+    Raises
+    ------
+    ValueError
+        The page has no such marks.
+    """
+    text = path.read_text()
+    begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
+    before, found, rest = text.partition(begin)
+    _, also_found, after = rest.partition(end)
+    if not (found and also_found):
+        raise ValueError(f"{path} has no lines {begin!r} and {end!r} to write between")
+    return before, end, after
+
+
+def write_between_marks(path: Path, marks: str, table: str) -> None:
+    """Put a table, and the command that runs, in the place of what is between a page's marks.
+
+    Raises
+    ------
+    ValueError
+        The page has no such marks.
+    """
+    before, end, after = parts(path, marks)
+    head = MARKS[0].format(marks=marks, command="python -m gpuopt " + " ".join(sys.argv[1:]))
+    path.write_text(f"{before}{head}\n```text\n{table}\n```\n{end}{after}")

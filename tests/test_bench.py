@@ -1,0 +1,466 @@
+"""gpuopt beside other libraries: works, their checks, bars, rows, tables, JSON."""
+
+import json
+import sys
+import types
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from conftest import KINDS, on
+
+import gpuopt
+from gpuopt import _bench, _compare, _peers, _works
+from gpuopt._ladder import PeerRow, Timing
+
+QUICK = _works.works("cpu", quick=True)
+TINY = list(
+    {work.title: work for each in QUICK for work in [each.shrunk(1 << 13, 1 << 17)]}.values()
+)
+FLOAT32 = [each for each in TINY if each.dtype == "float32"]
+MANY = ("axis", "layout")
+
+
+def of(works, *groups):
+    return [each for each in works if each.group in groups]
+
+
+def title(work):
+    return work.title
+
+
+# --- works
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+@pytest.mark.parametrize("quick", [False, True])
+def test_works_have_titles_of_their_own_and_every_group_and_dtype(kind, quick):
+    works = _works.works(kind, quick=quick)
+    assert len({each.title for each in works}) == len(works)
+    assert {each.group for each in works} == set(_works.GROUPS) - (
+        {"host"} if kind == "cpu" else set()
+    )
+    assert {each.dtype for each in of(works, "axis")} == set(_works.DTYPES)
+    limit = _works.BYTES_MOST[kind, quick]
+    assert all(each.input_bytes <= limit for each in works)
+    assert all(each.touched >= each.input_bytes for each in works)
+
+
+def test_on_a_gpu_the_works_are_those_that_the_bars_name():
+    works = _works.works("cuda", quick=False)
+    titles = [each.title for each in works]
+    for wanted in ("sum of 2^30 float32", "argmax along axis 0 of (16777216, 3) int8",
+                   "sum along axis 1 of (8192, 8192) bfloat16, [:, ::3]",
+                   "transpose of 16384 x 16384 float32", "transpose of 5000 x 7001 float32",
+                   "permute (2, 0, 1) of (256, 1024, 1024) float32",
+                   "stencil of radius 64 on 2^28 float32", "matrix product of 8192 x 8192 float32",
+                   "sum of 2^10 float32, as a number",
+                   "sum of 2^28 float32, as a number, from the host"):  # fmt: skip
+        assert wanted in titles
+
+
+def test_every_bar_is_for_some_work():
+    unused = list(_works.BARS)
+    for kind in ("cpu", "cuda"):
+        for work in _works.works(kind, quick=False):
+            for bar in _works.bars(work.title, kind, "NVIDIA H200", work.touched):
+                if bar in unused:
+                    unused.remove(bar)
+    assert not unused, unused
+
+
+def test_bars_depend_on_device_size_and_work():
+    def told(*arguments):
+        return [str(each) for each in _works.bars(*arguments)]
+
+    axis = "sum along axis 0 of (8192, 8192) float32"
+    assert told(axis, "cuda", "NVIDIA H200", 1 << 28) == ["4,100 GB/s", "0.97x PyTorch/CuPy"]
+    assert told(axis, "cuda", "NVIDIA H200", 1 << 27) == ["0.97x PyTorch/CuPy"]
+    assert told(axis, "cuda", "NVIDIA A100", 1 << 28) == ["0.97x PyTorch/CuPy"]
+    assert told(axis, "cpu", "AMD", 1 << 28) == []
+    other = "max along axis 1 of (3, 16777216) float64"
+    assert told(other, "cuda", "NVIDIA H200", 3 << 27)[0] == "3,000 GB/s"
+    assert told("sum of 2^25 float32", "cpu", "AMD", 1 << 27) == ["1.9x NumPy"]
+
+
+def test_shrinking_halves_the_longest_axis():
+    work = _works.Work("axis", _peers.Task("reduce", axis=0), ((3, 1 << 20),))
+    assert work.shrunk(3 << 12, 1).shapes == ((3, 1 << 10),)
+    square = _works.Work("transpose", _peers.Task("transpose"), ((512, 512),))
+    assert square.shrunk(512 * 256 * 4, 1).shapes == ((256, 512),)
+    product = _works.Work("matmul", _peers.Task("matmul"), ((512, 512),) * 2)
+    small = product.shrunk(1 << 30, 2 * 128**3)
+    assert small.shapes == ((128, 128),) * 2 and small.flops == 2 * 128**3
+
+
+# --- what is right, and what is not
+
+
+def answer(work, arguments):
+    """Return NumPy's answer."""
+    task = work.task
+    if task.family == "reduce":
+        view = _peers.VIEWS[task.view](arguments[0])
+        wide = {"dtype": np.float64} if task.op == "sum" and view.dtype.kind in "fV" else {}
+        found = getattr(np, task.op)(view, axis=task.axis, **wide)
+        return np.asarray(found).astype(_works.numpy_dtype(task.dtype))
+    if task.family == "stencil1d":
+        return np.convolve(arguments[0].astype("f8"), np.ones(2 * task.radius + 1), "same").astype(
+            "f4"
+        )
+    return np.asarray(_peers._like_numpy(np, task)(*arguments))
+
+
+SOME = [each for each in TINY if each.group not in MANY]
+SOME += [each for each in TINY if each.group in MANY][::7]
+
+
+@pytest.mark.parametrize("work", SOME, ids=title)
+def test_the_check_takes_what_is_right_and_nothing_else(work):
+    if work.dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    arguments = _works.draw(work)
+    check = _works.check_of(work, arguments)
+    right = answer(work, arguments)
+    assert check(right, True) == check(right, False) == ""
+    wrong = right.copy().reshape(-1)
+    at = wrong.size // 2
+    if right.dtype.kind == "b":
+        wrong[at] = not wrong[at]
+    else:
+        wrong[at] = wrong[at] ^ 1 if wrong.dtype.kind == "i" else wrong[at] + 8 + abs(wrong[at])
+    if work.task.op == "argmax":
+        wrong[at] = 0 if right.reshape(-1)[at] else 1
+    for strict in (True, False):
+        told = check(wrong.reshape(right.shape), strict)
+        if work.dtype == "bool" and work.task.op == "argmax" and not strict:
+            continue  # another true item may be there
+        assert told, f"strict={strict}"
+    if right.dtype.kind in "f" and work.task.op != "argmax":
+        wrong = right.copy()
+        wrong[...] = np.nan
+        assert check(wrong, True) and check(wrong, False)
+    assert check(right.reshape(-1)[:-1], True), "a shape that is not the result's"
+
+
+def test_ties_of_other_libraries_are_right():
+    work = _works.Work("axis", _peers.Task("reduce", "argmax", "int64", 0), ((4,),), "int8")
+    check = _works._check_places(np.array([1, 7, 7, 3], np.int8), 0)
+    assert check(np.asarray(2), False) == "" and check(np.asarray(2), True)
+    assert check(np.asarray(3), False) and check(np.asarray(9), False)
+    assert work.title == "argmax along axis 0 of 2^2 int8"
+
+
+def test_ours_is_held_to_more_than_others():
+    work = _works.Work("sum", _peers.Task("reduce"), ((1 << 12,),))
+    (x,) = arguments = _works.draw(work)
+    check = _works.check_of(work, arguments)
+    exact = x.sum(dtype=np.float64)
+    near = np.asarray(np.float32(exact + 1e-4))
+    assert check(near, True) and check(near, False) == ""
+
+
+# --- ours
+
+
+@pytest.mark.parametrize("work", [*of(FLOAT32, *MANY)[::9], *of(TINY, "sum", "transpose",
+                         "stencil", "matmul", "vector", "call")], ids=title)  # fmt: skip
+@pytest.mark.parametrize("device", [on("cpu", "cpu"), on("sim", "sim"), on("cuda", "cuda")])
+def test_ours_is_verified_on_memory_that_is_not_right_before(work, device):
+    if device == "sim" and work.task.view:
+        pytest.skip("the CUDA array interface is a GPU's")
+    arguments = _works.draw(work)
+    ours = _bench._ours(work, arguments, _bench.describe_device(device))
+    got = ours.run()
+    assert got.dtype.name == work.task.dtype
+    assert _works.check_of(work, arguments)(got, True) == ""
+    assert _works.check_of(work, arguments)(ours.run(), True) == "", "once more"
+    assert ours.time(2, False) > 0 and ours.time(2, True) > 0
+
+
+def test_a_result_that_is_not_written_is_found(monkeypatch):
+    """A call that leaves `out` as it was must not pass on what a call before it wrote."""
+    work = next(each for each in FLOAT32 if each.group == "transpose")
+    arguments = _works.draw(work)
+    gpuopt.transpose(*arguments)
+    monkeypatch.setattr(gpuopt, "transpose", lambda a, out=None, device=None: out)
+    ours = _bench._ours(work, arguments, _bench.describe_device("cpu"))
+    assert _works.check_of(work, arguments)(ours.run(), True)
+
+
+# --- rows
+
+
+@pytest.fixture(scope="module")
+def quick():
+    return gpuopt.bench(
+        "cpu", quick=True, only=["sum", "transpose float64", "stencil of radius 3", "call"]
+    )
+
+
+def test_rows_are_timed_beside_the_libraries_that_are_there(quick):
+    assert not quick.wrong and quick.quick
+    assert [row.group for row in quick.rows[:3]] == ["sum"] * 3
+    for row in quick.rows:
+        names = {peer.name for peer in row.peers}
+        told = names | {name for name, _ in row.refused}
+        assert "NumPy" in names and {"CuPy", "PyTorch", "JAX"} <= told
+        assert len(row.warm.samples) == _bench.ROUNDS[True] and row.warm.least > 0
+        assert row.ratio() > 0 and row.rate > 0 and row.kernels.samples == []
+        copies = row.touched < _peers.COLD_BYTES
+        assert bool(row.cold.samples) == copies and (row.ratio("cold") is not None) == copies
+        assert quick.bars(row) == []
+    stencils = [row for row in quick.rows if row.group == "stencil"]
+    pytest.importorskip("scipy")
+    assert all("SciPy" in {peer.name for peer in row.peers} for row in stencils)
+    assert all(row.of_copy > 0 for row in stencils)
+
+
+def test_the_table_names_everything(quick):
+    text = quick.table(every=True)
+    for row in quick.rows:
+        assert row.title in text
+    for part in (f"NumPy {np.__version__}", "ratio", "gpuopt us", "CuPy left out: runs on GPUs"):
+        assert part in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+    records = quick.records()
+    assert [each["work"] for each in records] == [row.title for row in quick.rows]
+    assert all(set(each) == set(records[0]) for each in records)
+    assert records[0]["NumPy_us"] / records[0]["warm_us"] == pytest.approx(quick.rows[0].ratio())
+
+
+def test_json_and_back(quick):
+    told = json.loads(json.dumps(quick.to_dict()))
+    assert gpuopt.Bench.from_dict(told) == quick
+    for bad in ({}, {"kind": "bench"}, {"kind": "bench", "format": 1}, {**told, "format": 0}):
+        with pytest.raises(ValueError, match="no bench"):
+            gpuopt.Bench.from_dict(bad)
+
+
+def row(group="sum", title="sum of 2^16 float32", **more):
+    times = {"PyTorch": 4e-6, "CuPy": 3e-6, "JAX": 9e-6}
+    peers = [PeerRow(name, "1", Timing([t] * 3), Timing([2 * t] * 3)) for name, t in times.items()]
+    given = {"touched": 1 << 28, "peers": peers, "warm": Timing([2e-6, 2e-6, 8e-6])} | more
+    return _bench.Row(group, title, **given)
+
+
+def test_a_ratio_is_to_the_fastest():
+    assert row().ratio() == pytest.approx(1.5)
+    assert row().ratio(against=("PyTorch", "JAX")) == pytest.approx(2)
+    assert row().ratio("cold") is None and row(cold=Timing([1e-6])).ratio("cold") == 6
+    assert row(peers=[]).ratio() is None
+
+
+def test_bars_are_judged():
+    bar = _works.Bar("cuda", "", "x", 1.5, ("CuPy",))
+    assert row().meets(bar) is True and row().meets(replace(bar, value=1.51)) is False
+    assert row().meets(replace(bar, against=("NumPy",))) is None
+    assert row().meets(_works.Bar("cuda", "", "us", 2.0)) is True
+    assert row().meets(_works.Bar("cuda", "", "us", 1.9)) is False
+    rate = _works.Bar("cuda", "", "GB/s", 100_000)
+    assert row().meets(rate) is True and row(kernels=Timing([3e-6])).meets(rate) is False
+    copy = _works.Bar("cuda", "", "of copy", 0.9)
+    assert row().meets(copy) is None
+    assert row(copy_rate=(1 << 28) / 2e-6).reached(copy) == pytest.approx(1)
+
+
+@pytest.fixture
+def on_a_gpu():
+    """Return a bench as a GPU gives it."""
+    cpu = _bench.describe_device("cpu")
+    device = replace(cpu, name="cuda:0", kind="cuda", description="NVIDIA H200")
+    rows = [row(kernels=Timing([2e-6] * 3), copy_rate=2e14)]
+    for at, op in enumerate(_works.OPS * 6):
+        each = row(group="axis", title=f"{op} along axis {at} of (8192, 8192) float32")
+        each.warm = Timing([(2 + at / 5) * 1e-6] * 3)
+        rows.append(each)
+    refused, wrong = [("sum of 2^30 float32", "needs 9 GiB")], [("max of <1>", "it gave 3")]
+    return gpuopt.Bench(device, rows, refused, wrong, version="1", date="now")
+
+
+def row_of_many(text):
+    return next(line for line in text.splitlines() if line.startswith("argmax float32"))
+
+
+def test_many_works_are_told_in_sum(on_a_gpu):
+    text = str(on_a_gpu)
+    assert "sum of 2^16 float32" in text and "1.6x CuPy: 1.50, MISSED" in text
+    assert "along axis 7" not in text and "along axis 7" in on_a_gpu.table(every=True)
+    line = row_of_many(text)
+    assert " 6 " in line and "0.97x PyTorch/CuPy: 2 of 6" in line, text
+    assert "slower than the fastest other library: 12 of 18" in text
+    assert "WRONG: max of <1>: it gave 3" in text and "needs 9 GiB" in text
+    assert "bars: 24 met, 13 missed" in text, text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_html_is_one_escaped_table(on_a_gpu):
+    class Checker(HTMLParser):
+        open, rows, text = (), 0, ""
+
+        def handle_starttag(self, tag, attributes):
+            self.rows += tag == "tr"
+            self.open = (*self.open, tag) if tag != "br" else self.open
+
+        def handle_endtag(self, tag):
+            assert self.open[-1] == tag
+            self.open = self.open[:-1]
+
+        def handle_data(self, data):
+            self.text += data
+
+    checker = Checker()
+    checker.feed(on_a_gpu._repr_html_())
+    assert not checker.open and checker.rows == 1 + len(on_a_gpu.rows)
+    assert "max of <1>" in checker.text and "MISSED" in checker.text
+
+
+# --- what goes wrong
+
+
+def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
+    real = gpuopt.transpose
+
+    def wrong(a, *, out=None, device=None):
+        result = real(a, out=out, device=device)
+        result[0, 0] += 1
+        return result
+
+    monkeypatch.setattr(gpuopt, "transpose", wrong)
+    found = gpuopt.bench("cpu", quick=True, only=["transpose float64", "call"])
+    assert [each.group for each in found.rows] == ["call"]
+    assert [name for name, _ in found.wrong] == ["transpose of 256 x 512 float64"]
+    assert "WRONG: transpose of 256 x 512 float64: it gave" in str(found)
+
+
+def test_a_wrong_peer_is_left_out(monkeypatch):
+    real = _peers._like_numpy
+
+    def wrong(xp, task):
+        call = real(xp, task)
+        return lambda *given: call(*given) + 1
+
+    monkeypatch.setattr(_peers, "_like_numpy", wrong)
+    (found,) = gpuopt.bench("cpu", quick=True, only=["transpose float64"]).rows
+    assert "NumPy" not in {peer.name for peer in found.peers} and found.warm.samples
+    assert any(name == "NumPy" and why.startswith("gave") for name, why in found.refused)
+
+
+def test_a_peer_that_fails_when_it_runs_is_left_out(monkeypatch):
+    def fails(xp, task):
+        return lambda *given: 1 // 0
+
+    monkeypatch.setattr(_peers, "_like_numpy", fails)
+    found = gpuopt.bench("cpu", quick=True, only=["stencil of radius 3"])
+    (only,) = found.rows
+    assert ("NumPy", "ZeroDivisionError: integer division or modulo by zero") in only.refused
+
+
+def test_what_does_not_fit_is_left_out_with_a_word(monkeypatch):
+    cpu = _bench.describe_device("cpu")
+    small = replace(cpu, memory_free=1 << 20)
+    monkeypatch.setattr(_bench, "describe_device", lambda name: small)
+    found = gpuopt.bench("cpu", quick=True, only=["transpose float64"])
+    assert not found.rows and "GiB of the host" in found.refused[0][1]
+    assert "left out: transpose of 256 x 512 float64: needs" in str(found)
+
+
+def test_bad_arguments_name_themselves():
+    with pytest.raises(ValueError, match=r"device: sim:h200 has no timer.* gives counters"):
+        gpuopt.bench("sim")
+    with pytest.raises(ValueError, match="device"):
+        gpuopt.bench("abacus")
+    with pytest.raises(ValueError, match=r"only: 'nothing' names no work; use one of 'sum'"):
+        gpuopt.bench("cpu", only=["nothing"])
+    with pytest.raises(ValueError, match=r"peers: 'MATLAB' is not known; use some of 'NumPy'"):
+        gpuopt.bench("cpu", peers=["MATLAB"])
+    with pytest.raises(TypeError, match="lists of names"):
+        gpuopt.bench("cpu", only="sum")
+    with pytest.raises(TypeError, match="only: must be strings"):
+        gpuopt.bench("cpu", only=[7])
+
+
+def test_words_choose_works():
+    works = _works.works("cpu", quick=True)
+    chosen = _bench._chosen(works, ["axis float16 sum"])
+    assert chosen and all(each.dtype == "float16" and each.group == "axis" for each in chosen)
+    assert all(each.task.op == "sum" for each in chosen)
+    assert _bench._chosen(works, ["sum"]) == of(works, "sum")
+    assert _bench._chosen(works, [works[7].title]) == [works[7]]
+    assert _bench._chosen(works, None) == works
+    both = _bench._chosen(works, ["call", "sum", "call"])
+    assert both == of(works, "sum") + of(works, "call"), "in their own order, once"
+
+
+# --- other libraries, as far as they can be imitated
+
+
+def test_a_peer_on_a_gpu_that_is_numpy_in_disguise(monkeypatch):
+    """CuPy's side of every task, with NumPy in its place: the calls are well formed and right."""
+    pytest.importorskip("scipy")
+    import scipy.ndimage
+
+    cupy = types.ModuleType("cupy")
+    cupy.__getattr__ = lambda name: getattr(np, name)
+    cupy.__version__, cupy.asnumpy = "0", np.asarray
+    cupy.cuda = types.SimpleNamespace(
+        Device=lambda: types.SimpleNamespace(synchronize=lambda: None)
+    )
+    cupyx = types.ModuleType("cupyx.scipy.ndimage")
+    cupyx.correlate1d = scipy.ndimage.correlate1d
+    for name, module in (("cupy", cupy), ("cupyx.scipy.ndimage", cupyx),
+                         ("cupyx", cupyx), ("cupyx.scipy", cupyx)):  # fmt: skip
+        monkeypatch.setitem(sys.modules, name, module)
+    host = _works.Work("host", _peers.Task("reduce", as_number=True, from_host=True), ((999,),))
+    for work in [*FLOAT32, host]:
+        arguments = _works.draw(work)
+        peers, refused = _peers.find(work.task, arguments, True, ["CuPy"])
+        assert not refused and peers[0].name == "CuPy", work.title
+        assert _works.check_of(work, arguments)(peers[0].run(), False) == "", work.title
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch", "jax"])
+@pytest.mark.parametrize("gpu", [False, True])
+def test_real_libraries_are_right(library, gpu):
+    pytest.importorskip(library)
+    name = {"cupy": "CuPy", "torch": "PyTorch", "jax": "JAX"}[library]
+    if (gpu and KINDS["cuda"]) or (library == "cupy" and not gpu):
+        pytest.skip("needs a GPU")
+    found = 0
+    for work in FLOAT32:
+        arguments = _works.draw(work)
+        peers, _ = _peers.find(work.task, arguments, gpu, [name])
+        for peer in peers:
+            try:
+                got = _peers.result_of(peer)
+            except LookupError:
+                continue  # PyTorch has no negative steps
+            assert _works.check_of(work, arguments)(got, False) == "", work.title
+            found += 1
+    assert found > len(FLOAT32) // 2 or (library == "jax" and gpu)
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=str(KINDS["cuda"]))
+def test_a_gpu_is_measured():
+    found = gpuopt.bench("cuda", quick=True, only=["sum", "transpose", "stencil", "matmul",
+                         "vector", "call", "host", "permute", "axis float32 sum",
+                         "layout float32 sum"])  # fmt: skip
+    assert not found.wrong and not found.refused, str(found)
+    for each in found.rows:
+        assert each.warm.least > 0 and each.rate > 0
+        if each.group in ("sum", "transpose", "stencil", "matmul", "vector"):
+            assert each.kernels.samples
+
+
+def test_two_benches_are_compared(on_a_gpu, tmp_path):
+    slower = gpuopt.Bench.from_dict(on_a_gpu.to_dict())
+    slower.rows[3].warm = Timing([2 * each for each in slower.rows[3].warm.samples])
+    paths = [tmp_path / "old.json", tmp_path / "new.json"]
+    for path, each in zip(paths, (on_a_gpu, slower), strict=True):
+        path.write_text(json.dumps(each.to_dict()))
+    found = _compare.compare(*paths)
+    (section,) = found.sections
+    changed = [name for name, modes in section.rows.items() if modes["warm"].verdict]
+    assert changed == [slower.rows[3].title]
+    assert section.rows[changed[0]]["warm"].ratio == pytest.approx(2)
