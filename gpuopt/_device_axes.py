@@ -174,7 +174,8 @@ def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) ->
     """Copy a matrix that lies column by column: the transpose of one that lies row by row."""
     (columns, _, _), (rows, _, _) = groups
     word, size = f"uint{8 * unit}", rows * columns * unit
-    problem = ("transpose", "move", word, word, ((source, size),), (to, size), (rows, columns))
+    numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and that they change places
+    problem = ("transpose", "move", word, word, ((source, size),), (to, size), numbers)
     _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt import _arrays as arrays
+from gpuopt import _core
 from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
+from gpuopt._axis import AxisError
 from gpuopt._dtypes import is_bfloat16
 
 # What the transpose moves an item as, by its bytes.
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
+
+# Variants that turn square matrices where they are, beside rung 7.
+IN_PLACE = (None, "serial", "openmp", "simd")
 
 # As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
 MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
@@ -43,10 +49,31 @@ def _names_rung(variant: object, number: int, name: str) -> bool:
         return False
 
 
-def transpose_problem(a: np.ndarray, *, copy: bool = False) -> Problem:
+def _permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return `axes` as numbers from 0 on, each of them once; None reverses."""
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    try:
+        numbers = tuple(map(operator.index, axes))
+    except TypeError:
+        raise TypeError(f"axes: must be a sequence of integers, not {axes!r}") from None
+    for number in numbers:
+        if not -ndim <= number < ndim:
+            raise AxisError(number, ndim, "axes")
+    order = tuple(number % ndim for number in numbers)
+    if len(order) != ndim or len(set(order)) != ndim:
+        raise ValueError(
+            f"axes: {numbers} must name each of the {ndim} axes of a once; leave it out to "
+            "reverse them"
+        )
+    return order
+
+
+def transpose_problem(
+    a: np.ndarray, axes: Sequence[int] | None = None, *, copy: bool = False
+) -> Problem:
     """Describe a transpose, or the copy that is its ceiling."""
-    if a.ndim != 2:
-        raise ValueError(f"a: must have 2 dimensions, not {a.ndim}; pass a.reshape(rows, columns)")
+    order = _permutation(axes, a.ndim)
     # Items with references, and those of dtypes from elsewhere, are more than their bytes.
     if (
         a.dtype.hasobject
@@ -62,35 +89,55 @@ def transpose_problem(a: np.ndarray, *, copy: bool = False) -> Problem:
         )
     run = np.require(a, requirements=["C_CONTIGUOUS"])
     run = np.require(run.view(word), requirements=["ALIGNED"])
-    rows, columns = a.shape
-    shape = (rows, columns) if copy else (columns, rows)
-    return Problem("transpose", "move", word, word, (run,), shape, run.dtype, (rows, columns))
+    shape = a.shape if copy else tuple(a.shape[axis] for axis in order)
+    numbers = (a.ndim, *a.shape, *order)
+    return Problem("transpose", "move", word, word, (run,), shape, run.dtype, numbers)
+
+
+def _turns_in_place(problem: Problem, variant: int | str | None) -> bool:
+    """Tell whether a rung can turn an array where it is: square matrices, one after the other."""
+    ndim, rest = problem.numbers[0], problem.numbers[1:]
+    shape, order = rest[:ndim], rest[ndim:]
+    straight = tuple(range(ndim))
+    return (
+        ndim >= 2
+        and order == (*straight[:-2], ndim - 1, ndim - 2)
+        and shape[-1] == shape[-2]
+        and (variant in IN_PLACE or _names_rung(variant, 7, "vector"))
+    )
 
 
 def transpose(
     a: ArrayLike,
+    axes: Sequence[int] | None = None,
     *,
     variant: int | str | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
     device: str | None = None,
 ) -> np.ndarray:
-    """Transpose a matrix in memory, on a rung of the transpose ladder.
+    """Permute an array's axes in memory, on a rung of the transpose ladder.
 
     Parameters
     ----------
-    a : array_like, shape (M, N)
-        Any layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also datetime,
-        text and structured ones) that holds no Python objects. Or an array on a device (one that is
-        not in C order is made so by a kernel there): the result is one there, of the same library
-        (see `gpuopt.reduce`), and nobody waits.
+    a : array_like
+        Any shape, layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also
+        datetime, text and structured ones) that holds no Python objects. Or an array on a device
+        (one that is not in C order is made so by a kernel there): the result is one there, of the
+        same library (see `gpuopt.reduce`), and nobody waits.
+    axes : sequence of int, optional
+        Which axis of `a` each axis of the result is, as in `numpy.transpose`; negative ones count
+        from the last. Default: the axes reversed.
     variant : int or str, optional
-        The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded"
-        and 6 "multi" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. 0 "copy" is
-        the ladder's ceiling: it moves as many bytes and transposes nothing. Default: the best for
-        the device.
-    out : ndarray, shape (N, M), optional
-        Receives the result and is returned. It may overlap `a`.
+        The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded",
+        6 "multi" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
+        1 to 6 turn matrices, and batches of matrices; the others take any axes. 0 "copy" is the
+        ladder's ceiling: it moves as many bytes and transposes nothing. Default: the best for the
+        device.
+    out : ndarray, optional
+        Of the result's shape; receives the result and is returned. It may overlap `a`. Where it is
+        `a`, and square matrices are turned (the last two axes swapped), they are turned in place by
+        rung 7 and those of the cpu, without memory for a second array.
     block : int, optional
         Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
     device : str, optional
@@ -98,24 +145,32 @@ def transpose(
 
     Returns
     -------
-    ndarray, shape (N, M)
-        In C order, of a's dtype: what ``numpy.ascontiguousarray(a.T)`` gives. Of rung 0, a copy of
-        `a`, shape (M, N).
+    ndarray
+        In C order, of a's dtype: what ``numpy.transpose(a, axes).copy()`` gives. Of rung 0, a copy.
 
     Raises
     ------
     TypeError
-        A dtype whose items are of another size or hold objects; masked arrays; an `out` of a dtype
-        that cannot take a's.
+        A dtype whose items are of another size or hold objects; `axes` that are no integers; masked
+        arrays; an `out` of a dtype that cannot take a's.
     ValueError
-        `a` has not two dimensions; `out` has another shape or is read-only; an unknown variant,
-        block or device.
+        `axes` with one axis twice or missing; `out` has another shape or is read-only; an unknown
+        variant, block or device; axes that a variant does not take.
+    numpy.exceptions.AxisError
+        An axis that `a` has not (a ValueError, too).
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 
     Notes
     -----
-    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder.
+    Axes that stay neighbours count as one. What is left is, for rung 7, one of: a batch of
+    matrices, turned tile by tile; rows of up to 16 bytes, which are turned as items are; and for
+    longer rows, and matrices that are too small or narrow for tiles, tiles over as many axes as
+    make runs of memory on both sides.
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
+    axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA
+    Compatible GPUs", 2017.
 
     Examples
     --------
@@ -124,20 +179,31 @@ def transpose(
     array([[1, 4],
            [2, 5],
            [3, 6]])
+    >>> pictures = np.zeros((10, 48, 64, 3), np.uint8)
+    >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
+    (10, 3, 48, 64)
     """
     copy = _names_rung(variant, 0, "copy")
     views = device_arrays.inputs(device, a=a)
     if views:
         a = views["a"].stand_in()
-        problem = transpose_problem(a, copy=copy)
-        return device_arrays.run(problem, views, variant, block, out, dtype=views["a"].dtype)
+        problem = transpose_problem(a, axes, copy=copy)
+        in_place = _turns_in_place(problem, variant)
+        return device_arrays.run(
+            problem, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
+        )
     a = arrays.array_in(a, "a")
-    problem = transpose_problem(a, copy=copy)
+    problem = transpose_problem(a, axes, copy=copy)
     if out is None:
         result = np.empty(problem.shape, a.dtype)
         arrays.run(problem, variant, block, device, result.view(problem.dtype))
         return result
     arrays.check_out(out, problem.shape, a.dtype)
+    (run,) = problem.inputs
+    moved = out.flags.c_contiguous and out.dtype == a.dtype and out.ctypes.data == run.ctypes.data
+    if moved and run.size and _turns_in_place(problem, variant):
+        _core.call(problem.on(out.view(problem.dtype)), variant, block, device)
+        return out
     in_place = arrays.takes_in_place(out, a.dtype, problem.inputs)
     if in_place and out.view(problem.dtype).flags.aligned:
         arrays.run(problem, variant, block, device, out.view(problem.dtype))

@@ -282,7 +282,7 @@ class Diff:
     --------
     >>> import gpuopt
     >>> print(gpuopt.diff("transpose", "shared", "padded").unified.splitlines()[-2])
-    +    transpose_tile<1>(in, out, rows, columns);
+    +    transpose_tile<1>(in, out, rows, columns, layer);
     """
 
     before: Source

@@ -36,11 +36,57 @@ def case(function, *given, **keywords):
     return lambda variant: function(*given, variant=variant, **keywords), values
 
 
+# transpose_plan of transpose_plan.cuh, which the last rung takes.
+AXIS = np.dtype([("extent", "u8"), ("in", "u8"), ("out", "u8")])
+CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u8")], align=True)
+PLAN = np.dtype(
+    [(name, "u4") for name in ("shape", "in_place")]
+    + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "grid_axes")]
+    + [("tiles", "u8")]
+    + [(name, "u4") for name in ("load_run", "load_runs", "run", "runs")]
+    + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
+    + [(name, "u4") for name in ("pitch", "load_axes", "run_axes", "item_axes")]
+    + [("cuts", CUT, 2), ("axes", AXIS, 64)],
+    align=True,
+)
+
+
+def transpose(sides, tiles, shape, in_place=False):
+    """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last."""
+    array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
+    rows, columns = sides
+    for name, value in (
+        ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
+        ("columns", columns), ("in_pitch", columns), ("out_pitch", rows),
+        ("row_tiles", tiles[0]), ("column_tiles", tiles[1]), ("tiles", 1),
+        ("load_run", columns), ("load_runs", rows), ("run", rows), ("runs", columns),
+        ("load_run_most", columns), ("load_runs_most", rows), ("run_most", rows),
+        ("runs_most", columns), ("pitch", columns | 1),
+        ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
+    ):  # fmt: skip
+        plan[name] = value
+    plan["axes"][:3] = [(rows, columns, 0), (columns, 1, rows), (rows, columns | 1, 0)]
+
+    def call(variant):
+        own = array.copy()
+        gpuopt.transpose(own, variant=variant, out=own if in_place else None)
+
+    return call, [array, np.zeros(sides[::-1], FLOAT), *sides, 1, plan.tobytes()]
+
+
+ALIGNED, PHASED, PACKED = range(3)
+
 # By family; sizes with parts of tiles. Several where a rung has several paths.
 CASES = {
     "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
     "transpose": [
-        case(gpuopt.transpose, np.ones(sides, FLOAT)) for sides in ((70, 40), (128, 192), (201, 70))
+        transpose((128, 192), (2, 3), ALIGNED),
+        transpose((120, 124), (2, 2), ALIGNED),
+        transpose((245, 126), (4, 2), PHASED),
+        transpose((30, 20), (1, 1), PACKED),
+        transpose((128, 128), (2, 2), ALIGNED, in_place=True),
+        transpose((70, 70), (2, 2), PHASED, in_place=True),
     ],
     "stencil1d": [
         case(gpuopt.stencil1d, np.ones(700, FLOAT), radius)
@@ -88,11 +134,16 @@ def check_barriers(rung, name, launches, shared, text):
     def found(body):
         kernel = gpuopt.load_ptx(shared + body, "sim")[name]
         takes = len(kernel.parameters)
+        wide = kernel.parameters[-1][0] == ".b8"  # a struct: two arrays, and it
         return [
             finding.kind
             for launch, values in launches
             for finding in gpuopt.check(
-                kernel, launch.grid, launch.block, *values[:takes], shared=launch.shared_bytes
+                kernel,
+                launch.grid,
+                launch.block,
+                *([*values[:2], values[-1]] if wide else values[:takes]),
+                shared=launch.shared_bytes,
             )
         ]
 

@@ -137,7 +137,7 @@ def test_source_and_diff():
     assert rebuilt == after and any(what != "equal" for what, *_ in told["changes"])
     done = run("diff", "transpose", "shared", "padded")
     assert done.returncode == 0, done.stderr
-    assert "+    transpose_tile<1>(in, out, rows, columns);" in done.stdout
+    assert "+    transpose_tile<1>(in, out, rows, columns, layer);" in done.stdout
     for arguments, text in (
         (["trace", "reduce", "99"], "variant: 99"),
         (["trace", "fold"], "'transpose'"),

@@ -147,7 +147,7 @@ def test_what_cannot_be():
         (TypeError, "out: must be of the result's dtype", lambda: gpuopt.add(x, x, out=y)),
         (TypeError, "out: is on the host", lambda: gpuopt.add(x, x, out=np.ones(2))),
         (ValueError, "out: is on sim:g80", lambda: gpuopt.add(x, x, out=other)),
-        (ValueError, "out: overlaps a", lambda: gpuopt.transpose(square, out=square)),
+        (ValueError, "out: overlaps a", lambda: gpuopt.transpose(square, (0, 1), out=square)),
         (TypeError, "asarray", gpuopt.DeviceArray),
         (ValueError, "one item", lambda: float(x)),
         (ValueError, "variant", lambda: gpuopt.reduce(x, variant="serial")),

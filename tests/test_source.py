@@ -64,8 +64,8 @@ def test_what_a_rung_needs_comes_with_it():
 
 def test_a_diff_is_the_lesson():
     unified = gpuopt.diff("transpose", 4, 5).unified
-    assert "-    transpose_tile<0>(in, out, rows, columns);" in unified
-    assert "+    transpose_tile<1>(in, out, rows, columns);" in unified
+    assert "-    transpose_tile<0>(in, out, rows, columns, layer);" in unified
+    assert "+    transpose_tile<1>(in, out, rows, columns, layer);" in unified
     assert "__shared__" not in unified.replace(" ", "").split("@@")[0]
 
 

@@ -1,5 +1,6 @@
 /* host_transpose.c: the transpose on the CPU, rungs `serial`, `openmp` and `simd`. Its signatures
- * are those of transpose.cu: it moves bytes as well.
+ * are those of transpose.cu: it moves bytes as well. Any axes are a batch of matrices whose rows
+ * need not lie one after the other, or rows that are copied as they are.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -21,10 +22,13 @@ RUNG(-1, "simd", "host_transpose_simd",
 #include "host_stream.h"
 #include "host_team.h"
 
+#include "../kernels/transpose_plan.cuh"
+
 enum {
     TILE_BYTES = 128,         /* of a tile's row: two cache lines */
     POLL_ITEMS = 1 << 20,     /* moved between two polls, also where each misses every cache */
     PARALLEL_LEAST = 1 << 14, /* items */
+    TASK_BYTES = 1 << 18,     /* of rows that are copied, or of small matrices */
 
     /* of the rung `simd` */
     PATCH_SIDE = 16,      /* bytes of an input row that a vector register takes */
@@ -34,11 +38,11 @@ enum {
     TEAM_LEAST = 1 << 18, /* bytes: below, waking the threads costs more than it saves */
 };
 
-/* A part of the input: rows from `top` to `bottom`, columns from `left` to `right`. */
+/* A part of a matrix: rows from `top` to `bottom`, columns from `left` to `right` of the input. */
 struct part {
     const void *in;
     void *out;
-    uint64_t rows, columns, top, bottom, left, right;
+    uint64_t in_pitch, out_pitch, top, bottom, left, right;
 };
 
 struct item16 {
@@ -51,13 +55,26 @@ typedef uint32_t type_uint32;
 typedef uint64_t type_uint64;
 typedef struct item16 type_complex128;
 
-#define MOVE(name)                                                                 \
-    static void move_##name(const struct part *part) {                             \
-        const type_##name *in = part->in;                                          \
-        type_##name *restrict out = part->out;                                     \
-        for (uint64_t row = part->top; row < part->bottom; row++)                  \
-            for (uint64_t column = part->left; column < part->right; column++)     \
-                out[column * part->rows + row] = in[row * part->columns + column]; \
+/* `swap` turns a part of a square matrix that is its own output: what is right of the diagonal. */
+#define MOVE(name)                                                                                \
+    static void move_##name(const struct part *part) {                                            \
+        const type_##name *in = part->in;                                                         \
+        type_##name *restrict out = part->out;                                                    \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
+            for (uint64_t column = part->left; column < part->right; column++)                    \
+                out[column * part->out_pitch + row] = in[row * part->in_pitch + column];          \
+    }                                                                                             \
+    static void swap_##name(const struct part *part) {                                            \
+        type_##name *items = part->out;                                                           \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
+            for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right; \
+                 column++) {                                                                      \
+                type_##name *a = &items[row * part->in_pitch + column];                           \
+                type_##name *b = &items[column * part->in_pitch + row];                           \
+                const type_##name item = *a;                                                      \
+                *a = *b;                                                                          \
+                *b = item;                                                                        \
+            }                                                                                     \
     }
 MOVE(uint8)
 MOVE(uint16)
@@ -66,18 +83,126 @@ MOVE(uint64)
 MOVE(complex128)
 
 struct mover {
-    void (*move)(const struct part *part);
+    void (*move)(const struct part *part), (*swap)(const struct part *part);
     uint64_t tile; /* items of a tile's row */
+    uint64_t size; /* bytes of an item */
+};
+
+/* A call: the kernel's arguments, which are those of rung 7 in transpose.cu. */
+struct call {
+    const char *in;
+    char *out;
+    const struct transpose_plan *plan;
+    const struct mover *mover;
+    uint64_t matrices;
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t divided_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+static struct call call_of(const struct mover *mover, void **arguments) {
+    const struct transpose_plan *plan = arguments[2];
+    return (struct call){
+        .in = (const char *)(uintptr_t) * (const device_address *)arguments[0],
+        .out = (char *)(uintptr_t) * (const device_address *)arguments[1],
+        .plan = plan,
+        .mover = mover,
+        .matrices = plan->items / plan->rows / plan->columns,
+    };
+}
+
+/* The whole of a matrix of the batch. */
+static struct part matrix_at(const struct call *call, uint64_t index) {
+    const struct transpose_plan *plan = call->plan;
+    uint64_t in = 0, out = 0;
+    for (unsigned k = 0; k < plan->grid_axes; k++) {
+        const uint64_t at = index % plan->axes[k].extent;
+        index /= plan->axes[k].extent;
+        in += at * plan->axes[k].in;
+        out += at * plan->axes[k].out;
+    }
+    return (struct part){
+        .in = call->in + in * call->mover->size,
+        .out = call->out + out * call->mover->size,
+        .in_pitch = plan->in_pitch,
+        .out_pitch = plan->out_pitch,
+        .bottom = plan->rows,
+        .right = plan->columns,
+    };
+}
+
+/* --- rows that are copied: they follow one another in the output */
+
+struct copies {
+    const struct call *call;
+    uint64_t rows, bytes, pieces; /* of a row */
+    uint64_t rows_a_task;
+};
+
+static void copy_rows(const void *state, uint64_t task, struct host_worker *worker) {
+    (void)worker;
+    const struct copies *copies = state;
+    const struct call *call = copies->call;
+    const struct transpose_axis *axes = call->plan->axes;
+    const uint64_t bytes = copies->bytes, size = call->mover->size;
+    const uint64_t skipped = task % copies->pieces * TASK_BYTES;
+    const uint64_t length = copies->pieces == 1 ? bytes : least(TASK_BYTES, bytes - skipped);
+    const uint64_t first = task / copies->pieces * copies->rows_a_task;
+    const uint64_t end = least(first + copies->rows_a_task, copies->rows);
+    const uint64_t along = call->plan->grid_axes ? axes[0].extent : 1;
+    const uint64_t step = call->plan->grid_axes ? axes[0].in * size : 0;
+    for (uint64_t row = first; row < end;) {
+        const uint64_t stop = least(end, row - row % along + along);
+        const char *in = matrix_at(call, row).in;
+        for (; row < stop; row++, in += step)
+            memcpy(call->out + row * bytes + skipped, in + skipped, length);
+    }
+}
+
+static enum status host_copy(struct device *device, const struct call *call, bool parallel) {
+    const uint64_t bytes = call->plan->columns * call->mover->size;
+    const struct copies copies = {
+        .call = call,
+        .rows = call->matrices,
+        .bytes = bytes,
+        .pieces = divided_up(bytes, TASK_BYTES),
+        .rows_a_task = most(1, TASK_BYTES / bytes),
+    };
+    const uint64_t tasks = divided_up(copies.rows, copies.rows_a_task) * copies.pieces;
+    return host_team_run(device, parallel ? host_threads() : 1, tasks, copy_rows, &copies);
+}
+
+/* --- square matrices in place: a task is a row of tiles, and the column that mirrors it */
+
+static void swap_tiles(const void *state, uint64_t task, struct host_worker *worker) {
+    (void)worker;
+    const struct call *call = state;
+    const uint64_t side = call->plan->rows, tile = call->mover->tile;
+    const uint64_t tasks = divided_up(side, tile); /* of a matrix */
+    struct part part = matrix_at(call, task / tasks);
+    part.top = task % tasks * tile;
+    part.bottom = least(part.top + tile, side);
+    for (part.left = part.top; part.left < side; part.left = part.right) {
+        part.right = least(part.left + tile, side);
+        call->mover->swap(&part);
+    }
+}
+
+static enum status host_swap(struct device *device, const struct call *call, bool parallel) {
+    const uint64_t tasks = call->matrices * divided_up(call->plan->rows, call->mover->tile);
+    const bool alone = !parallel || call->plan->items < PARALLEL_LEAST;
+    return host_team_run(device, alone ? 1 : host_threads(), tasks, swap_tiles, call);
+}
+
+/* --- the rungs `serial` and `openmp` */
 
 /* The part tile by tile; a thread takes a strip of the part's longer side. */
 static void move_tiles(const struct mover *mover, const struct part *part, int threads) {
     const uint64_t tile = mover->tile, height = part->bottom - part->top;
     const bool wide = part->right - part->left > height;
     const uint64_t length = wide ? part->right - part->left : height;
-    const uint64_t strips = (length + tile - 1) / tile;
+    const uint64_t strips = divided_up(length, tile);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (uint64_t strip = 0; strip < strips; strip++) {
         struct part piece = *part;
@@ -102,25 +227,19 @@ static void move_tiles(const struct mover *mover, const struct part *part, int t
     }
 }
 
-/* Arguments as the kernels of transpose.cu: from, to, rows, columns. */
-static enum status host_transpose(struct device *device, const struct host_kernel *kernel,
-                                  void **arguments) {
-    const struct mover *mover = kernel->data;
-    struct part part = {
-        .in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
-        .out = (void *)(uintptr_t) * (const device_address *)arguments[1],
-        .rows = *(const uint64_t *)arguments[2],
-        .columns = *(const uint64_t *)arguments[3],
-    };
-    const int threads = part.rows * part.columns < PARALLEL_LEAST ? 1 : host_threads();
-    const uint64_t items = kernel->parallel ? (uint64_t)threads * POLL_ITEMS : POLL_ITEMS;
-    const uint64_t width = least(part.columns, items);
+/* One matrix, polled in between. */
+static enum status move_matrix(struct device *device, const struct mover *mover,
+                               const struct part *matrix, bool parallel, int threads) {
+    struct part part = *matrix;
+    const uint64_t rows = matrix->bottom, columns = matrix->right;
+    const uint64_t items = parallel ? (uint64_t)threads * POLL_ITEMS : POLL_ITEMS;
+    const uint64_t width = least(columns, items);
     const uint64_t height = items / width; /* at least 1 */
-    for (part.top = 0; part.top < part.rows; part.top = part.bottom) {
-        part.bottom = least(part.top + height, part.rows);
-        for (part.left = 0; part.left < part.columns; part.left = part.right) {
-            part.right = least(part.left + width, part.columns);
-            if (kernel->parallel)
+    for (part.top = 0; part.top < rows; part.top = part.bottom) {
+        part.bottom = least(part.top + height, rows);
+        for (part.left = 0; part.left < columns; part.left = part.right) {
+            part.right = least(part.left + width, columns);
+            if (parallel)
                 move_tiles(mover, &part, threads);
             else
                 mover->move(&part);
@@ -130,6 +249,37 @@ static enum status host_transpose(struct device *device, const struct host_kerne
         }
     }
     return STATUS_OK;
+}
+
+static enum status host_transpose(struct device *device, const struct host_kernel *kernel,
+                                  void **arguments) {
+    const struct mover *mover = kernel->data;
+    const struct call call = call_of(mover, arguments);
+    const uint64_t items = call.plan->rows * call.plan->columns; /* of a matrix */
+    const int threads = !kernel->parallel || call.plan->items < PARALLEL_LEAST ? 1 : host_threads();
+    if (call.plan->shape == TRANSPOSE_ROWS)
+        return host_copy(device, &call, kernel->parallel);
+    if (call.plan->in_place)
+        return host_swap(device, &call, kernel->parallel);
+    enum status status = STATUS_OK;
+    if (items > PARALLEL_LEAST || call.matrices == 1) {
+        for (uint64_t k = 0; k < call.matrices && !status; k++) {
+            const struct part part = matrix_at(&call, k);
+            status = move_matrix(device, mover, &part, kernel->parallel, threads);
+        }
+        return status;
+    }
+    const uint64_t at_once = (uint64_t)threads * POLL_ITEMS / items; /* small matrices */
+    for (uint64_t k = 0; k < call.matrices && !status; k += at_once) {
+        const uint64_t end = least(k + at_once, call.matrices);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (uint64_t index = k; index < end; index++) {
+            const struct part part = matrix_at(&call, index);
+            mover->move(&part);
+        }
+        status = device_poll(device);
+    }
+    return status;
 }
 
 /* --- the rung `simd`
@@ -195,8 +345,9 @@ typedef __m512i vector_64;
         for (size_t r = 0; r < high; r += HIGH)                                                  \
             for (size_t c = 0; c < broad; c += BROAD)                                            \
                 patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
-        for (size_t r = 0; r < rows; r++)                                                        \
-            for (size_t c = r < high ? broad : 0; c < columns; c++)                              \
+        /* the edges; of a narrow matrix that is all of it, a column at a time */                \
+        for (size_t c = 0; c < columns; c++)                                                     \
+            for (size_t r = c < broad ? high : 0; r < rows; r++)                                 \
                 memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
     }
 #define PATCHES_AND_TURNS(bits) \
@@ -212,16 +363,17 @@ HOST_ISAS(TURN, 128)
 typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out);
 
 struct turner {
+    struct mover mover; /* where there is nothing to gain; first, so that it is a mover too */
     turn_function *turn[HOST_ISA_COUNT];
-    const struct mover *mover; /* where there is nothing to gain */
-    uint64_t size;             /* bytes of an item */
 };
 
 struct blocks {
     const struct turner *turner;
-    struct part whole;
+    struct call call;
     uint64_t tall, wide, across; /* rows and columns of a block, blocks beside each other */
     uint64_t first;              /* rows of the uppermost blocks: the others' begin on a line */
+    uint64_t a_matrix;           /* blocks */
+    uint64_t together;           /* matrices in a task, where each is one block */
     bool stream;
 };
 
@@ -234,8 +386,8 @@ static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
 static void turn_block(const struct blocks *blocks, const struct part *block) {
     const struct turner *turner = blocks->turner;
     turn_function *const turn = turner->turn[host_isa()];
-    const uint64_t size = turner->size, tall = TALL / size, wide = WIDE / size;
-    const uint64_t in_row = block->columns * size, out_row = block->rows * size;
+    const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
+    const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
     _Alignas(HOST_LINE) char buffer[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
@@ -256,19 +408,61 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
         }
 }
 
+/* In place: a tile of TALL bytes on both sides, and the one that mirrors it, each into a buffer and
+ * from there to where the other was. */
+struct square {
+    const struct turner *turner;
+    struct call call;
+};
+
+static void turn_square(turn_function *turn, const char *in, uint64_t pitch, uint64_t rows,
+                        uint64_t columns, uint64_t size, char *buffer) {
+    const uint64_t wide = WIDE / size;
+    for (uint64_t left = 0; left < columns; left += wide)
+        turn(in + left * size, pitch, rows, least(wide, columns - left), buffer + left * TALL);
+}
+
+static void square_task(const void *state, uint64_t task, struct host_worker *worker) {
+    (void)worker;
+    const struct square *square = state;
+    const uint64_t size = square->turner->mover.size, side = square->call.plan->rows;
+    const uint64_t tile = TALL / size, tasks = divided_up(side, tile); /* of a matrix */
+    const struct part part = matrix_at(&square->call, task / tasks);
+    const uint64_t pitch = part.in_pitch * size, top = task % tasks * tile;
+    const uint64_t rows = least(tile, side - top);
+    turn_function *const turn = square->turner->turn[host_isa()];
+    _Alignas(HOST_LINE) char upper[TALL * TALL], lower[TALL * TALL];
+    for (uint64_t left = top; left < side; left += tile) {
+        const uint64_t columns = least(tile, side - left);
+        char *a = (char *)part.out + top * pitch + left * size;
+        char *b = (char *)part.out + left * pitch + top * size;
+        turn_square(turn, a, pitch, rows, columns, size, upper);
+        turn_square(turn, b, pitch, columns, rows, size, lower);
+        for (uint64_t c = 0; c < columns; c++)
+            memcpy(b + c * pitch, upper + c * TALL, rows * size);
+        for (uint64_t r = 0; r < rows && a != b; r++)
+            memcpy(a + r * pitch, lower + r * TALL, columns * size);
+    }
+}
+
 static void block_task(const void *state, uint64_t task, struct host_worker *worker) {
     (void)worker;
     const struct blocks *blocks = state;
-    struct part block = blocks->whole;
-    const uint64_t down = task / blocks->across;
-    block.top = down ? blocks->first + (down - 1) * blocks->tall : 0;
-    block.bottom = least(down ? block.top + blocks->tall : blocks->first, block.rows);
-    block.left = task % blocks->across * blocks->wide;
-    block.right = least(block.left + blocks->wide, block.columns);
-    if (block.rows * blocks->turner->size < HOST_LINE)
-        blocks->turner->mover->move(&block);
-    else
-        turn_block(blocks, &block);
+    const struct transpose_plan *plan = blocks->call.plan;
+    const uint64_t first = task / blocks->a_matrix * blocks->together;
+    const uint64_t end = least(first + blocks->together, blocks->call.matrices);
+    const uint64_t at = task % blocks->a_matrix, down = at / blocks->across;
+    for (uint64_t matrix = first; matrix < end; matrix++) {
+        struct part block = matrix_at(&blocks->call, matrix);
+        block.top = down ? blocks->first + (down - 1) * blocks->tall : 0;
+        block.bottom = least(down ? block.top + blocks->tall : blocks->first, plan->rows);
+        block.left = at % blocks->across * blocks->wide;
+        block.right = least(block.left + blocks->wide, plan->columns);
+        if (plan->rows * blocks->turner->mover.size < HOST_LINE)
+            blocks->turner->mover.move(&block);
+        else
+            turn_block(blocks, &block);
+    }
     if (blocks->stream)
         host_stream_end();
 }
@@ -276,42 +470,48 @@ static void block_task(const void *state, uint64_t task, struct host_worker *wor
 static enum status host_transpose_simd(struct device *device, const struct host_kernel *kernel,
                                        void **arguments) {
     const struct turner *turner = kernel->data;
-    struct blocks blocks = {
-        .turner = turner,
-        .whole = {.in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
-                  .out = (void *)(uintptr_t) * (const device_address *)arguments[1],
-                  .rows = *(const uint64_t *)arguments[2],
-                  .columns = *(const uint64_t *)arguments[3]},
-    };
-    const uint64_t size = turner->size, side = BLOCK / size;
-    const uint64_t rows = blocks.whole.rows, columns = blocks.whole.columns;
-    const uint64_t skew = (uintptr_t)blocks.whole.out % HOST_LINE;
+    struct blocks blocks = {.turner = turner, .call = call_of(&turner->mover, arguments)};
+    const struct transpose_plan *plan = blocks.call.plan;
+    const uint64_t size = turner->mover.size, side = BLOCK / size;
+    const uint64_t rows = plan->rows, columns = plan->columns;
+    const uint64_t skew = (uintptr_t)blocks.call.out % HOST_LINE;
+    const bool alone = plan->items * size < TEAM_LEAST;
+    if (plan->shape == TRANSPOSE_ROWS)
+        return host_copy(device, &blocks.call, !alone);
+    if (plan->in_place) {
+        const struct square square = {turner, blocks.call};
+        const uint64_t squares = blocks.call.matrices * divided_up(plan->rows, TALL / size);
+        return host_team_run(device, alone ? 1 : host_threads(), squares, square_task, &square);
+    }
     blocks.wide = side * (side / least(side, rows));
     blocks.tall = side * (side / least(side, columns));
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
-    blocks.stream = host_streams(rows * columns * size);
+    blocks.stream = host_streams(plan->items * size);
     const uint64_t down = rows <= blocks.first ? 1 : (rows - blocks.first - 1) / blocks.tall + 2;
-    const int threads = rows * columns * size < TEAM_LEAST ? 1 : host_threads();
-    return host_team_run(device, threads, down * blocks.across, block_task, &blocks);
+    blocks.a_matrix = down * blocks.across;
+    blocks.together = blocks.a_matrix > 1 ? 1 : most(1, TASK_BYTES / (rows * columns * size));
+    const uint64_t tasks = divided_up(blocks.call.matrices, blocks.together) * blocks.a_matrix;
+    return host_team_run(device, alone ? 1 : host_threads(), tasks, block_task, &blocks);
 }
 
 /* --- kernels */
 
 #define TURN_NAME(isa, target, vector, prefix, here, bits) turn_##bits##_##isa,
-#define MOVER(name, bits)                                                                     \
-    static const struct mover mover_##name = {move_##name, TILE_BYTES / sizeof(type_##name)}; \
-    static const struct turner turner_##name = {                                              \
-        {HOST_ISAS(TURN_NAME, bits)}, &mover_##name, sizeof(type_##name)};
+#define MOVER(name, bits)                                                                  \
+    static const struct turner turner_##name = {                                           \
+        {move_##name, swap_##name, TILE_BYTES / sizeof(type_##name), sizeof(type_##name)}, \
+        {HOST_ISAS(TURN_NAME, bits)}};
 MOVER(uint8, 8)
 MOVER(uint16, 16)
 MOVER(uint32, 32)
 MOVER(uint64, 64)
 MOVER(complex128, 128)
 
-#define KERNEL_ROWS(name)                                                                     \
-    {"host_transpose_serial_move_" #name "_" #name, host_transpose, &mover_##name, false},    \
-        {"host_transpose_openmp_move_" #name "_" #name, host_transpose, &mover_##name, true}, \
+#define KERNEL_ROWS(name)                                                                         \
+    {"host_transpose_serial_move_" #name "_" #name, host_transpose, &turner_##name.mover, false}, \
+        {"host_transpose_openmp_move_" #name "_" #name, host_transpose, &turner_##name.mover,     \
+         true},                                                                                   \
         {"host_transpose_simd_move_" #name "_" #name, host_transpose_simd, &turner_##name, true},
 
 const struct host_kernel host_transpose_kernels[] = {KERNEL_ROWS(uint8) KERNEL_ROWS(

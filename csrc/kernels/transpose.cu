@@ -1,8 +1,9 @@
 // transpose.cu: the transpose ladder of deck D1, rungs 1 to 6, what came after it, and the copy
 // that bounds it.
 //
-// Every rung turns `rows` x `columns` items in C order into `columns` x `rows`. It moves bytes: one
-// kernel an item size. A rung's comment says what is new against the one before.
+// Every rung turns `rows` x `columns` items in C order into `columns` x `rows`, or a batch of such
+// matrices; the last one takes any axes. It moves bytes: one kernel an item size. A rung's comment
+// says what is new against the one before.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
@@ -47,28 +48,45 @@ RUNG(7, "vector", "transpose_vector",
 #else
 
 #include "common.cuh"
+#include "transpose_packed.cuh"
+#include "transpose_plan.cuh"
 
 namespace transpose {
 
-// Which item of the output this thread has where a thread has one: neighbouring threads store
-// neighbouring items. Blocks are 32 wide; a grid of more than 65,535 rows of blocks goes on in z.
-__device__ inline uint64 grid_row() {
-    return static_cast<uint64>(blockIdx.z) * gridDim.y + blockIdx.y;
+// Where a grid of more than 65,535 rows of blocks goes on, and then the next matrix: z counts
+// `layers` for each matrix.
+struct grid_z {
+    unsigned matrix = 0, layer = blockIdx.z;
+    __device__ explicit grid_z(uint64 layers) {
+        if (gridDim.z > 1) {
+            matrix = blockIdx.z / static_cast<unsigned>(layers);
+            layer = blockIdx.z % static_cast<unsigned>(layers);
+        }
+    }
+};
+
+// A matrix of the batch. Which item of the output this thread has where a thread has one:
+// neighbouring threads store neighbouring items. Blocks are 32 wide.
+__device__ inline uint64 grid_row(unsigned layer) {
+    return static_cast<uint64>(layer) * gridDim.y + blockIdx.y;
 }
 __device__ inline uint64 thread_x() {
     return static_cast<uint64>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
-__device__ inline uint64 thread_y() { return grid_row() * blockDim.y + threadIdx.y; }
+__device__ inline uint64 thread_y(unsigned layer) {
+    return grid_row(layer) * blockDim.y + threadIdx.y;
+}
 
 template <class T>
-__device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 i = global_thread();
     if (i < rows * columns)
         out[i] = in[i];
 }
 
 // A thread takes a row of the input: a column of the output.
-template <class T> __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns) {
+template <class T>
+__device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 row = global_thread();
     if (row < rows)
         for (uint64 column = 0; column < columns; column++)
@@ -76,22 +94,24 @@ template <class T> __device__ void transpose_1d(const T *in, T *out, uint64 rows
 }
 
 // New: a thread takes one item.
-template <class T> __device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns) {
-    const uint64 row = thread_x(), column = thread_y();
+template <class T>
+__device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    const uint64 row = thread_x(), column = thread_y(layer);
     if (row < rows && column < columns)
         out[column * rows + row] = in[row * columns + column];
 }
 
 // New: __ldg, a load through the read-only cache.
-template <class T> __device__ void transpose_tex(const T *in, T *out, uint64 rows, uint64 columns) {
-    const uint64 row = thread_x(), column = thread_y();
+template <class T>
+__device__ void transpose_tex(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    const uint64 row = thread_x(), column = thread_y(layer);
     if (row < rows && column < columns)
         out[column * rows + row] = __ldg(&in[row * columns + column]);
 }
 
 // A block takes the 32 x 32 items that begin at this row and column of the input.
 constexpr unsigned TILE = 32;
-__device__ inline uint64 tile_row() { return grid_row() * TILE; }
+__device__ inline uint64 tile_row(unsigned layer) { return grid_row(layer) * TILE; }
 __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) * TILE; }
 
 // New: the tile goes through shared memory, so that a warp loads a row of it and stores a column.
@@ -103,10 +123,10 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 constexpr unsigned DEFAULT_HEIGHT = 256 / TILE;
 
 template <unsigned Height, bool Whole, class T, unsigned Width>
-__device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 rows,
-                          uint64 columns) {
+__device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 rows, uint64 columns,
+                          unsigned layer) {
     const unsigned x = threadIdx.x, y = threadIdx.y, height = Height ? Height : blockDim.y;
-    const uint64 first_row = tile_row(), first_column = tile_column();
+    const uint64 first_row = tile_row(layer), first_column = tile_column();
 #pragma unroll
     for (unsigned k = 0; k < TILE; k += height)
         if (Whole || (first_row + y + k < rows && first_column + x < columns))
@@ -118,33 +138,33 @@ __device__ void move_tile(T (&tile)[TILE][Width], const T *in, T *out, uint64 ro
             out[(first_column + y + k) * rows + first_row + x] = tile[x][y + k];
 }
 template <unsigned Pad, class T>
-__device__ void transpose_tile(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_tile(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     __shared__ T tile[TILE][TILE + Pad];
-    const bool whole = tile_row() + TILE <= rows && tile_column() + TILE <= columns;
+    const bool whole = tile_row(layer) + TILE <= rows && tile_column() + TILE <= columns;
     if (whole && blockDim.y == DEFAULT_HEIGHT)
-        move_tile<DEFAULT_HEIGHT, true>(tile, in, out, rows, columns);
+        move_tile<DEFAULT_HEIGHT, true>(tile, in, out, rows, columns, layer);
     else
-        move_tile<0, false>(tile, in, out, rows, columns);
+        move_tile<0, false>(tile, in, out, rows, columns, layer);
 }
 template <class T>
-__device__ void transpose_shared(const T *in, T *out, uint64 rows, uint64 columns) {
-    transpose_tile<0>(in, out, rows, columns);
+__device__ void transpose_shared(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    transpose_tile<0>(in, out, rows, columns, layer);
 }
 
 // New: the padding.
 template <class T>
-__device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 columns) {
-    transpose_tile<1>(in, out, rows, columns);
+__device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
+    transpose_tile<1>(in, out, rows, columns, layer);
 }
 
 // New: a thread takes every Height-th item of its column of the tile. A whole tile needs no bounds:
 // its loads are all under way before the first of them is waited for.
 template <unsigned Block, class T>
-__device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns) {
+__device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     constexpr unsigned Height = Block / TILE;
     __shared__ T tile[TILE][TILE + 1];
     const unsigned x = threadIdx.x, y = threadIdx.y;
-    const uint64 first_row = tile_row(), first_column = tile_column();
+    const uint64 first_row = tile_row(layer), first_column = tile_column();
     const T *from = in + (first_row + y) * columns + first_column + x;
     T *to = out + (first_column + y) * rows + first_row + x;
     if (first_row + TILE <= rows && first_column + TILE <= columns) {
@@ -170,180 +190,469 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
     }
 }
 
-// New: 16 bytes (a pack) an access to global memory. A tile is 128 or 256 bytes wide on both sides.
-// It lies in shared memory as it lies in the input, pack by pack, and a store gathers its items
-// from a column of it. So that the gathering lanes of a warp (8 packs of 4 neighbouring columns)
-// meet different banks, pack p of a row lies at p ^ (row / items of a pack % 8).
-//
-// A row need not begin at a 16-byte boundary: the packs are those of memory, a row of the tile then
-// has one more of them, and `shift` is where in the first of them the row begins. Blocks go down
-// the columns of tiles, so that neighbours in time store neighbouring packs: 8192^2 float32 took an
-// H200 3,941 GB/s in the order of rows and 4,075 so (a copy: 4,182; November 2026).
-template <class T> struct wide_tile {
-    static constexpr unsigned BLOCK = 256;
-    static constexpr unsigned ITEMS = 16 / sizeof(T); // of a pack
-    static constexpr unsigned ROWS = sizeof(T) <= 2 ? 128 : 256 / sizeof(T);
-    static constexpr unsigned COLUMNS = sizeof(T) == 1    ? 128
-                                        : sizeof(T) == 2  ? 64
-                                        : sizeof(T) == 16 ? 32
-                                                          : ROWS;
-    static constexpr unsigned PACKS = COLUMNS / ITEMS;     // of an input row
-    static constexpr unsigned OUTPUT_PACKS = ROWS / ITEMS; // of an output row
-    static constexpr unsigned PITCH = PACKS + 1;           // in shared memory
+// --- the tiles of rung 7, which turn a matrix, or a batch of them. Its rows need not lie one after
+// the other: a `pitch` is how many items apart they are.
 
-    // Where pack p of a row lies.
-    static __device__ unsigned place(unsigned row, unsigned p) {
-        return row * PITCH + (p < PACKS ? p ^ (row / ITEMS % 8) : p);
+constexpr unsigned TILES_BLOCK = 256;
+
+// Which tile a block has: of which matrix, that begins at items `in` and `out` of the arrays; and
+// which item of it comes first. Blocks go down the columns of tiles, so that neighbours in time
+// store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
+// so (a copy: 4,182; November 2026).
+struct tile_corner {
+    uint64 in = 0, out = 0;
+    unsigned row_tile, column_tile;
+
+    __device__ explicit tile_corner(const transpose_plan &plan) {
+        unsigned index = blockIdx.x / plan.row_tiles;
+        row_tile = blockIdx.x % plan.row_tiles;
+        column_tile = index % plan.column_tiles;
+        index /= plan.column_tiles;
+        for (unsigned k = 0; k < plan.grid_axes; k++) {
+            const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
+            in += index % extent * plan.axes[k].in;
+            out += index % extent * plan.axes[k].out;
+            index /= extent;
+        }
     }
 };
 
-// A row's first byte within its first pack, for rows that are `step` bytes apart.
-__device__ inline unsigned shift_of(const void *first, uint64 step, unsigned row) {
-    return (static_cast<unsigned>(reinterpret_cast<uint64>(first)) +
-            static_cast<unsigned>(step) * row) %
-           16;
+__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
+
+// --- where every row begins and ends at a pack of 16 bytes
+//
+// The tile lies in shared memory as it lies in the input, pack by pack, and a store gathers its
+// items from a column of it. So that the gathering lanes of a warp (8 packs of 4 neighbouring
+// columns) meet different banks, pack p of a row lies at p ^ (row / items of a pack % 8).
+template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
+    static constexpr unsigned ITEMS = 16 / sizeof(T);      // of a pack
+    static constexpr unsigned PACKS = Columns / ITEMS;     // of an input row
+    static constexpr unsigned OUTPUT_PACKS = Rows / ITEMS; // of an output row
+    static constexpr unsigned PITCH = PACKS + 1;           // in shared memory
+    static constexpr unsigned LOADS = Rows * PACKS / TILES_BLOCK;
+    static constexpr unsigned STORES = Columns * OUTPUT_PACKS / TILES_BLOCK;
+    uint4 *packs;
+
+    __device__ uint4 *place(unsigned row, unsigned p) const {
+        return packs + row * PITCH + (ITEMS > 1 ? p ^ (row / ITEMS % 8) : p);
+    }
+
+    // From the input, as far as it has rows and columns.
+    template <bool Whole>
+    __device__ void load(const T *from, uint64 pitch, unsigned rows, unsigned columns) const {
+        uint4 taken[LOADS];
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++) {
+            const unsigned i = threadIdx.x + k * TILES_BLOCK, row = i / PACKS, p = i % PACKS;
+            if (Whole || (row < rows && p * ITEMS < columns))
+                taken[k] = __ldcs(reinterpret_cast<const uint4 *>(from + row * pitch) + p);
+        }
+#pragma unroll
+        for (unsigned k = 0; k < LOADS; k++) {
+            const unsigned i = threadIdx.x + k * TILES_BLOCK, row = i / PACKS, p = i % PACKS;
+            if (Whole || (row < rows && p * ITEMS < columns))
+                *place(row, p) = taken[k];
+        }
+    }
+
+    template <bool Whole>
+    __device__ void store(T *to, uint64 pitch, unsigned rows, unsigned columns) const {
+        constexpr unsigned lanes = OUTPUT_PACKS < 8 ? OUTPUT_PACKS : 8;
+#pragma unroll
+        for (unsigned k = 0; k < STORES; k++) {
+            const unsigned i = threadIdx.x + k * TILES_BLOCK, rest = i / (lanes * 4);
+            const unsigned p = i % lanes + rest % (OUTPUT_PACKS / lanes) * lanes;
+            const unsigned column = i / lanes % 4 + rest / (OUTPUT_PACKS / lanes) * 4;
+            if (!Whole && (column >= columns || p * ITEMS >= rows))
+                continue;
+            union {
+                uint4 all;
+                T items[ITEMS];
+            } pack;
+            const T *top = reinterpret_cast<const T *>(place(p * ITEMS, column / ITEMS));
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                pack.items[j] = top[j * PITCH * ITEMS + column % ITEMS];
+            __stcs(reinterpret_cast<uint4 *>(to + column * pitch) + p, pack.all);
+        }
+    }
+};
+
+// 128 or 256 bytes on both sides; 32 columns of 16 bytes.
+template <class T> constexpr unsigned ALIGNED_ROWS = sizeof(T) <= 2 ? 128 : 256 / sizeof(T);
+template <class T>
+constexpr unsigned ALIGNED_COLUMNS = sizeof(T) == 1   ? 128
+                                     : sizeof(T) <= 4 ? 64
+                                                      : 32;
+
+template <class T>
+__device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &plan,
+                                  const tile_corner &corner) {
+    constexpr unsigned ROWS = ALIGNED_ROWS<T>, COLUMNS = ALIGNED_COLUMNS<T>;
+    const aligned_tile<T, ROWS, COLUMNS> tile{shared_memory<uint4>()};
+    const uint64 row = static_cast<uint64>(corner.row_tile) * ROWS;
+    const uint64 column = static_cast<uint64>(corner.column_tile) * COLUMNS;
+    const unsigned rows = least(plan.rows - row, ROWS);
+    const unsigned columns = least(plan.columns - column, COLUMNS);
+    const T *from = in + row * plan.in_pitch + column;
+    T *to = out + column * plan.out_pitch + row;
+    if (rows == ROWS && columns == COLUMNS) {
+        tile.template load<true>(from, plan.in_pitch, rows, columns);
+        __syncthreads();
+        tile.template store<true>(to, plan.out_pitch, rows, columns);
+    } else {
+        tile.template load<false>(from, plan.in_pitch, rows, columns);
+        __syncthreads();
+        tile.template store<false>(to, plan.out_pitch, rows, columns);
+    }
 }
 
-// A whole tile, and all packs at 16-byte boundaries; whole, and its rows' first and last packs are
-// within the array too; any.
-enum tile_kind { ALIGNED, INSIDE, EDGE };
+// --- where rows begin anywhere
+//
+// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has them:
+// the part of a row that is a block's begins up to a sector earlier than another row's, and the
+// block loads so many rows of the input more. An input row is loaded word by word, 4 bytes at
+// least, so that all of a tile's loads are alike and under way before the first is waited for. Of
+// words that hold several items a warp has one that is shared by two, 31 others, and each lane
+// shifts its own into place; words of as many rows then turn, in registers, into words of columns.
+// In shared memory lie words of a column: `ITEMS` rows each, a group. Word c of group g lies at c ^
+// (g & MASK): lanes that load a row, and lanes that gather packs of 4 neighbouring columns, meet
+// different banks.
+template <class T, bool Narrow = (sizeof(T) < 4)> struct phased_word { using type = T; };
+template <class T> struct phased_word<T, true> { using type = unsigned; };
 
-// The pack of the array at `at`, as far as the array goes. The rest is never looked at.
-template <class T> __device__ uint4 load_pack(const char *at, const char *begin, const char *end) {
-    if (at >= begin && at + 16 <= end)
-        return __ldcs(reinterpret_cast<const uint4 *>(at));
+template <class T> struct phased_tile {
+    using word = typename phased_word<T>::type;
+    static constexpr unsigned ITEMS = sizeof(word) / sizeof(T); // of a word
+    static constexpr unsigned WORDS = 16 / sizeof(word);        // of a pack
+    static constexpr unsigned ROWS = 256 / sizeof(T);
+    static constexpr unsigned LEAD = 32 / sizeof(T); // rows before the first
+    static constexpr unsigned GROUPS = (ROWS + LEAD) / ITEMS;
+    static constexpr unsigned PASSES = ITEMS == 4 ? 1 : 2;  // of a warp over a row
+    static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is a warp's own
+    static constexpr unsigned COLUMNS = PASSES * LANES * ITEMS;
+    static constexpr unsigned PITCH = ITEMS == 1 ? 64 : 128; // words
+    static constexpr unsigned MASK = 7 * WORDS;
+    static constexpr unsigned STEP = TILES_BLOCK / 32 / PASSES; // groups at once
+    static constexpr unsigned LOADS = (GROUPS + STEP - 1) / STEP;
+    static constexpr unsigned STORES = PITCH * 16 / TILES_BLOCK;
+    word *words;
+
+    // Word `column` of group `group` + j.
+    __device__ word at(unsigned group, unsigned j, unsigned column) const {
+        constexpr unsigned size = sizeof(word);
+        const char *first = reinterpret_cast<const char *>(words + group * PITCH);
+        const unsigned turned = (group * size + j * size) & (MASK * size);
+        return *reinterpret_cast<const word *>(first + j * PITCH * size + (column * size ^ turned));
+    }
+    // Where a thread puts its words of the groups `first` + k * STEP; `first` is below STEP.
+    struct column_of {
+        char *top;
+        unsigned byte;
+        __device__ word *place(unsigned k) const {
+            constexpr unsigned size = sizeof(word);
+            return reinterpret_cast<word *>(top + k * STEP * PITCH * size +
+                                            (byte ^ ((k * STEP & MASK) * size)));
+        }
+    };
+    __device__ column_of own(unsigned first, unsigned column) const {
+        return {reinterpret_cast<char *>(words + first * PITCH),
+                (column ^ (first & MASK)) * unsigned(sizeof(word))};
+    }
+};
+
+// The four bytes at `at`, a multiple of 4, as far as they are in the array.
+template <class T>
+__device__ unsigned load_word(const char *at, const char *begin, const char *end) {
+    if (at >= begin && at + 4 <= end)
+        return __ldcs(reinterpret_cast<const unsigned *>(at));
+    unsigned found = 0;
+    for (unsigned byte = 0; byte < 4; byte += sizeof(T))
+        if (at + byte >= begin && at + byte < end)
+            found |= static_cast<unsigned>(*reinterpret_cast<const T *>(at + byte)) << 8 * byte;
+    return found;
+}
+
+// Words of as many rows become words of as many columns.
+__device__ inline void turn_words(unsigned (&w)[1]) {}
+__device__ inline void turn_words(unsigned (&w)[2]) {
+    const unsigned a = __byte_perm(w[0], w[1], 0x5410), b = __byte_perm(w[0], w[1], 0x7632);
+    w[0] = a, w[1] = b;
+}
+__device__ inline void turn_words(unsigned (&w)[4]) {
+    const unsigned a = __byte_perm(w[0], w[1], 0x5140), b = __byte_perm(w[0], w[1], 0x7362);
+    const unsigned c = __byte_perm(w[2], w[3], 0x5140), d = __byte_perm(w[2], w[3], 0x7362);
+    w[0] = __byte_perm(a, c, 0x5410), w[1] = __byte_perm(a, c, 0x7632);
+    w[2] = __byte_perm(b, d, 0x5410), w[3] = __byte_perm(b, d, 0x7632);
+}
+__device__ inline void put_words(unsigned *at, const unsigned (&w)[2]) {
+    *reinterpret_cast<uint2 *>(at) = make_uint2(w[0], w[1]);
+}
+__device__ inline void put_words(unsigned *at, const unsigned (&w)[4]) {
+    *reinterpret_cast<uint4 *>(at) = make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+// The rows of the tile from `first` to before `end`, of items as wide as words. `from` is the
+// tile's first row, also where the matrix has none there.
+template <class T>
+__device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
+                            unsigned end, unsigned columns) {
+    using phased = phased_tile<T>;
+    const unsigned warp = threadIdx.x / 32, top = warp / phased::PASSES;
+    const unsigned column = warp % phased::PASSES * 32 + threadIdx.x % 32;
+    const unsigned rows = column < columns ? end - first : 0;
+    const T *at = from + top * pitch + column;
+    const auto own = tile.own(top, column);
+    T taken[phased::LOADS];
+#pragma unroll
+    for (unsigned k = 0; k < phased::LOADS; k++, at += phased::STEP * pitch) {
+        taken[k] = T{};
+        if (top - first + k * phased::STEP < rows)
+            taken[k] = __ldcs(at);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < phased::LOADS; k++)
+        if ((k + 1) * phased::STEP <= phased::GROUPS || top + k * phased::STEP < phased::GROUPS)
+            *own.place(k) = taken[k];
+}
+
+// Goes through the rows of a thread's groups, which are `top`, `top` + STEP and so on.
+template <class T> struct row_walk {
+    using phased = phased_tile<T>;
+    uint64 at, step, jump; // in bytes; at: of this lane's word, before it is aligned
+
+    __device__ row_walk(const T *from, uint64 pitch)
+        : step(pitch * sizeof(T)), jump(step * ((phased::STEP - 1) * phased::ITEMS)) {
+        at = reinterpret_cast<uint64>(from) +
+             threadIdx.x / 32 / phased::PASSES * phased::ITEMS * step + 4 * (threadIdx.x % 32);
+    }
+    __device__ void next_row() { at += step; }
+    __device__ void next_group() { at += jump; }
+};
+
+// Shifts a group's words, turns them, and puts them where they belong.
+template <class T>
+__device__ void put_group(const typename phased_tile<T>::column_of &own, unsigned k,
+                          unsigned (&words)[phased_tile<T>::ITEMS], row_walk<T> &walk) {
+#pragma unroll
+    for (unsigned i = 0; i < phased_tile<T>::ITEMS; i++, walk.next_row()) {
+        const unsigned next = __shfl_down_sync(~0u, words[i], 1);
+        words[i] = __funnelshift_r(words[i], next, 8 * static_cast<unsigned>(walk.at)); // mod 32
+    }
+    walk.next_group();
+    turn_words(words);
+    if (threadIdx.x % 32 < phased_tile<T>::LANES)
+        put_words(own.place(k), words);
+}
+
+// The same as load_phased for narrower items. `begin` and `end_of_all` are the array's.
+template <class T>
+__device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uint64 pitch,
+                                  unsigned first, unsigned end, unsigned columns, const T *begin,
+                                  const T *end_of_all) {
+    using phased = phased_tile<T>;
+    constexpr unsigned ITEMS = phased::ITEMS;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned left = warp % phased::PASSES * phased::LANES * ITEMS;
+    const auto own = tile.own(warp / phased::PASSES, left + lane * ITEMS);
+    const char *low = reinterpret_cast<const char *>(begin);
+    const char *high = reinterpret_cast<const char *>(end_of_all);
+    const char *first_row = reinterpret_cast<const char *>(from + first * pitch);
+    const char *last_row = reinterpret_cast<const char *>(from + (end - 1) * pitch);
+    const unsigned top = warp / phased::PASSES * ITEMS - first;
+    const unsigned rows = left * sizeof(T) + 4 * lane < columns * sizeof(T) + 3 ? end - first : 0;
+    row_walk<T> load(from + left, pitch), put = load;
+    // A row's first and last words hold bytes beside it, and the last may be one more.
+    if (first_row >= low + 3 && last_row + columns * sizeof(T) + 7 <= high) {
+        unsigned taken[phased::LOADS][ITEMS];
+#pragma unroll
+        for (unsigned k = 0; k < phased::LOADS; k++, load.next_group())
+#pragma unroll
+            for (unsigned i = 0; i < ITEMS; i++, load.next_row()) {
+                taken[k][i] = 0;
+                if (top + k * phased::STEP * ITEMS + i < rows)
+                    taken[k][i] = __ldcs(reinterpret_cast<const unsigned *>(load.at & ~3ull));
+            }
+#pragma unroll
+        for (unsigned k = 0; k < phased::LOADS; k++)
+            put_group(own, k, taken[k], put);
+        return;
+    }
+#pragma unroll 1
+    for (unsigned k = 0; k < phased::LOADS; k++, load.next_group()) {
+        unsigned taken[ITEMS];
+#pragma unroll
+        for (unsigned i = 0; i < ITEMS; i++, load.next_row()) {
+            taken[i] = 0;
+            if (top + k * phased::STEP * ITEMS + i < rows)
+                taken[i] = load_word<T>(reinterpret_cast<const char *>(load.at & ~3ull), low, high);
+        }
+        put_group(own, k, taken, put);
+    }
+}
+
+// The pack that begins at item `row` of the tile's column.
+template <class T>
+__device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigned column) {
+    using phased = phased_tile<T>;
     union {
         uint4 all;
-        T items[16 / sizeof(T)];
-    } pack = {};
+        typename phased::word words[phased::WORDS];
+    } pack;
+    const unsigned group = row / phased::ITEMS;
 #pragma unroll
-    for (unsigned i = 0; i < 16 / sizeof(T); i++)
-        if (at + i * sizeof(T) >= begin && at + i * sizeof(T) < end)
-            pack.items[i] = *reinterpret_cast<const T *>(at + i * sizeof(T));
+    for (unsigned j = 0; j < phased::WORDS; j++)
+        pack.words[j] = tile.at(group, j, column);
+    if constexpr (phased::ITEMS > 1) {
+        const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
+        // Nothing of it is needed where nothing is shifted, and the tile may end.
+        const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
+#pragma unroll
+        for (unsigned j = 0; j < phased::WORDS; j++)
+            pack.words[j] = __funnelshift_r(
+                pack.words[j], j + 1 < phased::WORDS ? pack.words[j + 1] : next, shift);
+    }
     return pack.all;
 }
 
-template <tile_kind Kind, class T>
-__device__ void load_tile(uint4 *tile, const T *in, uint64 rows, uint64 columns, uint64 first_row,
-                          uint64 first_column) {
-    using wide = wide_tile<T>;
-    constexpr unsigned steps = wide::ROWS * wide::PACKS / wide::BLOCK;
-    const char *begin = reinterpret_cast<const char *>(in);
-    const char *end = begin + rows * columns * sizeof(T);
-    const char *first = begin + (first_row * columns + first_column) * sizeof(T);
-    const uint64 step = columns * sizeof(T);
-    const unsigned tall = rows - first_row < wide::ROWS ? unsigned(rows - first_row) : wide::ROWS;
-    const unsigned across =
-        (columns - first_column < wide::COLUMNS ? unsigned(columns - first_column)
-                                                : wide::COLUMNS) *
-        sizeof(T);
-    uint4 packs[steps];
+// Rows `first` to `end` of the tile's columns, which are rows of the output: a warp's lanes take 8
+// packs of 4 neighbouring ones.
+template <class T>
+__device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, unsigned first,
+                             unsigned end, unsigned columns) {
+    using phased = phased_tile<T>;
+    constexpr unsigned ITEMS = 16 / sizeof(T), STEP = TILES_BLOCK / 16;
+    const unsigned warp = threadIdx.x / 32, pack = threadIdx.x % 8 + warp % 2 * 8;
+    const unsigned left = threadIdx.x % 32 / 8 + warp / 2 * 4;
+    T *row = to + left * pitch;
 #pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, row = i / wide::PACKS,
-                       p = i % wide::PACKS;
-        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(first, step, row);
-        const char *at = first + row * step - shift + 16 * p;
-        if (Kind != EDGE)
-            packs[k] = __ldcs(reinterpret_cast<const uint4 *>(at));
-        else if (row < tall && 16 * p < shift + across)
-            packs[k] = load_pack<T>(at, begin, end);
-    }
-#pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, row = i / wide::PACKS,
-                       p = i % wide::PACKS;
-        tile[wide::place(row, p)] = packs[k];
-    }
-    if (Kind != ALIGNED && threadIdx.x < tall) {
-        const unsigned row = threadIdx.x, shift = shift_of(first, step, row);
-        if (16 * wide::PACKS < shift + across)
-            tile[wide::place(row, wide::PACKS)] =
-                load_pack<T>(first + row * step - shift + 16 * wide::PACKS, begin, end);
-    }
-}
-
-// Items `item` to `item` + ITEMS - 1 of an output row, which are a column of the tile, to `at`; as
-// far as there are items.
-template <tile_kind Kind, class T>
-__device__ void store_pack(const uint4 *tile, char *at, int item, unsigned items, unsigned column,
-                           const char *first, uint64 step) {
-    using wide = wide_tile<T>;
-    union {
-        uint4 all;
-        T items[wide::ITEMS];
-    } pack;
-#pragma unroll
-    for (unsigned i = 0; i < wide::ITEMS; i++) {
-        const unsigned row = static_cast<unsigned>(item) + i;
-        if (Kind == ALIGNED || row < items) {
-            const unsigned byte =
-                (Kind == ALIGNED ? 0 : shift_of(first, step, row)) + column * unsigned(sizeof(T));
-            pack.items[i] = reinterpret_cast<const T *>(
-                tile + wide::place(row, byte / 16))[byte % 16 / sizeof(T)];
+    for (unsigned k = 0; k < phased::STORES; k++, row += STEP * pitch) {
+        const unsigned column = left + k * STEP;
+        const unsigned phase =
+            static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 32 / sizeof(T);
+        const unsigned item = phased::LEAD + pack * ITEMS - phase;
+        T *at = row + pack * ITEMS - phase;
+        if (column >= columns)
+            break;
+        if (item + ITEMS <= first || item >= end)
+            continue;
+        union {
+            uint4 all;
+            T items[ITEMS];
+        } found = {gather_phased(tile, item, column)};
+        if (item >= first && item + ITEMS <= end) {
+            __stcs(reinterpret_cast<uint4 *>(at), found.all);
+            continue;
         }
-    }
-    if (Kind == ALIGNED || (item >= 0 && static_cast<unsigned>(item) + wide::ITEMS <= items)) {
-        __stcs(reinterpret_cast<uint4 *>(at), pack.all);
-    } else {
 #pragma unroll
-        for (unsigned i = 0; i < wide::ITEMS; i++)
-            if (static_cast<unsigned>(item) + i < items)
-                reinterpret_cast<T *>(at)[i] = pack.items[i];
-    }
-}
-
-template <tile_kind Kind, class T>
-__device__ void move_wide_tile(uint4 *tile, const T *in, T *out, uint64 rows, uint64 columns) {
-    using wide = wide_tile<T>;
-    const uint64 first_row = static_cast<uint64>(blockIdx.x) * wide::ROWS;
-    const uint64 first_column = grid_row() * wide::COLUMNS;
-    if (first_column >= columns)
-        return; // the last layer of a grid in z
-    load_tile<Kind>(tile, in, rows, columns, first_row, first_column);
-    __syncthreads();
-    const char *first = reinterpret_cast<const char *>(in + first_row * columns + first_column);
-    const uint64 step = columns * sizeof(T), out_step = rows * sizeof(T);
-    char *to = reinterpret_cast<char *>(out + first_column * rows + first_row);
-    const unsigned tall = rows - first_row < wide::ROWS ? unsigned(rows - first_row) : wide::ROWS;
-    const unsigned across =
-        columns - first_column < wide::COLUMNS ? unsigned(columns - first_column) : wide::COLUMNS;
-    constexpr unsigned lanes = wide::OUTPUT_PACKS < 8 ? wide::OUTPUT_PACKS : 8;
-    constexpr unsigned steps = wide::COLUMNS * wide::OUTPUT_PACKS / wide::BLOCK;
-#pragma unroll
-    for (unsigned k = 0; k < steps; k++) {
-        const unsigned i = threadIdx.x + k * wide::BLOCK, rest = i / (lanes * 4);
-        const unsigned p = i % lanes + rest % (wide::OUTPUT_PACKS / lanes) * lanes;
-        const unsigned column = i / lanes % 4 + rest / (wide::OUTPUT_PACKS / lanes) * 4;
-        const unsigned shift = Kind == ALIGNED ? 0 : shift_of(to, out_step, column);
-        const int item = static_cast<int>(p * wide::ITEMS) - static_cast<int>(shift / sizeof(T));
-        if (Kind != EDGE || (column < across && item < static_cast<int>(tall)))
-            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * p, item, tall, column,
-                                first, step);
-    }
-    if (Kind != ALIGNED && threadIdx.x < across) {
-        const unsigned column = threadIdx.x, shift = shift_of(to, out_step, column);
-        const unsigned item = wide::ROWS - shift / unsigned(sizeof(T));
-        if (shift && item < tall)
-            store_pack<Kind, T>(tile, to + column * out_step - shift + 16 * wide::OUTPUT_PACKS,
-                                static_cast<int>(item), tall, column, first, step);
+        for (unsigned j = 0; j < ITEMS; j++)
+            if (item + j >= first && item + j < end)
+                at[j] = found.items[j];
     }
 }
 
 template <class T>
-__device__ void transpose_vector(const T *in, T *out, uint64 rows, uint64 columns) {
-    using wide = wide_tile<T>;
-    __shared__ uint4 tile[wide::ROWS * wide::PITCH];
-    const uint64 all = reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out) |
-                       rows * sizeof(T) | columns * sizeof(T);
-    const uint64 row_end = (blockIdx.x + 1ull) * wide::ROWS;
-    const uint64 column_end = (grid_row() + 1) * wide::COLUMNS;
-    if (all % 16 == 0 && row_end <= rows && column_end <= columns)
-        move_wide_tile<ALIGNED>(tile, in, out, rows, columns);
-    else if (blockIdx.x && row_end < rows && column_end <= columns)
-        move_wide_tile<INSIDE>(tile, in, out, rows, columns);
+__device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan,
+                                 const tile_corner &corner) {
+    using phased = phased_tile<T>;
+    const phased tile{shared_memory<typename phased::word>()};
+    const uint64 row = static_cast<uint64>(corner.row_tile) * phased::ROWS;
+    const uint64 column = static_cast<uint64>(corner.column_tile) * phased::COLUMNS;
+    const unsigned columns = least(plan.columns - column, phased::COLUMNS);
+    // Rows of the tile from `first` to before `end` are in the matrix. Where all output rows begin
+    // at a sector the block needs none of the rows before its own.
+    const unsigned first = corner.row_tile ? 0 : phased::LEAD;
+    const unsigned end = least(plan.rows + phased::LEAD - row, phased::ROWS + phased::LEAD);
+    T *to = out + corner.out + column * plan.out_pitch + row;
+    const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
+    const unsigned needed = phases ? first : least(phased::LEAD, end);
+    const T *from = in + corner.in + row * plan.in_pitch + column - phased::LEAD * plan.in_pitch;
+    if constexpr (phased::ITEMS == 1)
+        load_phased(tile, from, plan.in_pitch, needed, end, columns);
     else
-        move_wide_tile<EDGE>(tile, in, out, rows, columns);
+        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.items);
+    __syncthreads();
+    store_phased(tile, to, plan.out_pitch, first, end, columns);
+}
+
+// --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both
+template <class T> constexpr unsigned SQUARE = sizeof(T) == 1 ? 128 : sizeof(T) <= 4 ? 64 : 32;
+
+template <class T> struct tile_pair {
+    unsigned rows[2]; // of the upper tile, which are the lower's columns; and its columns
+    uint64 upper, lower;
+    __device__ tile_pair(const transpose_plan &plan, const tile_corner &corner) {
+        const uint64 row = static_cast<uint64>(corner.row_tile) * SQUARE<T>;
+        const uint64 column = static_cast<uint64>(corner.column_tile) * SQUARE<T>;
+        rows[0] = least(plan.rows - row, SQUARE<T>);
+        rows[1] = least(plan.rows - column, SQUARE<T>);
+        upper = row * plan.in_pitch + column;
+        lower = column * plan.in_pitch + row;
+    }
+};
+
+template <class T>
+__device__ void swap_packs(const T *in, T *out, const transpose_plan &plan,
+                           const tile_corner &corner) {
+    using square = aligned_tile<T, SQUARE<T>, SQUARE<T>>;
+    const tile_pair<T> pair(plan, corner);
+    const square upper{shared_memory<uint4>()}, lower{upper.packs + SQUARE<T> * square::PITCH};
+    if (corner.row_tile > corner.column_tile)
+        return;
+    upper.template load<false>(in + pair.upper, plan.in_pitch, pair.rows[0], pair.rows[1]);
+    lower.template load<false>(in + pair.lower, plan.in_pitch, pair.rows[1], pair.rows[0]);
+    __syncthreads();
+    upper.template store<false>(out + pair.lower, plan.in_pitch, pair.rows[0], pair.rows[1]);
+    if (pair.upper != pair.lower)
+        lower.template store<false>(out + pair.upper, plan.in_pitch, pair.rows[1], pair.rows[0]);
+}
+
+template <class T>
+__device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
+                           const tile_corner &corner) {
+    constexpr unsigned SIDE = SQUARE<T>, WARPS = TILES_BLOCK / 32;
+    using row_of = T[SIDE + 1];
+    const tile_pair<T> pair(plan, corner);
+    row_of *upper = shared_memory<row_of>(), *lower = upper + SIDE;
+    const unsigned x = threadIdx.x % 32, y = threadIdx.x / 32;
+    if (corner.row_tile > corner.column_tile)
+        return;
+#pragma unroll 4
+    for (unsigned i = y; i < SIDE; i += WARPS)
+        for (unsigned j = x; j < SIDE; j += 32) {
+            if (i < pair.rows[0] && j < pair.rows[1])
+                upper[i][j] = in[pair.upper + i * plan.in_pitch + j];
+            if (i < pair.rows[1] && j < pair.rows[0])
+                lower[i][j] = in[pair.lower + i * plan.in_pitch + j];
+        }
+    __syncthreads();
+#pragma unroll 4
+    for (unsigned i = y; i < SIDE; i += WARPS)
+        for (unsigned j = x; j < SIDE; j += 32) {
+            if (i < pair.rows[1] && j < pair.rows[0])
+                out[pair.lower + i * plan.in_pitch + j] = upper[j][i];
+            if (pair.upper != pair.lower && i < pair.rows[0] && j < pair.rows[1])
+                out[pair.upper + i * plan.in_pitch + j] = lower[j][i];
+        }
+}
+
+// New: 16 bytes a load and a store wherever rows allow it, and any axes. Where matrices are too
+// small or too narrow for tiles, transpose_packed.cuh has others.
+template <class T>
+__device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {
+    if (plan.shape == TRANSPOSE_PACKED) {
+        move_packed_tiles(in, out, plan);
+        return;
+    }
+    const tile_corner corner(plan);
+    if (plan.in_place && plan.shape == TRANSPOSE_ALIGNED)
+        swap_packs(in + corner.in, out + corner.out, plan, corner);
+    else if (plan.in_place)
+        swap_items(in + corner.in, out + corner.out, plan, corner);
+    else if (plan.shape == TRANSPOSE_ALIGNED)
+        move_aligned_tile(in + corner.in, out + corner.out, plan, corner);
+    else
+        move_phased_tile(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]
@@ -355,20 +664,27 @@ using type_uint32 = unsigned;
 using type_uint64 = unsigned long long;
 using type_complex128 = uint4;
 
-#define TRANSPOSE_KERNEL(rung, op, items, same)                                   \
-    extern "C" __global__ void rung##_##op##_##items##_##same(                    \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) { \
-        rung(in, out, rows, columns);                                             \
+// Each works on one matrix of the batch.
+#define TRANSPOSE_MATRIX(call)                        \
+    const grid_z z(layers);                           \
+    const unsigned layer = z.layer;                   \
+    const uint64 skipped = z.matrix * rows * columns; \
+    in += skipped, out += skipped, call
+
+#define TRANSPOSE_KERNEL(rung, op, items, same)                                                  \
+    extern "C" __global__ void rung##_##op##_##items##_##same(                                   \
+        const type_##items *in, type_##items *out, uint64 rows, uint64 columns, uint64 layers) { \
+        TRANSPOSE_MATRIX(rung(in, out, rows, columns, layer));                                   \
     }
 #define TRANSPOSE_KERNEL_B(rung, block, op, items, same)                                           \
     extern "C" __global__ void __launch_bounds__(block) rung##_##op##_##items##_##same##_b##block( \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) {                  \
-        rung<block>(in, out, rows, columns);                                                       \
+        const type_##items *in, type_##items *out, uint64 rows, uint64 columns, uint64 layers) {   \
+        TRANSPOSE_MATRIX(rung<block>(in, out, rows, columns, layer));                              \
     }
-#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                        \
-    extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same( \
-        const type_##items *in, type_##items *out, uint64 rows, uint64 columns) {        \
-        rung(in, out, rows, columns);                                                    \
+#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                                 \
+    extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same(          \
+        const type_##items *in, type_##items *out, const __grid_constant__ transpose_plan plan) { \
+        rung(in, out, plan);                                                                      \
     }
 #define TRANSPOSE_EVERY_RUNG(op, items, same)                 \
     TRANSPOSE_KERNEL(transpose_copy, op, items, same)         \

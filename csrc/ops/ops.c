@@ -117,7 +117,7 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
 
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan) {
-    memset(plan, 0, sizeof *plan);
+    memset(plan, 0, offsetof(struct ops_plan, wide));
     for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
         if (strcmp(planners[i].family, choice->family->name) == 0) {
             const enum status status = planners[i].plan(queue, choice, problem, plan);
@@ -134,16 +134,17 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < plan->step_count && !status; i++) {
         const struct ops_step *step = &plan->steps[i];
-        void *arguments[OPS_VALUES_MAX];
+        void *arguments[OPS_VALUES_MAX + 1];
         for (unsigned k = 0; k < step->value_count; k++)
             arguments[k] = (void *)(uintptr_t)&step->values[k];
+        arguments[step->value_count] = (void *)(uintptr_t)plan->wide;
         const struct device_launch launch = {
             .kernel = step->kernel,
             .grid = {extent(step->grid[0]), extent(step->grid[1]), extent(step->grid[2])},
             .block = {extent(step->block[0]), extent(step->block[1]), extent(step->block[2])},
             .shared_bytes = step->shared_bytes,
             .arguments = arguments,
-            .argument_count = step->value_count,
+            .argument_count = step->value_count + step->takes_wide,
         };
         status = queue->device->ops->launch(queue->device, &launch);
     }
@@ -171,16 +172,21 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const unsigned in_place =
         queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
+    const bool one_array =
+        !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
     struct ops_problem problem = {.input_count = call->input_count,
                                   .output_bytes = call->output_bytes};
-    struct ops_plan plan = {0};
+    struct ops_plan plan;
     enum status status = STATUS_OK;
+    memset(&plan, 0, offsetof(struct ops_plan, wide));
     memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
     memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
     for (unsigned i = 0; i < call->input_count && !status; i++)
         status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
     if (output_in_place)
         problem.output = (device_address)(uintptr_t)call->output;
+    else if (one_array)
+        problem.output = problem.inputs[0];
     else if (!status)
         status = ops->alloc(queue->device, call->output_bytes, &problem.output);
     if (!status)
@@ -193,7 +199,7 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     for (unsigned i = 0; i < call->input_count; i++)
         if (!(in_place & 1u << i))
             ops->free(queue->device, problem.inputs[i]);
-    if (!output_in_place)
+    if (!output_in_place && !one_array)
         ops->free(queue->device, problem.output);
     return status;
 }

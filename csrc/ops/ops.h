@@ -57,7 +57,8 @@ enum {
     OPS_STEPS_MAX = 16,
     OPS_VALUES_MAX = 32,
     OPS_INPUTS_MAX = 3,
-    OPS_NUMBERS_MAX = 24,
+    OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
+    OPS_WIDE_BYTES = 2048,
     OPS_KEPT_BYTES = 8192
 };
 
@@ -72,12 +73,14 @@ struct ops_problem {
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
 
-/* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. */
+/* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`
+ * the plan's struct is the last argument. */
 struct ops_step {
     struct device_kernel *kernel;
     unsigned grid[3], block[3], shared_bytes;
     uint64_t values[OPS_VALUES_MAX];
     unsigned value_count;
+    bool takes_wide;
 };
 
 /* All launches of a call, and the device memory that it needs. */
@@ -88,7 +91,8 @@ struct ops_plan {
     size_t scratch_bytes;
     device_address result;
     size_t result_bytes;
-    uint64_t bytes; /* what the algorithm reads and writes, each once */
+    uint64_t bytes;                    /* what the algorithm reads and writes, each once */
+    uint64_t wide[OPS_WIDE_BYTES / 8]; /* what a step may take beside its values: a struct */
 };
 
 /* `which` as in device.h. */
@@ -153,7 +157,8 @@ struct ops_call {
     unsigned resident; /* bit i: input i is in the device's memory; OPS_RESIDENT_OUTPUT */
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
-/* Runs a family whose output is an array: in place on the cpu, else through the device's memory. */
+/* Runs a family whose output is an array: in place on the cpu, else through the device's memory. An
+ * output that is the first input is that on the device too: one array, not two. */
 enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_call *call);
 

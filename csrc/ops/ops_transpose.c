@@ -1,6 +1,12 @@
-/* ops_transpose.c: plans a transpose: one launch of one rung. numbers: rows, columns of the input.
+/* ops_transpose.c: plans a transpose of any axes: one launch of one rung.
+ *
+ * numbers: how many axes; the input's extents; and for each axis of the output, which of the
+ * input's it is. Axes that stay neighbours are merged; what is left is a copy, a batch of matrices
+ * whose rows need not lie one after the other, or runs of memory that are too short for that.
  */
 #include "ops.h"
+
+#include "../kernels/transpose_plan.cuh"
 
 #include <string.h>
 
@@ -8,37 +14,456 @@ enum {
     TILE = 32,           /* of transpose.cu */
     GRID_X = 0x7fffffff, /* blocks */
     GRID_Y = 65535,
+    AXES_MAX = 64,       /* NumPy's */
+    PACK = 16,           /* bytes of the widest access */
+    SECTOR = 32,         /* bytes */
+    TILE_BYTES = 16384,  /* of a packed tile; */
+    TABLE_BYTES = 24576, /* of its tables */
+    RUN_LEAST = 8,       /* items of its runs, where there are so many; */
+    RUN_MOST = 2048,     /* from where on longer ones gain nothing */
+    BLOCKS = 16,         /* of packed tiles, for a multiprocessor */
 };
 
-static uint64_t blocks(uint64_t items, unsigned a_block) { return (items - 1) / a_block + 1; }
+_Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
+_Static_assert((int)OPS_NUMBERS_MAX >= 1 + 2 * (int)AXES_MAX, "OPS_NUMBERS_MAX");
 
-/* The sides of wide_tile in transpose.cu. */
-static unsigned wide_rows(size_t item) { return item <= 2 ? 128 : 256 / (unsigned)item; }
-static unsigned wide_columns(size_t item) {
-    return item == 2 ? 64 : item == 16 ? 32 : wide_rows(item);
+/* Axes in the input's order, C order both, and where in the output each of them is. */
+struct axes {
+    unsigned count;
+    uint64_t extent[AXES_MAX];
+    unsigned output[AXES_MAX]; /* the input axis at each place of the output */
+    uint64_t in[AXES_MAX], out[AXES_MAX];
+    uint64_t items;
+    size_t item; /* bytes */
+};
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t blocks(uint64_t items, uint64_t a_block) { return (items - 1) / a_block + 1; }
+
+/* --- axes */
+
+static void find_steps(struct axes *axes) {
+    uint64_t in = 1, out = 1;
+    for (unsigned k = axes->count; k-- > 0;) {
+        const unsigned axis = axes->output[k];
+        axes->in[k] = in;
+        in *= axes->extent[k];
+        axes->out[axis] = out;
+        out *= axes->extent[axis];
+    }
+    axes->items = in;
 }
 
-enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                               const struct ops_problem *problem, struct ops_plan *plan) {
+/* Takes an axis out: of one item, or after its neighbour has been given its extent. */
+static void drop(struct axes *axes, unsigned axis) {
+    unsigned kept = 0;
+    for (unsigned place = 0; place < axes->count; place++)
+        if (axes->output[place] != axis) {
+            const unsigned other = axes->output[place];
+            axes->output[kept++] = other - (other > axis);
+        }
+    axes->count--;
+    for (unsigned k = axis; k < axes->count; k++)
+        axes->extent[k] = axes->extent[k + 1];
+}
+
+static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
+    bool seen[AXES_MAX] = {false};
+    axes->count = (unsigned)numbers[0];
+    if (numbers[0] > AXES_MAX)
+        return status_fail(STATUS_BAD_VALUE, "a: has more than %d dimensions", AXES_MAX);
+    for (unsigned k = 0; k < axes->count; k++) {
+        const uint64_t axis = numbers[1 + axes->count + k];
+        if (axis >= axes->count || seen[axis])
+            return status_fail(STATUS_BAD_VALUE, "axes: are no permutation of %u", axes->count);
+        seen[axis] = true;
+        axes->extent[k] = numbers[1 + k];
+        axes->output[k] = (unsigned)axis;
+    }
+    for (unsigned k = axes->count; k-- > 0;)
+        if (axes->extent[k] == 1)
+            drop(axes, k);
+    for (unsigned place = axes->count; place-- > 1;) {
+        const unsigned axis = axes->output[place];
+        if (axes->output[place - 1] + 1 == axis) {
+            axes->extent[axis - 1] *= axes->extent[axis];
+            drop(axes, axis);
+        }
+    }
+    find_steps(axes);
+    return STATUS_OK;
+}
+
+/* Whether the innermost axis stays where it is: rows are moved whole. */
+static bool moves_rows(const struct axes *axes) {
+    return axes->count && axes->output[axes->count - 1] == axes->count - 1;
+}
+
+/* Takes the widest items that rows and addresses are multiples of. */
+static void widen(struct axes *axes, uint64_t addresses) {
+    const unsigned last = axes->count - 1;
+    if (!moves_rows(axes))
+        return;
+    while (axes->item < PACK && axes->extent[last] % 2 == 0 && addresses % (2 * axes->item) == 0) {
+        axes->extent[last] /= 2;
+        axes->item *= 2;
+    }
+    if (axes->extent[last] == 1)
+        drop(axes, last);
+    find_steps(axes);
+}
+
+/* --- tiles of a matrix, of the other axes a batch */
+
+/* The sides of aligned_tile, phased_tile and SQUARE in transpose.cu. */
+static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
+    if (in_place)
+        return item == 1 ? 128 : item <= 4 ? 64 : 32;
+    return shape == TRANSPOSE_ALIGNED && item <= 2 ? 128 : 256 / item;
+}
+static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
+    if (in_place)
+        return tile_rows(shape, true, item);
+    if (shape == TRANSPOSE_PHASED)
+        return item <= 2 ? 124 : 64;
+    return item == 1 ? 128 : item == 8 || item == 16 ? 32 : 64;
+}
+
+/* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
+static void list_others(const struct axes *axes, unsigned a, unsigned b,
+                        struct transpose_plan *plan) {
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (axis != a && axis != b)
+            plan->axes[plan->grid_axes++] =
+                (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
+    }
+}
+
+static void plan_matrix(const struct axes *axes, uint64_t addresses, struct transpose_plan *plan) {
+    const unsigned column = axes->count - 1, row = axes->output[axes->count - 1];
+    uint64_t all = addresses;
+    *plan = (struct transpose_plan){
+        .items = axes->items,
+        .rows = axes->extent[row],
+        .columns = axes->extent[column],
+        .in_pitch = axes->in[row],
+        .out_pitch = axes->out[column],
+    };
+    list_others(axes, column, row, plan);
+    all |= (plan->rows | plan->columns | plan->in_pitch | plan->out_pitch) * axes->item;
+    for (unsigned k = 0; k < plan->grid_axes; k++)
+        all |= (plan->axes[k].in | plan->axes[k].out) * axes->item;
+    plan->shape = all % PACK ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
+}
+
+/* Whether the output's matrices are where the input's are, and square. */
+static bool is_square_batch(const struct transpose_plan *plan) {
+    for (unsigned k = 0; k < plan->grid_axes; k++)
+        if (plan->axes[k].in != plan->axes[k].out)
+            return false;
+    return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
+}
+
+/* How many blocks, if they are not too many and not too many of their items outside; else 0. */
+static uint64_t count_tiles(size_t item, struct transpose_plan *plan) {
+    const enum transpose_shape shape = (enum transpose_shape)plan->shape;
+    const uint64_t high = tile_rows(shape, plan->in_place, item);
+    const uint64_t wide = tile_columns(shape, plan->in_place, item);
+    /* A block of phased tiles begins up to a sector earlier. */
+    const uint64_t lead = plan->in_place || shape == TRANSPOSE_ALIGNED ? 0 : SECTOR / item - 1;
+    const uint64_t matrices = plan->items / plan->rows / plan->columns;
+    const uint64_t down = blocks(plan->rows + lead, high), across = blocks(plan->columns, wide);
+    if (down > GRID_X || across > GRID_X || down * across > GRID_X ||
+        matrices > GRID_X / (down * across))
+        return 0;
+    plan->row_tiles = (uint32_t)down;
+    plan->column_tiles = (uint32_t)across;
+    const bool fills = plan->rows * plan->columns >= down * high * across * wide / 5 * 3;
+    return fills || plan->in_place ? down * across * matrices : 0;
+}
+
+/* --- packed tiles: a few axes that are runs of memory in the input, and a few in the output */
+
+struct group {
+    bool has[AXES_MAX];
+    unsigned outermost; /* the last that was taken */
+};
+struct packing {
+    const struct axes *axes;
+    struct transpose_plan *plan;
+    struct group load, store;
+    uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
+    uint64_t place[AXES_MAX]; /* its step there */
+    unsigned listed;          /* axes of the plan */
+};
+
+static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
+    return output ? axes->output[place] : place;
+}
+
+/* Takes axes, the innermost first, until they have so many items, and of the last no more than it
+ * takes. */
+static void take(struct packing *packing, bool output, uint64_t items) {
+    const struct axes *axes = packing->axes;
+    struct group *group = output ? &packing->store : &packing->load;
+    uint64_t taken = 1;
+    for (unsigned place = axes->count; place-- > 0 && taken < items;) {
+        const unsigned axis = axis_at(axes, output, place);
+        const uint64_t part = least(axes->extent[axis], blocks(items, taken));
+        group->has[axis] = true;
+        group->outermost = axis;
+        packing->chunk[axis] = most(packing->chunk[axis], part);
+        taken *= part;
+    }
+}
+
+static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t out) {
+    if (packing->listed < TRANSPOSE_AXES_MAX)
+        packing->plan->axes[packing->listed] = (struct transpose_axis){extent, in, out};
+    packing->listed++;
+}
+
+/* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
+static void list_grid(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned ends[] = {packing->store.outermost, packing->load.outermost};
+    const uint64_t sector = SECTOR / axes->item;
+    for (unsigned k = 0; k < TRANSPOSE_CUTS; k++) {
+        const unsigned axis = ends[k];
+        const uint64_t extent = axes->extent[axis], parts = blocks(extent, packing->chunk[axis]);
+        if (parts == 1 || (k && axis == ends[0]))
+            continue;
+        /* evenly, in whole sectors */
+        const uint64_t even = blocks(blocks(extent, parts), sector) * sector;
+        const uint64_t chunk = packing->chunk[axis] = least(packing->chunk[axis], even);
+        plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
+        list(packing, blocks(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
+    }
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (!packing->load.has[axis] && !packing->store.has[axis])
+            list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
+    }
+    plan->grid_axes = packing->listed;
+    for (unsigned k = 0; k < plan->grid_axes && k < TRANSPOSE_AXES_MAX; k++)
+        plan->tiles *= plan->axes[k].extent;
+}
+
+/* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
+struct extents {
+    uint64_t most, inner;
+};
+
+static struct extents count(struct packing *packing, bool output, const bool *has,
+                            const bool *has_not, uint32_t what) {
+    struct extents found = {1, 1};
+    for (unsigned place = packing->axes->count; place-- > 0;) {
+        const unsigned axis = axis_at(packing->axes, output, place);
+        if (!has[axis] || (has_not && has_not[axis]))
+            continue;
+        struct transpose_cut *cut = NULL;
+        for (unsigned k = 0; k < TRANSPOSE_CUTS; k++)
+            if (packing->plan->cuts[k].extent &&
+                axis == (k ? packing->load.outermost : packing->store.outermost))
+                cut = &packing->plan->cuts[k];
+        found.most *= packing->chunk[axis];
+        if (cut)
+            cut->scales |= what;
+        else
+            found.inner *= packing->chunk[axis];
+    }
+    return found;
+}
+
+/* The tile, and the tables that say where its runs and their items are. */
+static bool list_tile(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const bool *load = packing->load.has, *store = packing->store.has;
+    const struct extents load_run = count(packing, false, load, NULL, TRANSPOSE_LOAD_RUN);
+    const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
+    const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
+    const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
+    /* Odd: the items of a column lie in different banks. */
+    const uint64_t pitch = load_run.most | (load_runs.most > 1);
+    if (pitch * load_runs.most * axes->item > TILE_BYTES + pitch ||
+        load_runs.most * 8 + runs.most * 12 + run.most * 4 > TABLE_BYTES)
+        return false;
+    plan->pitch = (uint32_t)pitch;
+    plan->load_run_most = (uint32_t)load_run.most;
+    plan->load_runs_most = (uint32_t)load_runs.most;
+    plan->run_most = (uint32_t)run.most;
+    plan->runs_most = (uint32_t)runs.most;
+    plan->load_run = (uint32_t)load_run.inner;
+    plan->load_runs = (uint32_t)load_runs.inner;
+    plan->run = (uint32_t)run.inner;
+    plan->runs = (uint32_t)runs.inner;
+
+    uint64_t step = 1;
+    for (unsigned axis = axes->count; axis-- > 0;)
+        if (load[axis]) {
+            packing->place[axis] = step;
+            step *= packing->chunk[axis];
+        }
+    step = pitch;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (store[axis] && !load[axis]) {
+            packing->place[axis] = step;
+            step *= packing->chunk[axis];
+            list(packing, packing->chunk[axis], axes->in[axis], 0);
+        }
+    }
+    plan->load_axes = packing->listed - plan->grid_axes;
+    for (unsigned axis = axes->count; axis-- > 0;)
+        if (load[axis] && !store[axis])
+            list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
+    plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (store[axis])
+            list(packing, packing->chunk[axis], packing->place[axis], 0);
+    }
+    plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
+    return packing->listed <= TRANSPOSE_AXES_MAX;
+}
+
+/* Tiles of runs of about so many items. False if they take too much shared memory. */
+static bool pack_tiles(const struct axes *axes, uint64_t items, struct transpose_plan *plan) {
+    struct packing packing = {.axes = axes, .plan = plan};
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items, .tiles = 1};
+    take(&packing, false, items);
+    take(&packing, true, items);
+    list_grid(&packing);
+    return list_tile(&packing);
+}
+
+/* The longest runs whose tiles fit. */
+static bool plan_packed(const struct axes *axes, struct transpose_plan *plan) {
+    struct transpose_plan longer;
+    bool found = false;
+    for (uint64_t items = RUN_LEAST; items <= RUN_MOST; items *= 2)
+        if (pack_tiles(axes, items, &longer)) {
+            *plan = longer;
+            found = true;
+        }
+    return found;
+}
+
+/* --- the rung that takes any axes */
+
+static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
+    const enum transpose_shape shape = (enum transpose_shape)plan->shape;
+    const uint64_t rows = tile_rows(shape, plan->in_place, item);
+    const uint64_t columns = tile_columns(shape, plan->in_place, item);
+    if (shape == TRANSPOSE_PACKED)
+        return (unsigned)(plan->load_runs_most * 8 + plan->runs_most * 12 + plan->run_most * 4 +
+                          PACK + (uint64_t)plan->pitch * plan->load_runs_most * item);
+    if (plan->in_place) /* two tiles, of packs or of items */
+        return (unsigned)(2 * rows * (columns * item + PACK));
+    if (shape == TRANSPOSE_PHASED)
+        return (unsigned)((rows * item + SECTOR) / most(item, 4) * most(item, 4) *
+                          (item <= 2 ? 128 : 64));
+    return (unsigned)(rows * (columns * item + PACK));
+}
+
+/* The rung's kernel for items of another size. */
+static enum status widened_kernel(struct ops_queue *queue, const struct ops_choice *choice,
+                                  size_t item, struct ops_step *step) {
+    static const enum dtype words[] = {[1] = DTYPE_uint8,
+                                       [2] = DTYPE_uint16,
+                                       [4] = DTYPE_uint32,
+                                       [8] = DTYPE_uint64,
+                                       [16] = DTYPE_complex128};
+    const enum dtype word = words[item];
+    const struct reg_signature *signature =
+        reg_signature(choice->family, choice->rung, choice->signature->op, word, word);
+    return ops_kernel(queue, choice->rung, signature, choice->block, &step->kernel);
+}
+
+static enum status plan_any(struct ops_queue *queue, const struct ops_choice *choice,
+                            struct axes *axes, struct ops_plan *whole) {
+    struct ops_step *step = &whole->steps[0];
+    struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
+    const uint64_t addresses = step->values[0] | step->values[1];
+    const bool in_place = step->values[0] == step->values[1];
+    uint64_t grid = 0;
+    widen(axes, addresses);
+    if (axes->count == 0) { /* one item */
+        axes->count = 1;
+        axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = 1;
+        axes->output[0] = 0;
+    }
+    if (!moves_rows(axes)) {
+        plan_matrix(axes, addresses, plan);
+        plan->in_place = in_place;
+        if (in_place && !is_square_batch(plan))
+            return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+        grid = count_tiles(axes->item, plan);
+    }
+    const bool stays = axes->count == 1; /* in place, too */
+    if (!grid && ((in_place && !stays) || !plan_packed(axes, plan)))
+        return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
+    if (!grid)
+        grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
+
+    step->takes_wide = true;
+    step->block[0] = choice->block;
+    step->grid[0] = (unsigned)grid;
+    step->shared_bytes = shared_bytes(plan, axes->item);
+    return widened_kernel(queue, choice, axes->item, step);
+}
+
+/* --- the others: a matrix, or a batch of them one after the other */
+
+static enum status plan_host(struct ops_queue *queue, const struct ops_choice *choice,
+                             struct axes *axes, struct ops_plan *whole) {
+    struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
+    struct ops_step *step = &whole->steps[0];
+    step->takes_wide = true;
+    widen(axes, step->values[0] | step->values[1]);
+    if (axes->count == 0 || moves_rows(axes)) {
+        const unsigned last = axes->count ? axes->count - 1 : 0;
+        *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS, .items = axes->items, .rows = 1};
+        plan->columns = axes->count ? axes->extent[last] : 1;
+        list_others(axes, last, last, plan);
+        return widened_kernel(queue, choice, axes->item, step);
+    }
+    plan_matrix(axes, 0, plan);
+    plan->in_place = step->values[0] == step->values[1];
+    if (plan->in_place && !is_square_batch(plan))
+        return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+    return widened_kernel(queue, choice, axes->item, step);
+}
+
+static enum status plan_matrices(const struct ops_choice *choice, const struct axes *axes,
+                                 struct ops_plan *whole) {
     const struct reg_rung *rung = choice->rung;
-    const uint64_t rows = problem->numbers[0], columns = problem->numbers[1];
-    struct ops_step *step = &plan->steps[0];
-    const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+    struct ops_step *step = &whole->steps[0];
+    const unsigned n = axes->count;
+    /* A column alone is a matrix too, and so is an item. */
+    const bool batch = n == 3 && axes->output[0] == 0 && axes->output[1] == 2;
+    const bool copies = rung->flags & RUNG_CEILING;
+    if (!copies && n > 1 && !(n == 2 && axes->output[0] == 1) && !batch)
+        return status_fail(STATUS_BAD_VALUE,
+                           "variant: rung '%s' turns matrices, and batches of them in C order; "
+                           "these axes need variant='vector'",
+                           rung->name);
+    const uint64_t rows = copies || n < 2 ? axes->items : axes->extent[n - 2];
+    const uint64_t columns = copies || n < 2 ? 1 : axes->extent[n - 1];
+    const uint64_t batches = batch && !copies ? axes->extent[0] : 1;
     step->values[step->value_count++] = rows;
     step->values[step->value_count++] = columns;
-    if (status || rung->flags & RUNG_HOST)
-        return status;
 
     uint64_t x, y = 1;
     step->block[0] = choice->block;
-    if (rung->flags & RUNG_CEILING) {
-        x = blocks(rows * columns, choice->block);
+    if (copies) {
+        x = blocks(rows, choice->block);
     } else if (strcmp(rung->name, "1d") == 0) {
         x = blocks(rows, choice->block);
-    } else if (strcmp(rung->name, "vector") == 0) {
-        const size_t item = dtype_size(choice->signature->items);
-        x = blocks(rows, wide_rows(item));
-        y = blocks(columns, wide_columns(item));
     } else {
         /* 2d and tex count blocks over the output, one item a thread; the others tiles of the
          * input */
@@ -48,15 +473,32 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
         x = blocks(tiled ? columns : rows, TILE);
         y = blocks(tiled ? rows : columns, tiled ? TILE : choice->block / TILE);
     }
-    const uint64_t z = blocks(y, GRID_Y);
-    if (x > GRID_X || z > GRID_Y)
+    const uint64_t layers = blocks(y, GRID_Y);
+    if (x > GRID_X || layers > GRID_Y || batches > GRID_Y / layers)
         return status_fail(STATUS_BAD_VALUE,
-                           "variant: rung '%s' with block=%u cannot take %llu x %llu items; use "
-                           "variant='multi' or a larger block",
-                           rung->name, choice->block, (unsigned long long)rows,
-                           (unsigned long long)columns);
+                           "variant: rung '%s' with block=%u cannot take %llu x %llu x %llu items; "
+                           "use variant='vector' or a larger block",
+                           rung->name, choice->block, (unsigned long long)batches,
+                           (unsigned long long)rows, (unsigned long long)columns);
+    step->values[step->value_count++] = layers;
     step->grid[0] = (unsigned)x;
     step->grid[1] = (unsigned)(y < GRID_Y ? y : GRID_Y);
-    step->grid[2] = (unsigned)z;
+    step->grid[2] = (unsigned)(layers * batches);
     return STATUS_OK;
+}
+
+enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct ops_problem *problem, struct ops_plan *plan) {
+    const struct reg_rung *rung = choice->rung;
+    struct axes axes = {.item = dtype_size(choice->signature->items)};
+    enum status status = read_axes(problem->numbers, &axes);
+    if (!status)
+        status = ops_step_on_arrays(queue, choice, problem, plan);
+    if (status)
+        return status;
+    if (rung->flags & RUNG_HOST)
+        return plan_host(queue, choice, &axes, plan);
+    if (rung->flags & RUNG_BEST)
+        return plan_any(queue, choice, &axes, plan);
+    return plan_matrices(choice, &axes, plan);
 }

@@ -1,0 +1,52 @@
+/* transpose_plan.cuh: how ops_transpose.c tells the rungs that take any axes what to do. C and
+ * CUDA: the planner fills it, a kernel gets it as its last argument.
+ *
+ * Steps are in items of what is moved, which may be wider than the caller's items.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum transpose_shape {
+    TRANSPOSE_ALIGNED, /* tiles; every row of both arrays begins and ends at a pack of 16 bytes */
+    TRANSPOSE_PHASED,  /* tiles; each row begins wherever it begins */
+    TRANSPOSE_PACKED,  /* tiles over several axes, which are runs of memory on both sides */
+    TRANSPOSE_ROWS     /* the innermost axis stays where it is: rows are copied (the cpu only) */
+};
+
+/* One axis: of the grid, with the steps in both arrays; of a tile, with those of a table. */
+struct transpose_axis {
+    uint64_t extent, in, out;
+};
+
+/* A tile takes `chunk` of the axis that grid axis `axis` counts the chunks of; of `extent` the last
+ * chunk may have fewer. What it scales: the bits TRANSPOSE_LOAD_RUN and so on. */
+struct transpose_cut {
+    uint32_t axis, chunk, scales;
+    uint64_t extent;
+};
+
+enum { TRANSPOSE_LOAD_RUN = 1, TRANSPOSE_LOAD_RUNS = 2, TRANSPOSE_RUN = 4, TRANSPOSE_RUNS = 8 };
+enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
+
+struct transpose_plan {
+    uint32_t shape;               /* a transpose_shape */
+    uint32_t in_place;            /* input and output are one square matrix, or a batch */
+    uint64_t items;               /* of the whole array */
+    uint64_t rows, columns;       /* of a matrix: the input's; rows are neighbours in the output */
+    uint64_t in_pitch, out_pitch; /* from row to row of the input, of the output */
+    uint32_t row_tiles, column_tiles; /* blocks of a matrix */
+    uint32_t grid_axes;               /* axes[0] and on: the matrices, or the tiles */
+
+    /* TRANSPOSE_PACKED: a tile is `load_runs` runs of `load_run` items in the input, and `runs`
+     * runs of `run` items in the output; each without the axis that a cut scales it by. Of the
+     * tables' axes, which follow the grid's, the first are those of the load's runs, then the
+     * store's runs, then the items within such a run. */
+    uint64_t tiles;
+    uint32_t load_run, load_runs, run, runs;
+    uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
+    uint32_t pitch;                                              /* of a load's run, in the tile */
+    uint32_t load_axes, run_axes, item_axes;
+    struct transpose_cut cuts[TRANSPOSE_CUTS];
+    struct transpose_axis axes[TRANSPOSE_AXES_MAX];
+};
