@@ -27,8 +27,6 @@ MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "val
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
 
-AxisError = getattr(np, "exceptions", np).AxisError
-
 
 def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
     """Return the array's dtype in native byte order; it must be one of some."""
