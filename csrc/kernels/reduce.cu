@@ -635,8 +635,11 @@ template <class Op, class Acc, class In> __device__ Acc combine_parts(const pack
         const pack<In> *here = shared_memory<pack<In>>() + place * RING_PACKS;
         parts_here.wait(place, part / RING_PLACES % 2);
 #pragma unroll
-        for (unsigned k = 0; k < RING_PACKS; k += RING_THREADS)
-            combine_pack<Op>(sums, here[threadIdx.x + k]);
+        for (unsigned k = 0; k < RING_PACKS; k += RING_THREADS) {
+            pack<In> loaded;
+            loaded.words = here[threadIdx.x + k].words;
+            combine_pack<Op>(sums, loaded);
+        }
         if (part + RING_PLACES < count)
             parts_here.ask(place, from + uint64(part + RING_PLACES) * RING_PACKS);
     }
