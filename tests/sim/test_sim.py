@@ -311,10 +311,10 @@ SPEED = [
     "reduce_6_sum_int32_int32_b128 4096 128 512 in out u64:1048576",
     "reduce_7_sum_int32_int32_b128 528 128 512 in out u64:1048576",
     *(
-        f"transpose_{name}_move_uint32_uint32 32,32 32,32 0 in out u64:1024 u64:1024"
+        f"transpose_{name}_move_uint32_uint32 32,32 32,32 0 in out u64:1024 u64:1024 u64:1"
         for name in ("2d", "tex", "shared", "padded")
     ),
-    "transpose_multi_move_uint32_uint32_b256 32,32 32,8 0 in out u64:1024 u64:1024",
+    "transpose_multi_move_uint32_uint32_b256 32,32 32,8 0 in out u64:1024 u64:1024 u64:1",
     *(
         f"stencil1d_{n}_sum_int32_int32 4096 256 1048 in u64:0 out"
         " u64:1048576 u64:1048576 u64:0 u64:3 u64:0 s32:0 u64:1"
