@@ -104,18 +104,15 @@ template <bool Barrier, class Op, class In, class Acc>
 __device__ Acc deck_window(const stencil<In, Acc> &s, const In *from) {
     In *tile = shared_memory<In>() + DECK_RADIUS;
     const int t = threadIdx.x, block = blockDim.x;
-    const bool has_halo = t < DECK_RADIUS;
+    const bool has_halo = t < 2 * DECK_RADIUS; // the left one, then the right one
+    const int halo = t < DECK_RADIUS ? t - DECK_RADIUS : t - DECK_RADIUS + block;
     const In own = from[t];
-    In left = 0, right = 0;
-    if (has_halo) {
-        left = from[t - DECK_RADIUS];
-        right = from[t + block];
-    }
+    In other = 0;
+    if (has_halo)
+        other = from[halo];
     tile[t] = own;
-    if (has_halo) {
-        tile[t - DECK_RADIUS] = left;
-        tile[t + block] = right;
-    }
+    if (has_halo)
+        tile[halo] = other;
     if (Barrier)
         __syncthreads();
     Acc sum = 0;
@@ -246,9 +243,9 @@ __device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number
 #pragma unroll 1
         for (int k = 0; near && k <= 2 * static_cast<int>(s.radius); k++) {
             const int i = static_cast<int>(left) + k;
-            const Acc item = static_cast<Acc>(s.in[ends.at(i)]);
             const bool constant = s.mode == CONSTANT && ends.beyond(i);
-            sum = Op::add(sum, constant ? static_cast<Acc>(s.beyond) : item, s.weights, k);
+            const Acc item = static_cast<Acc>(constant ? s.beyond : s.in[ends.at(i)]);
+            sum = Op::add(sum, item, s.weights, k);
         }
         for (int64 k = 0; !near && k <= 2 * s.radius; k++)
             sum = Op::add(sum, s.read(left + k), s.weights, k);
