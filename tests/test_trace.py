@@ -141,6 +141,21 @@ def test_a_tree_of_n_items_has_n_minus_one_additions(rung, op):
     assert trace.result == gpuopt.trace("reduce", 1, n=items, block=64, op=op).result
 
 
+LARGE_BLOCKS = [rung for rung in rungs_of("sim") if rung.block_min > 128]
+
+
+@pytest.mark.parametrize("rung", LARGE_BLOCKS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("op", ["sum", "max"])
+def test_the_tree_of_the_first_of_many_warps(rung, op):
+    """It adds its 128 items, then what the other warps have, the block's and the last block's."""
+    trace = gpuopt.trace("reduce", rung.variant, n=128, warp=0, op=op)
+    assert trace.launch.grid == (1, 1, 1)
+    found = [pair for step in trace.tree().data["steps"] for pair in step["pairs"]]
+    warps, trees = trace.launch.block[0] // 32, 1 + (rung.number >= 11)  # a single pass
+    assert sum(pair["needed"] for pair in found) == 127 + trees * (warps - 1)
+    assert trace.result == gpuopt.trace("reduce", 1, n=128, block=64, op=op).result
+
+
 def test_the_deck_s_last_warp_adds_on_all_its_lanes():
     steps = gpuopt.trace("reduce", "5-historical", n=256, block=128).tree().data["steps"]
     assert [step["active"] for step in steps] == [128, 64, *[32] * 6]
