@@ -555,8 +555,8 @@ def bench(
         "cuda", "cuda:1" or "cpu". Default: GPUOPT_DEVICE; else a GPU if there is one, else the cpu.
     only : sequence of str, optional
         Groups ("sum", "axis", "layout", "transpose", "permute", "stencil", "matmul", "vector",
-        "call", "host"), or words of a work's title, as "axis float16 sum". Default: all, which
-        takes some 20 minutes.
+        "call", "host"), or words of a work's title, as "axis float16 sum". Default: all,
+        hundreds of works.
     quick : bool
         Smaller arrays and fewer samples; the bars are for the others.
     peers : sequence of str, optional

@@ -27,7 +27,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from gpuopt import _bench
 
-    # What cannot be written is said before some 20 minutes, not after them.
+    # What cannot be written is said before hundreds of works, not after them.
     if arguments.write_readme:
         parts(arguments.write_readme, arguments.marks)
     if arguments.json and not Path(arguments.json).parent.is_dir():
@@ -85,7 +85,7 @@ def _add_bench(commands: Any) -> None:
         "turns, each result verified before and after, and print the ratios and whether they meet "
         "the project's bars. The groups of works are: "
         + "; ".join(f"{name}: {what}" for name, what in _works.GROUPS.items())
-        + ". All of it takes some 20 minutes; --quick a few.",
+        + ". There are hundreds of works: all of it takes long, --quick some minutes.",
         epilog="example: python -m gpuopt bench --only sum transpose --json bench.json",
     )
     add = command.add_argument
