@@ -173,6 +173,9 @@ def test_places_backwards(rng, monkeypatch):
                 compare(gpuopt.reduce(Strided(view), op, axis=-1), view, op, axis=-1)
                 again = gpuopt.reduce(view, op, axis=0, device="cpu")
                 np.testing.assert_array_equal(again, getattr(np, op)(view, axis=0))
+        rows = items[: 16 * 1400 * 3].reshape(-1, 3)[::-1]  # several of them are taken for one
+        for op in ("argmin", "argmax"):
+            compare(gpuopt.reduce(Strided(rows), op, axis=0), rows, op, axis=0)
 
 
 def test_odd_addresses_and_strides():

@@ -141,10 +141,11 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t *n = task->numbers;
     const uint64_t count = packs ? PACK / dtype_size(task->signature->items) : 1;
     const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
-    const uint64_t side = n[REDUCED] <= 4 * at_once             ? WIDEST
-                          : task->partial && n[REDUCED] > BLOCK ? NARROW
-                                                                : tuned(task, wide);
+    const uint64_t side = n[REDUCED] <= 4 * at_once ? WIDEST
+                          : task->partial           ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
+                                                    : tuned(task, wide);
     task->shape = packs ? PACKS : ITEMS;
+    task->group = 1;
     task->tiles = divided_up(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
     task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
@@ -257,15 +258,32 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
     return last;
 }
 
-/* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one, and
- * what is left of the rows makes one more partial result. */
+/* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one.
+ * What is left of the rows makes one more partial result; several outer items, and places, have
+ * none. */
 static uint64_t rows_to_fold(const struct task *task) {
     const uint64_t *n = task->numbers;
     const uint64_t count = PACK / dtype_size(task->signature->items);
     const uint64_t rows = count / gcd(n[INNER], count);
-    const bool possible = n[OUTER] == 1 && n[INNER] > 1 && without_gaps(n) &&
-                          task->in % PACK == 0 && !is_argmin(task) && !task->partial;
+    const bool possible =
+        n[INNER] > 1 && without_gaps(n) && task->in % PACK == 0 && !task->partial &&
+        (n[OUTER] == 1 ? !is_argmin(task) || n[REDUCED] % rows == 0
+                       : n[REDUCED] % rows == 0 &&
+                             n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (PACK / count));
     return possible && rows > 1 && n[REDUCED] >= rows * tuned(task, folded_rows) ? rows : 1;
+}
+
+/* Plans the shape with so many rows taken for one; the answer: whether the blocks make them one
+ * again. */
+static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64_t rows) {
+    task->numbers[REDUCED] /= rows;
+    task->numbers[INNER] *= rows;
+    task->numbers[STRIDE] *= rows;
+    plan_shape(queue, task);
+    const bool whole = task->shape == PACKS && task->tiles == 1;
+    if (whole)
+        task->group = rows;
+    return whole;
 }
 
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -286,14 +304,17 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     plan->result_bytes = problem->output_bytes;
     plan->bytes = problem->input_bytes[0] + problem->output_bytes;
 
-    const uint64_t rows = rows_to_fold(&task), rest = task.numbers[REDUCED] % rows;
+    uint64_t rows = rows_to_fold(&task);
     struct task first = task;
-    first.numbers[REDUCED] /= rows;
-    first.numbers[INNER] *= rows;
-    first.numbers[STRIDE] *= rows;
-    plan_shape(queue, &first);
+    bool rejoined = plan_folded(queue, &first, rows);
+    if (is_argmin(&task) && !rejoined && rows > 1) { /* the places would be lost */
+        rows = 1;
+        first = task;
+        rejoined = plan_folded(queue, &first, rows);
+    }
+    const uint64_t rest = task.numbers[REDUCED] % rows;
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
-    const uint64_t partials = most(1, first.splits) * rows + (rest > 0);
+    const uint64_t partials = most(1, first.splits) * (rejoined ? 1 : rows) + (rest > 0);
     if (partials == 1)
         return add_step(queue, choice, &first, plan);
 

@@ -1,0 +1,627 @@
+// axis_lanes.cuh: what a thread of reduce_axis.cu makes of the items that it meets: the operations,
+// and their lanes over packs of 16 bytes. No kernel lives here, and nothing knows a shape of work.
+#pragma once
+
+#include "common.cuh"
+
+namespace axis {
+
+struct half {                                   // its bits
+    static constexpr bool may_overflow = false; // a few of them in float32
+    uint16_t bits;
+};
+__device__ inline float32 widened(half item) {
+    float32 value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(item.bits));
+    return value;
+}
+template <class T> __device__ T narrowed(float64 value);
+template <> __device__ half narrowed(float64 value) {
+    half item;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(item.bits) : "d"(value));
+    return item;
+}
+
+struct bfloat { // bfloat16's bits: the upper half of a float32's
+    static constexpr bool may_overflow = true;
+    uint16_t bits;
+};
+__device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
+// Rounded once, to nearest even: what is lost on the way to float32 stays as an odd last bit.
+template <> __device__ bfloat narrowed(float64 value) {
+    const float32 cut = __double2float_rz(value);
+    uint32_t bits = uint32_t(__float_as_int(cut)) | (float64(cut) != value);
+    if (value != value)
+        return bfloat{uint16_t(bits >> 16 | 0x40)};
+    bits += 0x7fff + (bits >> 16 & 1);
+    return bfloat{uint16_t(bits >> 16)};
+}
+
+// --- items in another order: their bits, xor a key
+
+template <class T> __device__ T keyed(T item, int64 key) { return T(item ^ T(key)); }
+template <> __device__ half keyed(half item, int64 key) {
+    return half{uint16_t(item.bits ^ uint16_t(key))};
+}
+template <> __device__ bfloat keyed(bfloat item, int64 key) {
+    return bfloat{uint16_t(item.bits ^ uint16_t(key))};
+}
+template <> __device__ float32 keyed(float32 item, int64 key) {
+    return __int_as_float(__float_as_int(item) ^ int32(key));
+}
+template <> __device__ float64 keyed(float64 item, int64 key) {
+    return __longlong_as_double(__double_as_longlong(item) ^ key);
+}
+
+// What items are compared as.
+template <class T> struct compared {
+    using type = T;
+    static __device__ T of(T item) { return item; }
+    static __device__ T back(T value) { return value; }
+    static __device__ T highest() { return T((uint64(1) << (8 * sizeof(T) - 1)) - 1); }
+};
+template <class T> struct compared_wider {
+    using type = float32;
+    static __device__ float32 of(T item) { return widened(item); }
+    static __device__ T back(float32 value) { return narrowed<T>(value); }
+    static __device__ float32 highest() { return __int_as_float(0x7f800000); }
+};
+template <> struct compared<half> : compared_wider<half> {};
+template <> struct compared<bfloat> : compared_wider<bfloat> {};
+template <> __device__ float32 compared<float32>::highest() { return __int_as_float(0x7f800000); }
+template <> __device__ float64 compared<float64>::highest() {
+    return __longlong_as_double(0x7ff0000000000000);
+}
+
+// --- operations: load() an item, apply() to two values, identity() that changes nothing; raw() is
+// what a partial result is stored as, an item that the second pass loads again.
+
+struct settings {
+    int64 key, mask;
+};
+
+// For sums `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones.
+template <class Acc, class In> __device__ Acc as_number(In item, int64 key) {
+    return Acc(int64(item) & key);
+}
+template <> __device__ float64 as_number(int64 item, int64 key) {
+    return key == -1 ? float64(item) : float64(uint64(item));
+}
+template <> __device__ float64 as_number(half item, int64) { return widened(item); }
+template <> __device__ float64 as_number(bfloat item, int64) { return widened(item); }
+template <> __device__ float64 as_number(float32 item, int64) { return item; }
+template <> __device__ float64 as_number(float64 item, int64) { return item; }
+
+template <class In, class Out> struct op_sum {
+    using Acc = Out;
+    using Raw = Acc;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, s.key); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        using W = typename wrapping<Acc>::type;
+        return Acc(W(a) + W(b));
+    }
+    __device__ Raw raw(Acc a) const { return a; }
+};
+template <class In, class Out> struct op_prod {
+    using Acc = Out;
+    using Raw = Acc;
+    settings s;
+    static __device__ Acc identity() { return 1; }
+    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, -1); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        using W = typename wrapping<Acc>::type;
+        return Acc(W(a) * W(b));
+    }
+    __device__ Raw raw(Acc a) const { return a; }
+};
+template <class In, class Out> struct op_count {
+    using Acc = int64;
+    using Raw = int64;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return (item & In(s.key)) != 0; }
+    __device__ Acc apply(Acc a, Acc b) const { return a + b; }
+    __device__ Raw raw(Acc a) const { return a; }
+};
+template <class In, class Out> struct op_bits {
+    using Acc = In;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return keyed(item, s.key); }
+    __device__ Acc apply(Acc a, Acc b) const { return Acc(a ^ b ^ (a & b & Acc(s.mask))); }
+    __device__ Raw raw(Acc a) const { return keyed(a, s.key); }
+};
+// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
+template <class In, class Out> struct op_min {
+    using Acc = typename compared<In>::type;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return compared<In>::highest(); }
+    __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
+    __device__ Acc apply(Acc a, Acc b) const { return a < b || a != a ? a : b; }
+    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
+};
+template <class V> struct placed {
+    V value;
+    int64 index;
+};
+// The first of equals; the first NaN before everything. The identity is behind them all. With mask
+// -1 the items are looked at from the last to the first: places are counted from -1 downwards, and
+// the number of items, in `divisor`, is added to the result.
+template <class In, class Out> struct op_argmin {
+    using V = typename compared<In>::type;
+    using Acc = placed<V>;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
+    __device__ Acc load(In item, int64 index) const {
+        return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
+    }
+    __device__ Acc apply(Acc a, Acc b) const {
+        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
+        const bool equal = a.value == b.value | both, before = a.index < b.index;
+        const bool first = equal & before | !equal & (a.value < b.value | nan);
+        return {first ? a.value : b.value, first ? a.index : b.index};
+    }
+    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
+};
+
+template <class Op> constexpr bool has_places = false;
+template <class In, class Out> constexpr bool has_places<op_argmin<In, Out>> = true;
+
+// --- packs of 16 bytes
+
+template <class In> union alignas(16) pack {
+    static constexpr unsigned count = 16 / sizeof(In);
+    uint4 words;
+    uint32_t word[4];
+    In items[count];
+};
+
+// A load that is under way while others are, or zeros: a branch around it would wait for it.
+__device__ inline uint4 load_if(bool there, const uint4 *from) {
+    uint4 words = {0, 0, 0, 0};
+    asm volatile("{ .reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)), "r"(unsigned(there)));
+    return words;
+}
+
+// --- what a thread makes of the packs that it meets: lane i of all their items i. Its n-th pack
+// has place n; add() takes several, `apart` from each other, of which those before `left` are
+// there. part() is what is kept of a lane, whole() makes the operation's value of it.
+
+// Place p of lane 0 is item first + p * step.
+struct places {
+    int64 first, step;
+};
+
+template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, unsigned left) {
+    return All || k * apart < left;
+}
+
+template <class Op, class In, unsigned Count> struct lanes {
+    using Part = typename Op::Acc;
+    Part values[Count];
+    __device__ lanes() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = Op::identity();
+    }
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < Count; i++)
+                    values[i] = op.apply(values[i], op.load(packs[k].items[i], 0));
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+    static __device__ Part whole(const Op &, Part part, places) { return part; }
+};
+
+// Sums of bytes in 32 bits: a multiplication by 1 at the byte's place and 0 elsewhere picks it. No
+// thread has 2^23 packs: the blocks together would have terabytes.
+template <unsigned Count> struct byte_sums {
+    using Part = int32;
+    int32 values[Count];
+    __device__ byte_sums() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = 0;
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+};
+template <> struct lanes<op_sum<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+    using Op = op_sum<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const bool is_signed = op.s.key == -1;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 16; i++) {
+                    const uint32_t word = packs[k].word[i / 4], pick = 1u << i % 4 * 8;
+                    values[i] = is_signed ? __dp4a(int32(word), int32(pick), values[i])
+                                          : int32(__dp4a(word, pick, uint32_t(values[i])));
+                }
+    }
+    static __device__ int64 whole(const Op &op, Part part, places) {
+        return op.s.key == -1 ? part : int64(uint32_t(part));
+    }
+};
+// 0x80 for every byte that is not zero.
+__device__ inline uint32_t nonzero_bytes(uint32_t word) {
+    return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
+}
+template <> struct lanes<op_count<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+    using Op = op_count<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 16; i++)
+                    values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i / 4] & kept),
+                                             1u << i % 4 * 8, uint32_t(values[i])));
+    }
+    static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
+};
+
+// Sums of 16-bit floats: a few in float32, then in float64.
+template <class In, unsigned Count> struct small_float_sums {
+    using Op = op_sum<In, float64>;
+    using Part = float64;
+    float64 values[Count];
+    __device__ small_float_sums() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = 0;
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+        float32 sums[Count]; // packs that are not there are zeros
+        float32 finite = 0;
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++) {
+            sums[i] = widened(packs[0].items[i]);
+#pragma unroll
+            for (unsigned k = 1; k < N; k++)
+                sums[i] += widened(packs[k].items[i]);
+            finite += sums[i] - sums[i];
+        }
+        if (In::may_overflow && finite != 0) { // in float32, where the whole sum may not
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++)
+#pragma unroll
+                for (unsigned k = 0; k < N; k++)
+                    values[i] += widened(packs[k].items[i]);
+            return;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] += sums[i];
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+    static __device__ float64 whole(const Op &, Part part, places) { return part; }
+};
+template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half, 8> {};
+template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
+
+// Bits need no lanes: keys are 0 or -1, so that 32 of them are as good as an item.
+template <class In, unsigned Count> struct lanes<op_bits<In, In>, In, Count> {
+    using Op = op_bits<In, In>;
+    using Part = In;
+    pack<In> values;
+    __device__ lanes() { values.words = {0, 0, 0, 0}; }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(op.s.key), mask = uint32_t(op.s.mask);
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const uint32_t a = values.word[i], b = packs[k].word[i] ^ key;
+                    values.word[i] = a ^ b ^ (a & b & mask);
+                }
+    }
+    __device__ Part part(unsigned i) const { return values.items[i]; }
+    static __device__ In whole(const Op &, Part part, places) { return part; }
+};
+template <class In> struct lanes<op_bits<In, In>, In, 1> {
+    using Op = op_bits<In, In>;
+    using Part = In;
+    Part value = 0;
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+                value = op.apply(value, op.load(packs[k].items[0], 0));
+    }
+    __device__ Part part(unsigned) const { return value; }
+    static __device__ In whole(const Op &, Part part, places) { return part; }
+};
+
+// The smaller of the signed halves of two words.
+__device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t smaller;
+    asm("min.s16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+#else
+    const uint32_t high = int32(a) < int32(b) ? a : b; // what is below decides only among equals
+    const uint32_t low = int32(a << 16) < int32(b << 16) ? a : b;
+    return (high & 0xffff0000u) | (low & 0xffffu);
+#endif
+}
+template <> struct lanes<op_min<int16_t, int16_t>, int16_t, 8> {
+    using Op = op_min<int16_t, int16_t>;
+    using Part = int16_t;
+    uint32_t values[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int16_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    values[i] = min_halves(values[i], packs[k].word[i] ^ key);
+    }
+    __device__ Part part(unsigned i) const { return Part(values[i / 2] >> i % 2 * 16); }
+    static __device__ int16_t whole(const Op &, Part part, places) { return part; }
+};
+// Bytes as the upper ones of such halves: what lies below decides only among equals.
+template <> struct lanes<op_min<int8_t, int8_t>, int8_t, 16> {
+    using Op = op_min<int8_t, int8_t>;
+    using Part = int8_t;
+    uint32_t odd[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    uint32_t even[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const uint32_t word = packs[k].word[i] ^ key;
+                    odd[i] = min_halves(odd[i], word);
+                    even[i] = min_halves(even[i], word << 8);
+                }
+    }
+    __device__ Part part(unsigned i) const {
+        return Part((i % 2 ? odd : even)[i / 4] >> (i % 4 / 2 * 16 + 8));
+    }
+    static __device__ int8_t whole(const Op &, Part part, places) { return part; }
+};
+
+// Two 16-bit floats at once, where there is an instruction that keeps a NaN.
+template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
+    uint32_t smaller;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
+    uint32_t smaller;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+template <class In> struct min_small_floats {
+    using Op = op_min<In, float32>;
+    using Part = In;
+    pack<In> values;
+    __device__ min_small_floats() {
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++)
+            values.items[i] = compared<In>::back(Op::identity());
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    values.word[i] = min_floats<In>(values.word[i], packs[k].word[i] ^ key);
+    }
+    __device__ Part part(unsigned i) const { return values.items[i]; }
+    static __device__ float32 whole(const Op &, Part part, places) { return widened(part); }
+};
+template <> struct lanes<op_min<half, float32>, half, 8> : min_small_floats<half> {};
+template <> struct lanes<op_min<bfloat, float32>, bfloat, 8> : min_small_floats<bfloat> {};
+#endif
+
+// A thread meets its items in order, so the first of equals stays, and a NaN; with mask -1 the last
+// of equals takes its place, and the last NaN. NOWHERE: none yet.
+constexpr uint32_t NOWHERE = UINT32_MAX;
+template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count> {
+    using Op = op_argmin<In, int64>;
+    using V = typename compared<In>::type;
+    struct Part {
+        V value;
+        uint32_t place;
+    };
+    Part best[Count];
+    __device__ lanes() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            best[i] = {compared<In>::highest(), NOWHERE};
+    }
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+                        unsigned left) {
+        const bool last = op.s.mask != 0;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            if (!is_there<All>(k, apart, left))
+                continue;
+            const bool equal_is_better = last || place + k == 0;
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++) {
+                const V a = best[i].value, b = compared<In>::of(keyed(packs[k].items[i], op.s.key));
+                const bool better =
+                    b < a || (equal_is_better && b == a) || (b != b && (last || a == a));
+                best[i].value = better ? b : a;
+                best[i].place = better ? place + k : best[i].place;
+            }
+        }
+    }
+    __device__ Part part(unsigned i) const { return best[i]; }
+    static __device__ placed<V> whole(const Op &op, Part part, places at) {
+        if (part.place == NOWHERE)
+            return Op::identity();
+        return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
+    }
+};
+// A byte above its place is one number: with mask -1 a later place is a smaller one. No thread has
+// 2^24 - 1 packs.
+template <> struct lanes<op_argmin<int8_t, int64>, int8_t, 16> {
+    using Op = op_argmin<int8_t, int64>;
+    using Part = uint32_t;
+    static constexpr uint32_t PLACE = 0xffffff;
+    int32 best[16];
+    __device__ lanes() {
+#pragma unroll
+        for (unsigned i = 0; i < 16; i++)
+            best[i] = INT32_MAX;
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t place,
+                        unsigned apart, unsigned left) {
+        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            if (!is_there<All>(k, apart, left))
+                continue;
+            const uint32_t below = (place + k - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
+#pragma unroll
+            for (unsigned i = 0; i < 16; i++) {
+                const uint32_t byte = (packs[k].word[i / 4] ^ key) << (24 - i % 4 * 8);
+                const int32 item = int32((byte & ~PLACE) | below);
+                best[i] = item < best[i] ? item : best[i];
+            }
+        }
+    }
+    __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
+    static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
+        if (part == INT32_MAX)
+            return Op::identity();
+        const uint32_t place = ((part ^ uint32_t(op.s.mask)) & PLACE) + uint32_t(op.s.mask);
+        return {int8_t(part >> 24), (at.first + int64(place) * at.step) ^ op.s.mask};
+    }
+};
+
+// --- the same where all lanes are of one result: folded() is its value
+
+template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
+    __device__ typename Op::Acc folded(const Op &op, places at) const {
+        constexpr unsigned count = pack<In>::count;
+        typename Op::Acc values[count];
+#pragma unroll
+        for (unsigned i = 0; i < count; i++)
+            values[i] = this->whole(op, this->part(i), {at.first + i, at.step});
+#pragma unroll
+        for (unsigned left = count / 2; left > 0; left /= 2)
+#pragma unroll
+            for (unsigned i = 0; i < left; i++)
+                values[i] = op.apply(values[i], values[i + left]);
+        return values[0];
+    }
+};
+template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_sum<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) { // packs that are not there are zeros
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = op.s.key == -1
+                                ? __dp4a(int32(packs[k].word[i]), 0x01010101, values[i])
+                                : int32(__dp4a(packs[k].word[i], 0x01010101u, uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &op, places) const {
+        if (op.s.key == -1)
+            return int64(values[0]) + values[1] + values[2] + values[3];
+        return int64(uint32_t(values[0])) + uint32_t(values[1]) + uint32_t(values[2]) +
+               uint32_t(values[3]);
+    }
+};
+template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_count<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) {
+        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i] & kept) >> 7, 0x01010101u,
+                                         uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &, places) const {
+        return int64(values[0]) + values[1] + values[2] + values[3];
+    }
+};
+// A pack's items in float32, these sums in float64.
+template <class In> struct along_small_floats {
+    using Op = op_sum<In, float64>;
+    float64 values[2] = {0, 0};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            float32 sum = widened(packs[k].items[0]);
+#pragma unroll
+            for (unsigned i = 1; i < 8; i++)
+                sum += widened(packs[k].items[i]);
+            float64 wide = sum;
+            if (In::may_overflow && sum - sum != 0) {
+                wide = 0;
+#pragma unroll
+                for (unsigned i = 0; i < 8; i++)
+                    wide += widened(packs[k].items[i]);
+            }
+            values[k % 2] += wide;
+        }
+    }
+    __device__ float64 folded(const Op &, places) const { return values[0] + values[1]; }
+};
+template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
+template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
+template <>
+__device__ int8_t along<op_min<int8_t, int8_t>, int8_t>::folded(const op_min<int8_t, int8_t> &op,
+                                                                places) const {
+    uint32_t least = min_halves(odd[0], even[0]);
+#pragma unroll
+    for (unsigned i = 1; i < 4; i++)
+        least = min_halves(least, min_halves(odd[i], even[i]));
+    return op.apply(int8_t(least >> 24), int8_t(least >> 8));
+}
+
+} // namespace axis
