@@ -615,6 +615,21 @@ template <class In> struct along_small_floats {
 template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
 template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
 template <>
+__device__ placed<int8_t>
+along<op_argmin<int8_t, int64>, int8_t>::folded(const op_argmin<int8_t, int64> &op,
+                                                places at) const {
+    int32 least = best[0];
+#pragma unroll
+    for (unsigned i = 1; i < 16; i++)
+        least = best[i] < least ? best[i] : least;
+    uint32_t found = 0; // lanes that have it
+#pragma unroll
+    for (unsigned i = 0; i < 16; i++)
+        found |= best[i] == least ? 1u << i : 0;
+    const int lane = op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
+    return whole(op, uint32_t(least), {at.first + lane, at.step});
+}
+template <>
 __device__ int8_t along<op_min<int8_t, int8_t>, int8_t>::folded(const op_min<int8_t, int8_t> &op,
                                                                 places) const {
     uint32_t least = min_halves(odd[0], even[0]);

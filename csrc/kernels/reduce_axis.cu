@@ -215,37 +215,106 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, float64
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
+// A thread's neighbouring results, in vectors of 16 bytes; false where only store() can do it.
+template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
+template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
+template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
+template <class To, class Number, unsigned Count>
+__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], bool there) {
+    union {
+        uint4 words[Count * sizeof(To) / 16];
+        To items[Count];
+    } vectors;
+#pragma unroll
+    for (unsigned i = 0; i < Count; i++)
+        vectors.items[i] = as_result<To>(results[i]);
+#pragma unroll
+    for (unsigned i = 0; there && i < Count * sizeof(To) / 16; i++)
+        reinterpret_cast<uint4 *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
+    return true;
+}
+template <unsigned Count>
+__device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
+                              bool there) {
+    return w.finish == INT64 && store_vectors<int64>(out, at, results, there);
+}
+template <unsigned Count>
+__device__ bool store_numbers(const work &w, void *out, uint64 at, const float64 (&results)[Count],
+                              bool there) {
+    if (w.divisor != 0)
+        return false;
+    if constexpr (Count == 8) {
+        if (w.finish == FLOAT16)
+            return store_vectors<half>(out, at, results, there);
+        if (w.finish == BFLOAT16)
+            return store_vectors<bfloat>(out, at, results, there);
+    }
+    if constexpr (Count >= 4)
+        return w.finish == FLOAT32 && store_vectors<float32>(out, at, results, there);
+    return w.finish == FLOAT64 && store_vectors<float64>(out, at, results, there);
+}
+
 template <class Op> struct storing {
-    static constexpr bool as_items = true;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
         static_cast<typename Op::Raw *>(out)[at] = op.raw(a);
     }
+    template <unsigned Count>
+    static __device__ bool store_all(const Op &op, const work &, void *out, uint64 at,
+                                     const typename Op::Acc (&results)[Count], bool there) {
+        pack<typename Op::Raw> items;
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            items.items[i] = op.raw(results[i]);
+        if (there)
+            *reinterpret_cast<uint4 *>(static_cast<typename Op::Raw *>(out) + at) = items.words;
+        return true;
+    }
 };
 template <class In, class Acc> struct storing<op_sum<In, Acc>> {
-    static constexpr bool as_items = false;
+    template <unsigned Count>
+    static __device__ bool store_all(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
+                                     const Acc (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
     static __device__ void store(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
                                  Acc a) {
         store_number(w, out, at, a);
     }
 };
 template <class In, class Acc> struct storing<op_prod<In, Acc>> {
-    static constexpr bool as_items = false;
+    template <unsigned Count>
+    static __device__ bool store_all(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
+                                     const Acc (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
     static __device__ void store(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
                                  Acc a) {
         store_number(w, out, at, a);
     }
 };
 template <class In> struct storing<op_count<In, int64>> {
-    static constexpr bool as_items = false;
+    template <unsigned Count>
+    static __device__ bool store_all(const op_count<In, int64> &, const work &w, void *out,
+                                     uint64 at, const int64 (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
     static __device__ void store(const op_count<In, int64> &, const work &w, void *out, uint64 at,
                                  int64 a) {
         store_number(w, out, at, a);
     }
 };
 template <class In> struct storing<op_argmin<In, int64>> {
-    static constexpr bool as_items = false;
     using Op = op_argmin<In, int64>;
+    template <unsigned Count>
+    static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
+                                     const typename Op::Acc (&results)[Count], bool there) {
+        int64 found[Count];
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            found[i] = results[i].index + int64(w.divisor);
+        return w.finish != RAW && store_vectors<int64>(out, at, found, there);
+    }
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
         if (w.finish == RAW) {
@@ -498,10 +567,13 @@ template <class Op, class In, unsigned Count>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
     using Mine = lanes<Op, In, Count>;
-    const unsigned wide = unsigned(w.wide), high = BLOCK / wide, x = threadIdx.x % wide,
-                   y = threadIdx.x / wide, tiles = unsigned(w.tiles), splits = unsigned(w.splits);
-    const unsigned above = blockIdx.x / tiles, tile = blockIdx.x - above * tiles;
-    const unsigned o = above / splits, split = above - o * splits;
+    const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
+    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned high = BLOCK * share_of_1 >> 16, y = threadIdx.x * share_of_1 >> 16,
+                   x = threadIdx.x - y * wide;
+    const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
+                   tile = blockIdx.x - above * tiles;
+    const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
     const uint64 begin = uint64(tile) * wide * Count, column = begin + x * Count,
                  first = split * w.share,
                  n = w.reduced - first < w.share ? w.reduced - first : w.share;
@@ -518,17 +590,14 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (Count > 1) {
         Mine mine;
         add_packs<4>(op, mine, in + from, step, left, high);
-        if constexpr (storing<Op>::as_items) // a thread's results are a pack
-            if (high == 1 && w.group == 1 && reinterpret_cast<uint64>(out) % 16 == 0) {
-                pack<In> results;
+        if (high == 1 && w.group == 1 && reinterpret_cast<uint64>(out) % 16 == 0) {
+            Acc results[Count];
 #pragma unroll
-                for (unsigned i = 0; i < Count; i++)
-                    results.items[i] = op.raw(Mine::whole(op, mine.part(i), {0, 0}));
-                if (left > 0)
-                    *reinterpret_cast<uint4 *>(static_cast<In *>(out) + above * w.inner + column) =
-                        results.words;
-                return;
-            }
+            for (unsigned i = 0; i < Count; i++)
+                results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
+            if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
+                return; // the whole block
+        }
         if (y < high)
 #pragma unroll
             for (unsigned i = 0; i < Count; i++) {
@@ -551,6 +620,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     while (helpers * helpers < high && 2 * helpers * results <= BLOCK)
         helpers *= 2;
     const auto add_row = [&](Acc value, unsigned row, unsigned result) -> Acc {
+#pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
             const unsigned i = result % Count, at = result / Count + i * turn;
             const Kept part = shared[(row * Count + i) * wide + (at < wide ? at : at - wide)];
@@ -564,7 +634,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     Acc value = Op::identity();
     if (helpers > 1) {
         const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
-#pragma unroll 4
+#pragma unroll 1
         for (unsigned row = helper; helper < helpers && row < high; row += helpers)
             value = add_row(value, row, result);
         __syncthreads();
@@ -575,11 +645,12 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
         value = Op::identity();
-#pragma unroll 4
+#pragma unroll 1
         for (unsigned k = 0; k < (helpers > 1 ? helpers : high); k++)
             value = helpers > 1 ? op.apply(value, sums[k * results + result])
                                 : add_row(value, k, result);
-        storing<Op>::store(op, w, out, above * (w.inner / rows) + begin + result, value);
+        storing<Op>::store(op, w, out, above * (rows == 1 ? w.inner : results) + begin + result,
+                           value);
     }
 }
 
