@@ -212,6 +212,8 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, float64
         static_cast<float64 *>(out)[at] = a;
     else if (w.finish == FLOAT32 && w.divisor == 0)
         static_cast<float32 *>(out)[at] = float32(a);
+    else if (w.finish == FLOAT16 && w.divisor == 0)
+        static_cast<half *>(out)[at] = narrowed<half>(a);
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
@@ -379,6 +381,25 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
     return reinterpret_cast<const In *>(stage) + skipped / sizeof(In);
 }
 
+// Items in shared memory: without branches, as rows are short.
+template <class Op, class In>
+__device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
+                                       unsigned apart, places here) {
+    constexpr unsigned AT_ONCE = 4;
+    lanes<Op, In, 1> mine;
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        alone<In> loaded[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
+        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        at += AT_ONCE * step;
+        left -= int(AT_ONCE * apart);
+    }
+    return mine.whole(op, mine.part(0), here);
+}
+
 template <class Op, class In>
 __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -392,17 +413,12 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned base = 0; base < results; base += BLOCK >> shift) {
         const unsigned result = base + (threadIdx.x >> shift);
-        lanes<Op, In, 1> mine;
+        Acc value = Op::identity();
         if (result < results) {
             const unsigned s = inner == 1 ? result : result / inner;
-            const In *row = items + s * slab + (result - s * inner);
-            uint32_t place = 0;
-            for (unsigned r = lane; r < reduced; r += group) {
-                const alone<In> item[1] = {{{row[r * inner]}}};
-                mine.template add<true>(op, item, place++, 0, 0);
-            }
+            const In *at = items + s * slab + (result - s * inner) + lane * inner;
+            value = add_staged(op, at, group * inner, int(reduced - lane), group, {lane, group});
         }
-        Acc value = mine.whole(op, mine.part(0), {lane, group});
         value = group_tree(op, value, group);
         if (result < results && lane == 0)
             storing<Op>::store(op, w, out, first * inner + result, value);

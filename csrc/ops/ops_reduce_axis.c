@@ -25,7 +25,7 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
-    LANE_PACKS = 4,          /* of a short row, for each of the lanes that take it, */
+    LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
     BANK_BYTES = 128,        /* of all banks together */
     WARP_BYTES = 8192,       /* up to rows of so many: then a block takes a row, not a warp; */
     STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
@@ -141,9 +141,14 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t *n = task->numbers;
     const uint64_t count = packs ? PACK / dtype_size(task->signature->items) : 1;
     const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
-    const uint64_t side = n[REDUCED] <= 4 * at_once ? WIDEST
-                          : task->partial           ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
-                                                    : tuned(task, wide);
+    const uint64_t wide_blocks = n[OUTER] * divided_up(columns, WIDEST);
+    const bool widest =
+        n[REDUCED] <= 4 * at_once && wide_blocks >= (uint64_t)2 * queue->info.multiprocessors;
+    const uint64_t side = widest          ? WIDEST
+                          : task->partial ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
+                                          : tuned(task, wide);
+    /* Partial results are written and read: they have to be few beside the items. */
+    const uint64_t few = 16 * dtype_size(raw_type(task)) / dtype_size(task->signature->items);
     task->shape = packs ? PACKS : ITEMS;
     task->group = 1;
     task->tiles = divided_up(columns, side);
@@ -151,7 +156,8 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
     task->tiles = divided_up(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
-    split(queue, task, n[OUTER] * task->tiles, high * at_once * tuned(task, share_passes), high);
+    split(queue, task, n[OUTER] * task->tiles,
+          most(few, high * at_once * tuned(task, share_passes)), high);
     task->shared_bytes = BLOCK * (packs ? PACK_SHARED : ITEM_SHARED);
 }
 
