@@ -27,7 +27,8 @@ enum {
     NARROW = 4,              /* and of partial results, which are few */
     LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
     BANK_BYTES = 128,        /* of all banks together */
-    WARP_BYTES = 8192,       /* up to rows of so many: then a block takes a row, not a warp; */
+    WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
+    MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
     STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
@@ -125,7 +126,10 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     task->shape = ROWS;
     split(queue, task, n[OUTER], pass, BLOCK * PACK / item);
     task->group = BLOCK;
-    if (task->splits == 1 && n[REDUCED] <= WARP_BYTES / item && n[OUTER] > 1) {
+    /* A tree of a block with places takes it longer. */
+    const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
+    const uint64_t longest = WARP_BYTES * (n[OUTER] < many ? 1 : is_argmin(task) ? 32 : 8) / item;
+    if (task->splits == 1 && n[REDUCED] <= longest && n[OUTER] > 1) {
         /* Fewer lanes than a warp for what is nothing but whole packs. */
         for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
             if (task->group * LANE_PACKS >= packs)
