@@ -160,13 +160,10 @@ template <class In, class Out> struct op_argmin {
     __device__ Acc load(In item, int64 index) const {
         return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
     }
-    // Whether a, at place i, comes before b, at place j; without branches.
-    template <class Place> static __device__ bool before(V a, Place i, V b, Place j) {
-        const bool nan = a != a, both = nan & (b != b), equal = a == b | both;
-        return equal & i < j | !equal & (a < b | nan);
-    }
     __device__ Acc apply(Acc a, Acc b) const {
-        const bool first = before(a.value, a.index, b.value, b.index);
+        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
+        const bool equal = a.value == b.value | both, before = a.index < b.index;
+        const bool first = equal & before | !equal & (a.value < b.value | nan);
         return {first ? a.value : b.value, first ? a.index : b.index};
     }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
@@ -552,37 +549,6 @@ template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
             for (unsigned i = 0; i < left; i++)
                 values[i] = op.apply(values[i], values[i + left]);
         return values[0];
-    }
-};
-// Places and lanes as one number of 32 bits. No thread has 2^28 packs.
-template <class In>
-struct along<op_argmin<In, int64>, In> : lanes<op_argmin<In, int64>, In, pack<In>::count> {
-    using Op = op_argmin<In, int64>;
-    using V = typename Op::V;
-    __device__ placed<V> folded(const Op &op, places at) const {
-        constexpr unsigned count = pack<In>::count;
-        const uint32_t mask = uint32_t(op.s.mask);
-        V values[count];
-        uint32_t order[count];
-#pragma unroll
-        for (unsigned i = 0; i < count; i++) {
-            const uint32_t place = this->best[i].place;
-            values[i] = this->best[i].value;
-            order[i] = place == NOWHERE ? NOWHERE : (place * count + i - mask) ^ mask;
-        }
-#pragma unroll
-        for (unsigned left = count / 2; left > 0; left /= 2)
-#pragma unroll
-            for (unsigned i = 0; i < left; i++) {
-                const unsigned j = i + left;
-                const bool first = Op::before(values[i], order[i], values[j], order[j]);
-                values[i] = first ? values[i] : values[j];
-                order[i] = first ? order[i] : order[j];
-            }
-        if (order[0] == NOWHERE)
-            return Op::identity();
-        const uint32_t found = (order[0] ^ mask) + mask;
-        return {values[0], (at.first + int64(found / count) * at.step + found % count) ^ op.s.mask};
     }
 };
 template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {

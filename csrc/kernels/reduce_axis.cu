@@ -425,6 +425,26 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
+// One pack, whose items are the first-th and those after it. Places are compared less often when
+// the items are taken in turn than by lanes.
+template <class Op, class In>
+__device__ typename Op::Acc of_pack(const Op &op, const pack<In> (&one)[1], unsigned first) {
+    constexpr unsigned count = pack<In>::count;
+    if constexpr (has_places<Op> && count < 16) {
+        alone<In> items[count];
+#pragma unroll
+        for (unsigned i = 0; i < count; i++)
+            items[i].items[0] = one[0].items[i];
+        lanes<Op, In, 1> mine;
+        mine.template add<true>(op, items, 0, 0, 0);
+        return mine.whole(op, mine.part(0), {first, 1});
+    } else {
+        along<Op, In> mine;
+        mine.template add<true>(op, one, 0, 0, 0);
+        return mine.folded(op, {first, 0});
+    }
+}
+
 // Rows of a few whole packs, one after the other: `group` lanes take a row of `wide` packs, a pack
 // each, and AT_ONCE rows.
 template <class Op, class In>
@@ -443,11 +463,8 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
         loaded[k][0].words = load_if(x < wide && y + k * rows < there, packs + k * rows * wide);
     Acc values[AT_ONCE];
 #pragma unroll
-    for (unsigned k = 0; k < AT_ONCE; k++) {
-        along<Op, In> mine;
-        mine.template add<true>(op, loaded[k], 0, 0, 0);
-        values[k] = x < wide ? mine.folded(op, {x * pack<In>::count, 0}) : Op::identity();
-    }
+    for (unsigned k = 0; k < AT_ONCE; k++)
+        values[k] = x < wide ? of_pack(op, loaded[k], x * pack<In>::count) : Op::identity();
 #pragma unroll 1
     for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
