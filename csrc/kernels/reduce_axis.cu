@@ -59,11 +59,12 @@ RUNG(1, "shapes", "reduce_axis",
 #else
 
 #include "common.cuh"
+#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
-constexpr unsigned BLOCK = 256;
-constexpr unsigned IN_FLIGHT = 8; // loads of a thread under way at once
+constexpr unsigned BLOCK = AXIS_BLOCK;
+constexpr unsigned IN_FLIGHT = AXIS_IN_FLIGHT;
 
 struct half { // its bits
     uint16_t bits;
@@ -376,47 +377,42 @@ struct work {
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
 };
-enum shape { STAGED, ROWS, PACKS, ITEMS };
-
-// What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
-// gpuopt/_axis.py number them.
-enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 template <class Number>
 __device__ void store_number(const work &w, void *out, uint64 at, Number a) {
     const float64 wide = w.divisor != 0 ? float64(a) / w.divisor : float64(a);
     switch (w.finish) {
-    case FLOAT64:
+    case AXIS_FLOAT64:
         static_cast<float64 *>(out)[at] = wide;
         break;
-    case FLOAT32:
+    case AXIS_FLOAT32:
         static_cast<float32 *>(out)[at] = float32(wide);
         break;
-    case FLOAT16:
+    case AXIS_FLOAT16:
         static_cast<half *>(out)[at] = narrowed<half>(wide);
         break;
-    case BFLOAT16:
+    case AXIS_BFLOAT16:
         static_cast<bfloat *>(out)[at] = narrowed<bfloat>(wide);
         break;
-    case INT8:
+    case AXIS_INT8:
         static_cast<int8_t *>(out)[at] = int8_t(int64(a));
         break;
-    case INT16:
+    case AXIS_INT16:
         static_cast<int16_t *>(out)[at] = int16_t(int64(a));
         break;
-    case INT32:
+    case AXIS_INT32:
         static_cast<int32 *>(out)[at] = int32(int64(a));
         break;
-    case INT64:
+    case AXIS_INT64:
         static_cast<int64 *>(out)[at] = int64(a);
         break;
-    case ANY:
+    case AXIS_ANY:
         static_cast<int8_t *>(out)[at] = a != 0;
         break;
-    case ALL:
+    case AXIS_ALL:
         static_cast<int8_t *>(out)[at] = float64(a) == w.divisor;
         break;
-    case ODD:
+    case AXIS_ODD:
         static_cast<int8_t *>(out)[at] = int64(a) & 1;
         break;
     default:
@@ -451,7 +447,7 @@ template <class In> struct storing<op_argmin<In, int64>> {
     using Op = op_argmin<In, int64>;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
-        if (w.finish == RAW) {
+        if (w.finish == AXIS_RAW) {
             static_cast<In *>(out)[at] = op.raw(a);
             w.out_index[at] = a.index;
         } else {
@@ -635,13 +631,13 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
     const Op op = {w.s};
     switch (w.shape) {
-    case STAGED:
+    case AXIS_STAGED:
         staged(op, in, out, w);
         break;
-    case ROWS:
+    case AXIS_ROWS:
         rows(op, in, out, w);
         break;
-    case PACKS:
+    case AXIS_PACKS:
         columns<Op, In, pack<In>>(op, in, out, w);
         break;
     default:

@@ -7,6 +7,7 @@
  * further steps; key, mask, finish and divisor as it explains them. The cpu takes one outer and one
  * inner axis.
  */
+#include "../kernels/reduce_axis_plan.cuh"
 #include "ops.h"
 
 #include <string.h>
@@ -16,9 +17,7 @@ enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* after a side's first step; numbers 
 enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
 enum { NUMBERS = DIVISOR + 1 };
 
-/* of reduce_axis.cu */
-enum { STAGED, ROWS, PACKS, ITEMS };
-enum { BLOCK = 256, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { BLOCK = AXIS_BLOCK, WARP = 32, PACK = 16, IN_FLIGHT = AXIS_IN_FLIGHT };
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
@@ -90,7 +89,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
     if (slabs > unit) /* blocks begin at packs */
         slabs -= slabs % unit;
-    task->shape = STAGED;
+    task->shape = AXIS_STAGED;
     task->wide = slabs;
     task->group = 1;
     while (task->group < WARP && 2 * task->group <= n[REDUCED] &&
@@ -103,7 +102,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
 static void plan_rows(const struct ops_queue *queue, struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
-    task->shape = ROWS;
+    task->shape = AXIS_ROWS;
     split(queue, task, task->numbers[OUTER], pass, BLOCK * PACK / item);
     task->shared_bytes = BLOCK / WARP * value_size(task);
 }
@@ -115,7 +114,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t side = n[REDUCED] <= 4 * at_once             ? WIDEST
                           : task->partial && n[REDUCED] > BLOCK ? NARROW
                                                                 : tuned(task, wide);
-    task->shape = packs ? PACKS : ITEMS;
+    task->shape = packs ? AXIS_PACKS : AXIS_ITEMS;
     task->tiles = divided_up(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
     task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
@@ -269,7 +268,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         return status;
     first.out = plan->scratch;
     first.out_index = is_argmin(&task) ? plan->scratch + bytes : 0;
-    first.numbers[FINISH] = RAW;
+    first.numbers[FINISH] = AXIS_RAW;
     first.numbers[DIVISOR] = 0;
     status = add_step(queue, choice, &first, plan);
     if (!status && rest) {
@@ -278,7 +277,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         left.in += (task.numbers[REDUCED] - rest) * task.numbers[INNER] *
                    dtype_size(task.signature->items);
         left.out = plan->scratch + results * (partials - 1) * raw;
-        left.numbers[FINISH] = RAW;
+        left.numbers[FINISH] = AXIS_RAW;
         left.numbers[DIVISOR] = 0;
         left.partial = true;
         plan_shape(queue, &left);
