@@ -315,6 +315,35 @@ def test_the_producers_stream(library):  # noqa: F811
 
 
 @needs_compiler
+def test_memory_between_passes_is_given_back_after_them(library):  # noqa: F811
+    """It is ours, on the default stream: that waits for the caller's before anything is freed."""
+    with_producers(
+        library,
+        """
+        rows = items[:90_000].reshape(300, 300)
+        gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
+        odd = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 10))  # must be copied first
+        out = Interface(np.empty((), "i8"), stream=0x7700)
+        fake.fake_cuda_set(b"frees", 1)
+        for call in (
+            lambda: gpuopt.reduce(gaps, axis=(0, 1), initial=7, out=out),
+            lambda: gpuopt.reduce(odd, "argmax", out=out),
+            lambda: gpuopt.reduce(gaps, "mean", axis=1),
+            lambda: gpuopt.add(gaps, gaps),
+        ):
+            forget()
+            call()
+            gc.collect()
+            told = story().split(";")
+            assert "free 1" in told, told
+            for at in (at for at, each in enumerate(told) if each == "free 1"):
+                last = max(k for k in range(at) if told[k] == "launch 7700")
+                assert "wait 1" in told[last:at], told
+        """,
+    )
+
+
+@needs_compiler
 def test_a_result_that_looks_like_none_yet(library):  # noqa: F811
     with_producers(
         library,

@@ -116,6 +116,20 @@ def test_layouts(shape, rng):
                 raise AssertionError(f"{name} {op} {axis}") from error
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(300, 32), (500, 150)])
+def test_rows_with_gaps_in_shares(rows, columns, rng):
+    """Rows become columns side by side, and shares of them partial results: both at once."""
+    array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
+    wide = np.repeat(array, 2, 1)
+    for op in ("sum", "mean", "min", "any", "count", "argmax"):
+        compare(gpuopt.reduce(Strided(wide[:, ::2]), op, axis=1), array, op, axis=1)
+    turned = np.ascontiguousarray(wide[::-1, ::-1])[::-1, ::-1][:, ::2]
+    for op in ("sum", "argmin"):
+        compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
+    counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
+    assert len(counted.launches) == 2  # there are shares, and their results are combined
+
+
 def test_random_layouts(rng):
     """Steps, parts, turns, broadcasts and permutations of up to six axes."""
     for _ in range(60):

@@ -564,11 +564,18 @@ def thousand_calls(rng, function, **options):
     return lambda: [function(array, **options) for _ in range(1000)]
 
 
+NUMPY_BARS = [
+    pytest.param(0.8, id="busy"),  # what a machine that does other things must show too
+    pytest.param(1.2, marks=pytest.mark.speed, id="quiet"),
+]
+
+
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="slows gpuopt alone")
-def test_a_short_call_is_shorter_than_numpys(rng):
-    """1,024 items, whole calls in turns: 1.2 times as fast as numpy.sum."""
+@pytest.mark.parametrize("bar", NUMPY_BARS)
+def test_a_short_call_against_numpys(rng, bar):
+    """1,024 items, whole calls in turns: so many times as fast as numpy.sum."""
     ours = thousand_calls(rng, gpuopt.reduce, device="cpu")
-    side_by_side(ours, thousand_calls(rng, np.sum), 1.2, 15)
+    side_by_side(ours, thousand_calls(rng, np.sum), bar, 15)
 
 
 @pytest.mark.speed
