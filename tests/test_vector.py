@@ -125,8 +125,8 @@ def test_views_begin_anywhere(device, rung, dtype, rng):
             assert whole.get().tobytes() == want.tobytes(), (n, at_x, at_y, at_out)
 
 
-@pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("begins", [(0, 0), (3, 3), (1, 2), (31, 63)])
+@pytest.mark.parametrize("device", GPUS)
 def test_in_place_wherever_it_is(device, begins, rng):
     n = 2501
     x, y = draw(rng, "float32", n + 64), draw(rng, "float32", n + 64)
@@ -142,8 +142,8 @@ def test_in_place_wherever_it_is(device, begins, rng):
         assert whole[1 - updated].get().tobytes() == (x, y)[1 - updated].tobytes()
 
 
-@pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
 def test_every_way_through_rung_7(device, dtype, rng):
     """Borders of packs, warps and blocks; streamed or not; one pack a thread or two: as NumPy."""
     block = 64
@@ -156,8 +156,8 @@ def test_every_way_through_rung_7(device, dtype, rng):
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
 
 
-@pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
 def test_rung_7_rounds_as_rung_6(device, dtype, rng):
     """The largest is more than the caches of a simulated GPU are taken for: it is streamed."""
     for n in (1, 255, 1027, 600_001):
@@ -171,7 +171,7 @@ def test_rung_7_rounds_as_rung_6(device, dtype, rng):
 def test_more_than_2_to_the_31_items(device):
     """In place, where packs lie at the same distance from a boundary, and where they do not."""
     n = 2**31 + 4097
-    host = np.arange(n + 1, dtype=np.int32)
+    host = np.arange(n + 1, dtype=np.uint32).view(np.int32)
     for begins in ((1, 1), (1, 0)):
         x = gpuopt.asarray(host, device=device)
         y = x if begins[0] == begins[1] else gpuopt.asarray(host, device=device)
