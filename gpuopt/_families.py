@@ -501,13 +501,14 @@ def add(
         so by a kernel there): the result is one there, of x's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
-        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
-        and 6 "grid-stride" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default:
-        the best for the device.
+        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",
+        6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the
+        cpu. Default: the best for the device.
     out : ndarray, optional
         Receives the result and is returned. It may overlap `x` and `y`.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024, of rungs 4 to 6. Default: the deck's 512.
+        Threads a block, a power of two from 32 to 1024, of rungs 4 to 7. Default: the deck's 512;
+        of rung 7, 128.
     device : str, optional
         As `gpuopt.reduce`.
 
@@ -528,7 +529,12 @@ def add(
 
     Notes
     -----
-    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition.
+    Rung 7 moves 16 bytes an instruction where x, y and the result all begin at the same distance
+    from a multiple of 16 bytes, and single items, as many at once, where they do not. More bytes
+    than the GPU's last cache holds go past it.
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
+    loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
 
     Examples
     --------
