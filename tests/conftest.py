@@ -136,6 +136,25 @@ def rng():
     return np.random.default_rng(20100921)
 
 
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory):
+    """Return a function that compiles fake_cuda.c with some macros and returns the library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("driver")
+
+    def compile_it(*macros):
+        path = folder / f"libcuda{len(macros)}.so"
+        if not path.exists():
+            source = Path(__file__).with_name("fake_cuda.c")
+            command = [compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path, source]
+            subprocess.run([*command, *(f"-D{macro}" for macro in macros)], check=True)
+        return str(path)
+
+    return compile_it
+
+
 FORK_WARNING = "ignore:This process:DeprecationWarning"  # since Python 3.12; forks are the subject
 
 

@@ -10,7 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 from conftest import run_python
-from test_driver import PREAMBLE, library, needs_compiler  # noqa: F401
+from fake_driver import PREAMBLE
 
 import gpuopt
 from gpuopt import _device_memory
@@ -241,18 +241,17 @@ class Capsules:
 """
 
 
-def with_producers(library, code):  # noqa: F811
+def with_producers(fake_cuda, code):
     return run_python(
         PREAMBLE + PRODUCERS + textwrap.dedent(code),
-        GPUOPT_CUDA_DRIVER=library(),
+        GPUOPT_CUDA_DRIVER=fake_cuda(),
         GPUOPT_DEVICE=None,
     )
 
 
-@needs_compiler
-def test_the_producers_stream(library):  # noqa: F811
+def test_the_producers_stream(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         x = Interface(items, stream=0x7700)
         host = np.array(0)
@@ -314,11 +313,10 @@ def test_the_producers_stream(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_memory_between_passes_is_given_back_after_them(library):  # noqa: F811
+def test_memory_between_passes_is_given_back_after_them(fake_cuda):
     """It is ours, on the default stream: that waits for the caller's before anything is freed."""
     with_producers(
-        library,
+        fake_cuda,
         """
         rows = items[:90_000].reshape(300, 300)
         gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
@@ -343,10 +341,9 @@ def test_memory_between_passes_is_given_back_after_them(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_a_result_that_looks_like_none_yet(library):  # noqa: F811
+def test_a_result_that_looks_like_none_yet(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         odd = np.array([0xfff1d1e5a5a5d00d], np.uint64).view(np.int64)
         host = np.array(0)
@@ -356,10 +353,9 @@ def test_a_result_that_looks_like_none_yet(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_the_interface_and_its_errors(library):  # noqa: F811
+def test_the_interface_and_its_errors(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         def refuse(kind, text, x, **options):
             caught(kind, lambda: gpuopt.reduce(x, **options), text)
@@ -397,10 +393,9 @@ def test_the_interface_and_its_errors(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_capsules(library):  # noqa: F811
+def test_capsules(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         for versioned in (True, False):
             array = gpuopt.asarray(items, device="cuda")
@@ -461,11 +456,10 @@ def test_capsules(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_bfloat16_capsules(library):  # noqa: F811
+def test_bfloat16_capsules(fake_cuda):
     pytest.importorskip("ml_dtypes")
     with_producers(
-        library,
+        fake_cuda,
         """
         import ml_dtypes
         host = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
@@ -481,10 +475,9 @@ def test_bfloat16_capsules(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_the_arrays_own_gpu(library):  # noqa: F811
+def test_the_arrays_own_gpu(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         fake.fake_cuda_set(b"devices", 2)
         one = gpuopt.asarray(items, device="cuda:1")
@@ -503,10 +496,9 @@ def test_the_arrays_own_gpu(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_memory_is_given_back(library):  # noqa: F811
+def test_memory_is_given_back(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         array = gpuopt.asarray(items, device="cuda")
         def work():
@@ -532,10 +524,9 @@ def test_memory_is_given_back(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_every_failing_driver_call(library):  # noqa: F811
+def test_every_failing_driver_call(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         array = gpuopt.asarray(items, device="cuda")
         out = gpuopt.empty((), np.int64, "cuda")
@@ -613,10 +604,9 @@ sys.modules["torch"] = torch
 """
 
 
-@needs_compiler
-def test_a_librarys_current_stream_and_its_own_type_back(library):  # noqa: F811
+def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         FAKE_LIBRARIES
         + textwrap.dedent("""
         for kind, stream in ((cupy_ndarray, "5500"), (tensor, "6600")):
