@@ -334,8 +334,8 @@ def stencil1d(
     cval : float
         The constant of that mode.
     axis : int
-        Along which the stencil lies. The last is the fast one, and for arrays on a device the only
-        one: of an array on the host another axis is moved there first, which copies the array.
+        Along which the stencil lies. The last is the fast one: another is moved there first and
+        back after, which copies the array twice.
     variant : int or str, optional
         The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
         5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
@@ -359,8 +359,7 @@ def stencil1d(
         that cannot take the result.
     ValueError
         `a` has no dimension; a negative radius; an even number of weights; an unknown mode,
-        variant, block or device; `out` has another shape or is read-only; an axis of an array on a
-        device that is not the last.
+        variant, block or device; `out` has another shape or is read-only.
     AxisError
         `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError
@@ -390,11 +389,15 @@ def stencil1d(
     views = device_arrays.inputs(device, a=a)
     if views:
         ndim = len(views["a"].shape)
-        if _axis(axis, ndim) != ndim - 1:
-            raise ValueError(
-                f"axis: is {axis}, but of an array on a device only the last axis is supported; "
-                "move it there first (gpuopt.transpose, or numpy.moveaxis of the host's array)"
-            )
+        axis = _axis(axis, ndim)
+        if axis != ndim - 1:
+            there = (*range(axis), *range(axis + 1, ndim), axis)
+            back = (*range(axis), ndim - 1, *range(axis, ndim - 1))
+            moved = stencil1d(
+                transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
+                variant=variant, block=block,
+            )  # fmt: skip
+            return transpose(moved, back, out=out)
         call = device_arrays.described(stencil1d_problem, views, radius, weights, mode, cval)
         return device_arrays.run(call, views, variant, block, out)
     a = arrays.array_in(a, "a")
