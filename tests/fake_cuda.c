@@ -401,8 +401,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         micro(name, arguments);
         return OK;
     }
-    if (!strcmp(name, "reduce_narrow_float64_float32") || strncmp(name, "reduce_", 7) ||
-        !strncmp(name, "reduce_axis_", 12))
+    if (strncmp(name, "reduce_", 7) || !strncmp(name, "reduce_axis_", 12))
         return OK; /* not computed */
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
@@ -416,7 +415,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         partials[i] = 0;
     partials[0] = sum;
     if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
-        **(int64_t **)arguments[3] = sum;
+        memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
     return OK;
 }
 

@@ -13,6 +13,7 @@ from conftest import run_python
 from fake_driver import PREAMBLE
 
 import gpuopt
+from gpuopt import _device_memory
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -84,6 +85,39 @@ def test_out_dtype_initial():
     assert gpuopt.reduce(nothing, "max", initial=3).item() == 3
     with pytest.raises(ValueError, match="initial="):
         gpuopt.reduce(nothing, "max")
+
+
+def test_a_result_of_half_the_bytes_overwrites_nothing_else(rng):
+    for items, result in (("f4", "f4"), ("i8", "i4"), ("i4", "u4"), ("i4", "i2"), ("i4", "i8")):
+        host = rng.integers(-(2**31), 2**31, 5000).astype(items)
+        room = simulated(np.full(4, 77, result))
+        address = room.address + room.dtype.itemsize
+        out = _device_memory.make(address, (), room.dtype, room.device, room)
+        assert gpuopt.reduce(simulated(host), out=out) is out
+        want = host.sum(dtype="f8" if items == "f4" else "i8").astype(result)
+        assert room.get().tolist() == [77, want, 77, 77]
+
+
+def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
+    """Descriptions are kept by shapes, dtypes and parameters; 0.0 == -0.0, 1 == 1.0 == True."""
+    x = simulated([-0.0, -0.0, -0.0], np.float32)
+    y = simulated([1.0, 2.0, 3.0], np.float32)
+    for factor in (2, 2.0, np.float32(2), 0.5, -0.0, 0.0):
+        want = np.float32(factor) * np.float32([1, 2, 3]) + np.float32(-0.0)
+        got = gpuopt.saxpy(factor, y, x).get()
+        assert got.tobytes() == want.tobytes(), factor
+    for axes in ((1, 0), [1, 0], (np.int64(1), 0), None):
+        assert gpuopt.transpose(simulated([[1, 2], [3, 4]]), axes).get().tolist() == [
+            [1, 3],
+            [2, 4],
+        ]
+    for _ in range(2):
+        with pytest.raises(TypeError, match="radius"):
+            gpuopt.stencil1d(x, 1.0)
+        with pytest.raises(TypeError, match="axis"):
+            gpuopt.reduce(x, axis=0.0)
+        assert gpuopt.stencil1d(x, 1).shape == (3,)
+        assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
 
 
 def test_families(rng):
@@ -237,6 +271,10 @@ def test_the_producers_stream(fake_cuda):
         forget()
         found = gpuopt.reduce(Interface(items))
         assert type(found) is gpuopt.DeviceArray and found.device == "cuda:0"
+        assert story() == "launch 1;", story()
+        # a float32 sum, which is added up in float64, is rounded by the same launch
+        forget()
+        gpuopt.reduce(Interface(np.ones(9, np.float32)))
         assert story() == "launch 1;", story()
         assert found.get() == total and found.__cuda_array_interface__["stream"] == 1
         # along axes, with gaps, and what is copied first: all of it there too

@@ -5,6 +5,7 @@ CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -286,8 +287,7 @@ def test_what_cannot_be(rng):
         with pytest.raises(kind, match=text):
             gpuopt.reduce(x, **arguments)
     memory = gpuopt.asarray(host, device="sim")
-    row = _views.view_of(memory, "")
-    row.shape = (4,)
+    row = replace(_views.view_of(memory, ""), shape=(4,))
     row = type("Row", (Strided,), {"__init__": lambda self: setattr(self, "view", row)})()
     _views._known[type(row)] = lambda value, name: value.view
     with pytest.raises(ValueError, match="out: overlaps array"):

@@ -603,7 +603,16 @@ def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
             array = random_items(rng, np.dtype(dtype), n + 3)
             for view in (array[:n], array[3 : n + 3]):
                 partials, got = np.zeros(grid, wide), np.zeros(1, wide)
-                kernel(grid, 256, view, partials, np.uint64(n), got, tickets, shared=4 << 14)
+                launch = (grid, 256, view, partials, np.uint64(n), got, tickets)
+                kernel(*launch, np.uint64(0), shared=4 << 14)
                 want = UFUNCS[op].reduce(view, dtype=wide)
                 assert got[0] == want if dtype != "float32" else abs(got[0] - want) < 1e-9, n
                 assert tickets[0] == 0
+                half = {"float64": "float32", "int64": "int32"}.get(wide)
+                if half:
+                    whole, got[0] = got[0], -1
+                    kernel(*launch, np.uint64(1), shared=4 << 14)
+                    assert got.view(half).tolist() == [
+                        whole.astype(half),
+                        np.array([-1], wide).view(half)[1],
+                    ]

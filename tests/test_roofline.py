@@ -497,8 +497,9 @@ def test_an_h200s_ceilings(measured):
     roof, seconds = measured
     if "H200" not in roof.device.description:
         pytest.skip(f"the bars are an H200's, not {roof.device.description}'s")
+    # What other kernels reached: a ceiling is at least that, and below the memory's own 4.8 TB/s.
     for name, rate in (("DRAM read", 4595e9), ("DRAM copy", 4302e9), ("DRAM write", 4369e9)):
-        assert roof.ceiling(name).rate == pytest.approx(rate, rel=0.03), name
+        assert 0.97 * rate <= roof.ceiling(name).rate <= 4.8e12, name
     assert 60e12 <= roof.ceiling("FMA float32").rate <= 67e12 * 1.03
     assert seconds < 60
     begin = time.monotonic()
