@@ -377,9 +377,9 @@ enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *
                               device_address to) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const enum dtype accumulator = choice->signature->accumulator;
-    const bool halved = (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
-                        (accumulator == DTYPE_int64 && is_integer(result) &&
-                         dtype_size(result) == sizeof(int32_t));
+    const bool halved =
+        (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
+        (accumulator == DTYPE_int64 && is_integer(result) && dtype_size(result) == sizeof(int32_t));
     const bool straight = (accumulator == result || halved) && is_single_pass(choice);
     struct ops_plan plan;
     queue->keeping = true;
