@@ -36,7 +36,7 @@ OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this m
 TRUTHS = ("any", "all", "count")
 PLACES = ("argmin", "argmax")
 
-# What becomes of a result, as reduce_axis_plan.cuh numbers them.
+# What becomes of a result, as reduce_axis.cu numbers them.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
 _SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
 _OF_SIZE = {1: INT8, 2: INT16, 4: INT32, 8: INT64}

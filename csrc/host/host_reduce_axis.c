@@ -26,7 +26,6 @@ RUNG(-1, "team", "host_reduce_axis_team",
 #undef RUNG
 #undef GPUOPT_RUNGS
 
-#include "../kernels/reduce_axis_plan.cuh"
 #include "host_half.h"
 #include "host_kernels.h"
 #include "host_team.h"
@@ -43,6 +42,9 @@ enum {
     FEW_TASKS = 64,
     VALUE_MAX = 16, /* bytes of an accumulator */
 };
+
+/* reduce_axis.cu's */
+enum { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 struct complex_double {
     double real, imag;
@@ -219,13 +221,13 @@ static void store_wide(const struct job *job, uint64_t at, double value) {
     if (job->divisor != 0)
         value /= job->divisor;
     switch (job->finish) {
-    case AXIS_FLOAT16:
+    case FLOAT16:
         ((uint16_t *)job->out)[at] = double_to_half(value);
         break;
-    case AXIS_BFLOAT16:
+    case BFLOAT16:
         ((uint16_t *)job->out)[at] = double_to_bfloat(value);
         break;
-    case AXIS_FLOAT32:
+    case FLOAT32:
         ((float *)job->out)[at] = (float)value;
         break;
     default:
@@ -235,28 +237,28 @@ static void store_wide(const struct job *job, uint64_t at, double value) {
 
 static void store_int64(const struct job *job, uint64_t at, int64_t value) {
     switch (job->finish) {
-    case AXIS_INT8:
+    case INT8:
         ((uint8_t *)job->out)[at] = (uint8_t)value;
         break;
-    case AXIS_INT16:
+    case INT16:
         ((uint16_t *)job->out)[at] = (uint16_t)value;
         break;
-    case AXIS_INT32:
+    case INT32:
         ((uint32_t *)job->out)[at] = (uint32_t)value;
         break;
-    case AXIS_ANY:
+    case ANY:
         ((uint8_t *)job->out)[at] = value != 0;
         break;
-    case AXIS_ALL:
+    case ALL:
         ((uint8_t *)job->out)[at] = (double)value == job->divisor;
         break;
-    case AXIS_ODD:
+    case ODD:
         ((uint8_t *)job->out)[at] = value & 1;
         break;
-    case AXIS_FLOAT64:
-    case AXIS_FLOAT32:
-    case AXIS_FLOAT16:
-    case AXIS_BFLOAT16:
+    case FLOAT64:
+    case FLOAT32:
+    case FLOAT16:
+    case BFLOAT16:
         store_wide(job, at, (double)value);
         break;
     default:
