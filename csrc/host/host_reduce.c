@@ -122,15 +122,6 @@ typedef struct complex_double type_complex128;
 static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
     return (struct complex_double){a.real + b.real, a.imag + b.imag};
 }
-/* A product that is rounded: gcc fuses the four of a complex one with their sum and difference
- * (vfmaddsub), even where -ffp-contract=off forbids it. */
-static inline double rounded_prod(double a, double b) {
-    double prod = a * b;
-#if defined(__x86_64__)
-    __asm__("" : "+x"(prod));
-#endif
-    return prod;
-}
 static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
     return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
                                    rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
