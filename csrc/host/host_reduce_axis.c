@@ -40,10 +40,11 @@ enum {
     LANE_BYTES = 128,          /* of a run's lanes together, where that makes more of them */
     BLOCK = 128,               /* items that are added up in few bits, */
     LEAF = LANES * BLOCK,      /* and those of a row */
-    FIRST_LEAF = 128,          /* of a row's: it may hold what ends the search */
+    FIRST_LEAF = LANES,        /* of a row of bytes: it may hold what ends the search */
     TILE = 512,                /* columns of a task */
     SHORT_ROW = 16,            /* items */
     FOLDED = 64,               /* columns, and rows of them, for which rows are taken together */
+    SEARCHED = 64,             /* items of a row at a time; of 16 gcc makes no vectors */
     TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
     BYTES_PER_NS = 8,          /* that one thread reduces, about */
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
@@ -530,7 +531,7 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
             uint64_t at = 0, leaf = 0;                                                            \
             settled = false;                                                                      \
             for (uint64_t done = 0, count; done < n && !settled; done += count) {                 \
-                count = least(n - done, done ? LEAF : FIRST_LEAF);                                \
+                count = least(n - done, done || sizeof *in > 1 ? LEAF : FIRST_LEAF);              \
                 const uint64_t i = mask ? n - done - count : done;                                \
                 const type_##items *run = in + i;                                                 \
                 if (part->stride != 1) {                                                          \
@@ -547,12 +548,12 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
                 }                                                                                 \
             }                                                                                     \
             uint64_t k = 0;                                                                       \
-            for (; part->stride == 1 && k + LANES <= leaf; k += LANES) {                          \
-                const type_##items *run = in + (mask ? at + leaf - LANES - k : at + k);           \
+            for (; part->stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {    \
+                const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);        \
                 int here = 0;                                                                     \
-                for (int lane = 0; lane < LANES; lane++) {                                        \
+                for (int lane = 0; lane < SEARCHED; lane++) {                                     \
                     const compared_##items item = LOAD_min(items, items, run[lane]);              \
-                    here |= (item == best) | (item != item);                                      \
+                    here |= item == best ? 1 : 0;                                                 \
                 }                                                                                 \
                 if (here)                                                                         \
                     break;                                                                        \
@@ -608,9 +609,9 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
     }
 #define ISA_NAME(isa, target, bytes, prefix, here, name) part_##name##_##isa,
 
+/* any_part_: of narrow columns without gaps, as many rows as fill a tile are taken for one. */
 #define FUNCTIONS(op, items, acc)                                                                 \
-    BODY_##op(op, items, acc) /* A number of rows as wide as a tile are taken for one, where they \
-                                 lie without gaps. */                                             \
+    BODY_##op(op, items, acc)                                                                     \
         HOST_INLINE bool any_part_##op##_##items##_##acc(const struct part *part, void *to) {     \
         typedef VALUE_##op(items, acc) value;                                                     \
         value *const values = to, folded[TILE];                                                   \
@@ -785,7 +786,7 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
         if (!job.partials)
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
     }
-    const uint64_t bytes = job.outer * job.reduced * job.inner * job.functions->item_size;
+    const double bytes = (double)(job.outer * job.reduced * job.inner * job.functions->item_size);
     const int threads = kernel->parallel ? host_team_threads(bytes / BYTES_PER_NS) : 1;
     const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * job.tiles;
     enum status status = host_team_run(device, threads, tasks, first_task, &job);

@@ -23,7 +23,7 @@ enum {
     SHARED_LEAST = 150000,
 };
 
-int host_team_threads(uint64_t nanoseconds) {
+int host_team_threads(double nanoseconds) {
     return nanoseconds < SHARED_LEAST ? 1 : host_threads();
 }
 
