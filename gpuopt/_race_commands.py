@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,6 @@ def _print_json(told: dict[str, Any], path: str) -> None:
 
 
 def _run_bench(arguments: argparse.Namespace) -> int:
-    # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from gpuopt import _bench
 
     # What cannot be written is said before hundreds of works, not after them.

@@ -5,6 +5,7 @@ CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,20 @@ def test_layouts(shape, rng):
                 compare(gpuopt.reduce(x, op, axis=axis), array, op, axis=axis)
             except AssertionError as error:
                 raise AssertionError(f"{name} {op} {axis}") from error
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 32), (500, 150)])
+def test_rows_with_gaps_in_shares(rows, columns, rng):
+    """Rows become columns side by side, and shares of them partial results: both at once."""
+    array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
+    wide = np.repeat(array, 2, 1)
+    for op in ("sum", "mean", "min", "any", "count", "argmax"):
+        compare(gpuopt.reduce(Strided(wide[:, ::2]), op, axis=1), array, op, axis=1)
+    turned = np.ascontiguousarray(wide[::-1, ::-1])[::-1, ::-1][:, ::2]
+    for op in ("sum", "argmin"):
+        compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
+    counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
+    assert len(counted.launches) == 2  # there are shares, and their results are combined
 
 
 def test_random_layouts(rng):
@@ -272,8 +287,7 @@ def test_what_cannot_be(rng):
         with pytest.raises(kind, match=text):
             gpuopt.reduce(x, **arguments)
     memory = gpuopt.asarray(host, device="sim")
-    row = _views.view_of(memory, "")
-    row.shape = (4,)
+    row = replace(_views.view_of(memory, ""), shape=(4,))
     row = type("Row", (Strided,), {"__init__": lambda self: setattr(self, "view", row)})()
     _views._known[type(row)] = lambda value, name: value.view
     with pytest.raises(ValueError, match="out: overlaps array"):

@@ -205,6 +205,14 @@ static enum status cuda_info(const char *which, struct device_info *info) {
 
 /* --- waiting */
 
+enum { SPIN_MS = 10 }; /* a nap oversleeps by some 0.1 ms, which then is 1% */
+
+static int64_t nanoseconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 static void nap(void) {
     const struct timespec pause = {.tv_nsec = 50000};
     nanosleep(&pause, NULL);
@@ -212,19 +220,19 @@ static void nap(void) {
 
 /* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
 enum status cuda_wait(struct queue *queue, CUevent event) {
-    for (uint64_t turn = 0;; turn++) {
+    const int64_t begin = nanoseconds();
+    for (uint64_t turn = 1;; turn++) {
         const CUresult result =
             event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
         if (result != CUDA_ERROR_NOT_READY)
             return cuda_check(result, event ? "cuEventQuery" : "cuStreamQuery");
-        if (turn < 2000)
-            continue;
         if (turn % 256 == 0) {
             const enum status status = device_poll(&queue->device);
             if (status)
                 return status;
         }
-        nap();
+        if (nanoseconds() - begin > SPIN_MS * 1000000LL)
+            nap();
     }
 }
 
@@ -254,11 +262,11 @@ static enum status load_image(const struct gpu *gpu, const struct device_image *
 
 /* The module of the embedded image that holds a kernel. */
 static enum status embedded_module(struct gpu *gpu, const char *symbol, CUmodule *module) {
-    const struct device_image *image = gpuopt_image_of(symbol);
-    if (!image)
-        return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+    const struct device_image *image;
+    enum status status = gpuopt_image_of(symbol, &image);
+    if (status)
+        return status;
     CUmodule *kept = &gpu->modules[image - gpuopt_images];
-    enum status status = STATUS_OK;
     pthread_mutex_lock(&gpu->lock);
     if (!*kept)
         status = load_image(gpu, image, kept);

@@ -98,7 +98,7 @@ static enum status plan_single_pass(struct ops_queue *queue, const struct ops_ch
     step->values[0] = items;
     step->values[1] = plan->scratch;
     step->values[3] = plan->result = plan->scratch + blocks * accumulator;
-    step->value_count = 5;
+    step->value_count = 6; /* the last: whether the result is halved */
     plan->step_count = 1;
     return status;
 }
@@ -360,24 +360,10 @@ static enum status move(struct ops_queue *queue, device_address to, device_addre
     return status ? status : ops->copy_in(queue->device, to, &source, bytes);
 }
 
-static enum status narrow(struct ops_queue *queue, device_address to, device_address from) {
-    static const struct reg_rung rung = {.kernel = "reduce"};
-    static const struct reg_signature signature = {"narrow", DTYPE_float64, DTYPE_float32};
-    struct ops_plan plan = {.step_count = 1};
-    struct ops_step *step = &plan.steps[0];
-    step->values[0] = from;
-    step->values[1] = to;
-    step->value_count = 2;
-    const enum status status = ops_kernel(queue, &rung, &signature, 0, &step->kernel);
-    return status ? status : ops_run(queue, &plan);
-}
-
 /* An accumulator becomes an item of the result's type: integers wrap, a truth value is 0 or 1. */
 static enum status convert(struct ops_queue *queue, device_address to, enum dtype result,
                            device_address from, enum dtype accumulator) {
     const size_t wide = dtype_size(result), given = dtype_size(accumulator);
-    if (accumulator == DTYPE_float64 && result == DTYPE_float32)
-        return narrow(queue, to, from);
     if (accumulator != result && !(is_integer(accumulator) && is_integer(result)))
         return status_fail(STATUS_BAD_TYPE, "dtype: a result of %s cannot become %s on the device",
                            dtype_name(accumulator), dtype_name(result));
@@ -392,15 +378,20 @@ enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *
                               device_address to) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const enum dtype accumulator = choice->signature->accumulator;
-    const bool straight = accumulator == result && is_single_pass(choice);
+    const bool halved = (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
+                        (accumulator == DTYPE_int64 && is_integer(result) &&
+                         dtype_size(result) == sizeof(int32_t));
+    const bool straight = (accumulator == result || halved) && is_single_pass(choice);
     struct ops_plan plan;
     queue->keeping = true;
     enum status status = ops_plan(queue, choice, &problem, &plan);
     queue->keeping = false;
     if (status)
         return status;
-    if (straight)
+    if (straight) {
         plan.steps[0].values[3] = to;
+        plan.steps[0].values[5] = halved;
+    }
     status = ops_run(queue, &plan);
     if (!status && !straight)
         status = convert(queue, to, result, plan.result, accumulator);

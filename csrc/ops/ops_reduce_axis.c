@@ -251,6 +251,10 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     first.numbers[INNER] *= rows;
     first.numbers[STRIDE] *= rows;
     plan_shape(queue, &first);
+    if (rows == 1) { /* rows side by side have become columns: so their partial results lie */
+        task.numbers[OUTER] = first.numbers[OUTER];
+        task.numbers[INNER] = first.numbers[INNER];
+    }
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
     const uint64_t partials = most(1, first.splits) * rows + (rest > 0);
     if (partials == 1)
