@@ -387,13 +387,20 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 #define LANES_OF(narrow) \
     (LANE_BYTES / (int)sizeof(narrow) < LANES ? LANES : LANE_BYTES / (int)sizeof(narrow))
 
+/* Of 16 minima gcc makes no vectors. */
+#define MANY_sum LANES_OF
+#define MANY_prod LANES_OF
+#define MANY_count LANES_OF
+#define MANY_bits LANES_OF
+#define MANY_min(narrow) (sizeof(narrow) == 8 ? 2 * LANES : LANES_OF(narrow))
+
 /* A run of at most LEAF items that lie side by side. Its lanes are folded to LANES before they are
  * widened: each has BLOCK items at most. */
 #define LEAF_OF(op, items, acc)                                                                    \
     HOST_INLINE VALUE_##op(items, acc) leaf_##op##_##items##_##acc(                                \
         const type_##items *in, uint64_t n, int64_t key, int64_t mask) {                           \
         typedef NARROW_##op(items, acc) narrow;                                                    \
-        enum { MANY = LANES_OF(narrow) };                                                          \
+        enum { MANY = MANY_##op(narrow) };                                                         \
         narrow lanes[MANY];                                                                        \
         VALUE_##op(items, acc) wide[LANES];                                                        \
         (void)key, (void)mask;                                                                     \
@@ -626,10 +633,13 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
                             : 1;                                                                  \
         for (uint64_t done = 0; done < rows; fold = 1) {                                          \
             const uint64_t folds = (rows - done) / fold;                                          \
+            const bool only = folds == rows;                                                      \
             tile_##op##_##items##_##acc(in + (int64_t)done * part->stride, folds, fold * columns, \
                                         (int64_t)fold * part->stride, part->inner_stride, key,    \
-                                        mask, folded);                                            \
-            for (uint64_t g = 0; g < fold; g++)                                                   \
+                                        mask, only ? values : folded);                            \
+            for (uint64_t i = 0; i < columns && only; i++)                                        \
+                MOVED_##op(values[i], part->first, 1, 0);                                         \
+            for (uint64_t g = 0; g < fold && !only; g++)                                          \
                 for (uint64_t i = 0; i < columns; i++) {                                          \
                     value next = folded[g * columns + i];                                         \
                     MOVED_##op(next, part->first + done, fold, g);                                \
