@@ -388,10 +388,10 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
     (LANE_BYTES / (int)sizeof(narrow) < LANES ? LANES : LANE_BYTES / (int)sizeof(narrow))
 
 /* Of 16 minima gcc makes no vectors. */
-#define MANY_sum LANES_OF
-#define MANY_prod LANES_OF
-#define MANY_count LANES_OF
-#define MANY_bits LANES_OF
+#define MANY_sum(narrow) LANES_OF(narrow)
+#define MANY_prod(narrow) LANES_OF(narrow)
+#define MANY_count(narrow) LANES_OF(narrow)
+#define MANY_bits(narrow) LANES_OF(narrow)
 #define MANY_min(narrow) (sizeof(narrow) == 8 ? 2 * LANES : LANES_OF(narrow))
 
 /* A run of at most LEAF items that lie side by side. Its lanes are folded to LANES before they are
@@ -448,6 +448,7 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
             type_##items gathered[LEAF];                                                           \
             VALUE_##op(items, acc) stack[TREE_DEPTH];                                              \
             int depth = 0;                                                                         \
+            stack[0] = IDENTITY_##op(items, acc);                                                  \
             settled = false;                                                                       \
             for (uint64_t i = 0, leaves = 1; i < n && !settled; i += LEAF, leaves++) {             \
                 const uint64_t count = least(n - i, LEAF);                                         \
@@ -681,12 +682,12 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 #define leaf_min_float16_float16 leaf_min_float16_float32
 #define leaf_min_bfloat16_bfloat16 leaf_min_bfloat16_float32
 
-#define BODY_sum LEAF_OF
-#define BODY_prod LEAF_OF
-#define BODY_count LEAF_OF
-#define BODY_bits LEAF_OF
-#define BODY_min LEAF_OF
-#define BODY_argmin LEAF_OF_ARGMIN
+#define BODY_sum(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_prod(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_count(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_bits(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_min(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_argmin(op, items, acc) LEAF_OF_ARGMIN(op, items, acc)
 HOST_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- tasks */
