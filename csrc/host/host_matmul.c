@@ -30,7 +30,9 @@ enum {
     ROWS = 4,             /* of c at a time, openmp */
     COLUMNS = 512,        /* of c at a time: its sums stay in the first-level cache */
     POLL_STEPS = 1 << 25, /* multiplications between two polls, a thread */
-    STEPS_PER_NS = 18,    /* multiplications of one thread, about */
+    /* Multiplications of one thread, about: 256 x 256 float32 took it 0.91 ms on an EPYC 7003 (Nov
+     * 2026), 37 GFLOP/s, beside OpenBLAS's 43 in float64 and 91 in float32. */
+    STEPS_PER_NS = 18,
 
     /* of the rung `simd` */
     DEPTH = 256, /* of k at a time: a strip of b stays in the first level */
