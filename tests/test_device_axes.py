@@ -203,6 +203,32 @@ def test_odd_addresses_and_strides():
     assert gpuopt.reduce(Strided(shifted), "mean").item() == 2
 
 
+def test_rows_and_columns_that_do_not_begin_at_packs(rng):
+    """Runs at odd addresses, of whole packs to a row all the same, forwards and backwards."""
+    for dtype in ("i1", "f2", "f4", "f8"):
+        count = 16 // np.dtype(dtype).itemsize
+        for rows, width in (
+            (50, count),
+            (40, 5 * count),
+            (20, 40 * count),
+            (7, 5000),
+            (600, count),
+        ):
+            base = items_of(rng, dtype, (rows * width + 1,))
+            for begin in (0, 1):
+                view = base[begin : begin + rows * width].reshape(rows, width)
+                for op, axis in itertools.product(("sum", "max", "argmin"), (0, 1)):
+                    compare(gpuopt.reduce(Strided(view), op, axis=axis), view, op, axis=axis)
+                turned = view[::-1, ::-1]
+                for axis in (0, 1):
+                    compare(
+                        gpuopt.reduce(Strided(turned), "argmax", axis=axis),
+                        turned,
+                        "argmax",
+                        axis=axis,
+                    )
+
+
 def test_other_families_take_any_layout(rng):
     a = rng.random((33, 40)).astype("f4")
     for name, view in layouts(a):
@@ -334,6 +360,9 @@ def test_bfloat16_and_float16_at_their_limits(bfloat16, device):
     assert float(gpuopt.reduce(big, axis=0, device=device)) in (0.0, 1.5, 3.0, 4.5)
     assert gpuopt.reduce(big[:16], device=device) == 0
     assert np.isposinf(gpuopt.reduce(big[:8], device=device))
+    columns = np.repeat(np.array([3e38] * 9 + [-3e38] * 9, bfloat16)[:, None], 8, 1)
+    assert (gpuopt.reduce(columns, axis=0, device=device).astype("f4") == 0).all()
+    assert (gpuopt.reduce(np.tile(big[:16], (3, 2)), axis=1, device=device).astype("f4") == 0).all()
     assert np.isnan(gpuopt.reduce(np.array([1, np.nan], bfloat16), "min", device=device))
     assert gpuopt.reduce(np.array([5, np.nan, 7], bfloat16), "argmax", device=device) == 1
     assert gpuopt.reduce(np.array([], bfloat16), device=device) == 0

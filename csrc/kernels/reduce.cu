@@ -91,6 +91,7 @@ RUNG(12, "bulk", "reduce_12",
 #else
 
 #include "common.cuh"
+#include "reduce_plan.cuh"
 
 // --- operations: load() turns an item into the accumulator's type, apply() combines two, and
 // apply(identity(), x) is x.
@@ -410,7 +411,7 @@ constexpr unsigned BLOCKS = 3;
 
 // The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
 // 33.5 us instead of 31.8 for 2^25 float32 (November 2026).
-constexpr unsigned IN_FLIGHT = 8;
+constexpr unsigned IN_FLIGHT = REDUCE_IN_FLIGHT;
 
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
@@ -587,7 +588,8 @@ __device__ void reduce_11(const In *in, Acc *partials, uint64 n, const whole<Acc
 
 // A ring of parts in shared memory. `ask` begins to fill a place, `wait` ends when it is full; what
 // a thread then reads are its own packs, every RING_THREADS-th.
-constexpr unsigned RING_THREADS = 256, RING_PLACES = 4, RING_PACKS = 1024; // ops_reduce.c: 64 KiB
+constexpr unsigned RING_THREADS = 256, RING_PLACES = REDUCE_RING_PLACES,
+                   RING_PACKS = REDUCE_RING_PACKS;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 struct ring {

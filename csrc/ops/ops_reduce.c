@@ -3,6 +3,7 @@
  * barrier between all blocks, and nothing returns to the host in between. The single-pass rung has
  * one launch.
  */
+#include "../kernels/reduce_plan.cuh"
 #include "ops.h"
 
 #include <string.h>
@@ -16,12 +17,10 @@ enum {
     SHARES = 10,              /* a block has an even share, */
     SINGLE_PASS = 11,         /* one launch does all, */
     BULK = 12,                /* and the share comes through a ring in shared memory */
-    RING_PART = 16 << 10,     /* bytes, and */
-    RING_PLACES = 4,          /* so many of them: reduce.cu's */
     PACK = 16,                /* bytes */
-    IN_FLIGHT = 8,            /* packs that a thread of reduce.cu loads at once */
-    PIECE = 256 * 64 * 256,   /* items of a non-contiguous array at a time, on the cpu: 2^22, the
-                                 segment of host_reduce.c */
+    RING_PART = REDUCE_RING_PACKS * PACK,
+    PIECE = 256 * 64 * 256, /* items of a non-contiguous array at a time, on the cpu: 2^22, the
+                               segment of host_reduce.c */
 };
 
 /* Blocks of the rungs with even shares. */
@@ -43,7 +42,7 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     const unsigned block = choice->block;
     const uint64_t items_per_block =
         (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
-                           : rung->number >= VECTOR ? IN_FLIGHT * PACK / item
+                           : rung->number >= VECTOR ? REDUCE_IN_FLIGHT * PACK / item
                                                     : 2);
     const uint64_t blocks = (n - 1) / items_per_block + 1;
     if (rung->items_per_thread)
@@ -72,7 +71,7 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
     step->shared_bytes = choice->rung->number == BULK
-                             ? RING_PLACES * RING_PART
+                             ? REDUCE_RING_PLACES * RING_PART
                              : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;
@@ -378,9 +377,9 @@ enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *
                               device_address to) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const enum dtype accumulator = choice->signature->accumulator;
-    const bool halved = (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
-                        (accumulator == DTYPE_int64 && is_integer(result) &&
-                         dtype_size(result) == sizeof(int32_t));
+    const bool halved =
+        (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
+        (accumulator == DTYPE_int64 && is_integer(result) && dtype_size(result) == sizeof(int32_t));
     const bool straight = (accumulator == result || halved) && is_single_pass(choice);
     struct ops_plan plan;
     queue->keeping = true;
