@@ -112,18 +112,21 @@ def newer(output, command, inputs):
 
 
 def compile_file(nvcc, kernels, folder):
-    """Compile one file into machine code, PTX, and the names of its kernels."""
-    base = [str(nvcc), "-std=c++17", "-O3", "-Xcompiler=-w", str(kernels)]
+    """Compile one file into machine code, PTX, and the names of its kernels.
+
+    Commands name files from the root: what came out serves a copy of the tree, too.
+    """
+    base = [str(nvcc), "-std=c++17", "-O3", "-Xcompiler=-w", str(kernels.relative_to(ROOT))]
     machine_code = [*base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size"]
     ptx = [*base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}"]
     inputs = [kernels, *kernels.parent.glob("*.cuh")]
     for command, end in (([*machine_code, *code_options()], ".fatbin"), (ptx, ".ptx")):
         output = folder / (kernels.stem + end)
-        command += ["-o", str(output)]
+        command += ["-o", str(output.relative_to(ROOT))]
         if newer(output, shlex.join(command), inputs):
             continue
         print(shlex.join(command), flush=True)
-        if subprocess.run(command).returncode:
+        if subprocess.run(command, cwd=ROOT).returncode:
             raise SystemExit("gpuopt: nvcc could not compile the kernels; its message is above")
         Path(f"{output}.command").write_text(shlex.join(command))
     names = re.findall(r"\.entry (\w+)", output.read_text())

@@ -47,8 +47,8 @@ enum { DEVICE_IMAGES_MAX = 32 };
 extern const struct device_image gpuopt_images[];
 extern const size_t gpuopt_image_count;
 
-/* NULL where none holds it. */
-const struct device_image *gpuopt_image_of(const char *kernel);
+/* The image that holds a kernel; fails where none does. */
+enum status gpuopt_image_of(const char *kernel, const struct device_image **image);
 
 /* What they were compiled from, for people: each file is a form feed, its name, its lines. */
 extern const struct device_text { const char *begin, *end; } gpuopt_sources;

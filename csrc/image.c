@@ -42,11 +42,13 @@ _Static_assert(sizeof gpuopt_images / sizeof *gpuopt_images <= DEVICE_IMAGES_MAX
 
 const struct device_text gpuopt_sources = {gpuopt_sources_text, gpuopt_sources_text_end};
 
-const struct device_image *gpuopt_image_of(const char *kernel) {
+enum status gpuopt_image_of(const char *kernel, const struct device_image **image) {
     const size_t length = strlen(kernel);
     for (size_t i = 0; i < gpuopt_image_count && length; i++)
         for (const char *line = gpuopt_images[i].kernels; (line = strstr(line, kernel)); line++)
-            if (line[-1] == '\n' && line[length] == '\n')
-                return &gpuopt_images[i];
-    return NULL;
+            if (line[-1] == '\n' && line[length] == '\n') {
+                *image = &gpuopt_images[i];
+                return STATUS_OK;
+            }
+    return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", kernel);
 }

@@ -87,7 +87,6 @@ const size_t reg_family_count = COUNT(reg_families);
 const struct reg_probe reg_probes[] = {
 #include "kernels/micro.cu"
 #include "kernels/micro_texture.cu"
-#include "kernels/narrow.cu"
 };
 const size_t reg_probe_count = COUNT(reg_probes);
 

@@ -297,9 +297,10 @@ static enum status sim_device_kernel_get(struct device *device, struct device_mo
     struct sim_error error = {0};
     struct sim_kernel *found = NULL;
     if (!within) {
-        const struct device_image *image = gpuopt_image_of(symbol);
-        if (!image)
-            return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+        const struct device_image *image;
+        const enum status status = gpuopt_image_of(symbol, &image);
+        if (status)
+            return status;
         struct sim_module **kept = &queue->modules[image - gpuopt_images];
         const size_t bytes = (size_t)(image->ptx_end - image->ptx);
         if (!*kept && sim_module_load(queue->gpu, image->ptx, bytes, kept, &error))

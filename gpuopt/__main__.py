@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import gpuopt
-from gpuopt import _race_commands, experiments
+from gpuopt import _arguments, _explain, _race_commands, experiments
 from gpuopt._cases import ITEMS
 from gpuopt._devices import KINDS, config, describe, devices, show_config
-from gpuopt._explain import add_commands, count
 from gpuopt._progress import bar
 from gpuopt._readme import write_between_marks
 
 OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
+FAMILIES = ("reduce", *ITEMS)
+ANY_DEVICE = "cuda, cuda:1, cpu, sim:m2090"
+FOR_PROGRAMS = ", for 'compare' and for programs"
 
 
 def _ladder(arguments: argparse.Namespace) -> int:
@@ -140,6 +142,111 @@ def _config(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _add_ladder(commands: Any) -> None:
+    add = _arguments.command(
+        commands,
+        "ladder",
+        _ladder,
+        help="verify and time every rung of a family",
+        description="Verify every rung against NumPy, time it, verify it again, and print the "
+        "deck's table with the deck's own figures beside it. For seeing which step pays here, and "
+        "why: what the counters say is below the table.",
+        example="ladder reduce --n 2^22 --dtype float32",
+    )
+    _arguments.family(add, FAMILIES)
+    _arguments.items(add, "the deck's, or what outgrows the caches")
+    add("--op", default="sum", choices=OPERATIONS, help="the reduction's (default: sum)")
+    _arguments.dtype(add, "of items and result", choices=DTYPES)
+    _arguments.block(add)
+    _arguments.device(add, "cuda, cuda:1, sim, sim:g80 or cpu", "a GPU, else sim and cpu")
+    _arguments.rounds(add)
+    add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
+    add(
+        "--peers",
+        action="store_true",
+        help="also time NumPy, SciPy, CuPy, PyTorch and JAX, as installed",
+    )
+    _arguments.as_json(add, FOR_PROGRAMS)
+    _arguments.output(add, "also draw it: ladder.svg, ladder.png", "PLOT")
+    _arguments.readme(add, "table", "ladder")
+
+
+def _add_roofline(commands: Any) -> None:
+    add = _arguments.command(
+        commands,
+        "roofline",
+        _roofline,
+        help="measure what a device can do at most, and place kernels under it",
+        description="Measure a device's ceilings: its memories and its arithmetic, every kernel "
+        "verified. Done once for each device and kept; of a simulated GPU, the datasheet's. A "
+        "kernel left of the ridge is bound by memory, right of it by arithmetic.",
+        example="roofline --quick --add reduce -o roofline.svg",
+    )
+    _arguments.device(add, ANY_DEVICE)
+    _arguments.dtype(add, "the arithmetic that is drawn", "float32")
+    add("--quick", action="store_true", help="less data, fewer samples: some seconds")
+    add("--fresh", action="store_true", help="measure again, even if it is known")
+    add("--add", action="append", choices=FAMILIES, help="also measure a ladder, place it")
+    add("--matmul", action="store_true", help="also the decks' case study: predicted, measured")
+    _arguments.as_json(add, FOR_PROGRAMS)
+    _arguments.output(add, "also draw it: roofline.svg", "PLOT")
+
+
+def _add_reference(commands: Any) -> None:
+    add = _arguments.command(
+        commands,
+        "reference",
+        _reference_file,
+        help="measure everything, as the reference for this GPU",
+        description="Measure the roofline and every ladder, and write the file in which 'ladder' "
+        "looks up whether a number is normal for this GPU.",
+        example="reference -o my-gpu.json",
+    )
+    _arguments.device(add, ANY_DEVICE)
+    _arguments.rounds(add)
+    _arguments.output(add, "default: its place in the package")
+
+
+def _add_experiment(commands: Any) -> None:
+    add = _arguments.command(
+        commands,
+        "experiment",
+        _experiment,
+        help="run one of the decks' experiments; without a name, list them",
+        description="Coalescing, bank conflicts, divergence, ...: each verified, then timed on a "
+        "GPU or counted on a simulated one. Without a name: the list. For one property of the "
+        "hardware at a time.",
+        example="experiment banks --device sim:h200",
+    )
+    add("name", nargs="?", metavar="NAME", help=", ".join(experiments.EXPERIMENTS))
+    _arguments.device(add, "cuda, cuda:1, sim (as the deck's GPU), sim:h200", "a GPU, else sim")
+    _arguments.as_json(add)
+    _arguments.readme(add, "list")
+
+
+def _add_machine(commands: Any) -> None:
+    add = _arguments.command(
+        commands,
+        "devices",
+        _devices,
+        help="list the devices that can serve, and why not",
+        description="List every GPU, the cpu and the simulated GPUs, by the names that --device "
+        "takes, and why a kind of device cannot serve.",
+        example="devices",
+    )
+    _arguments.as_json(add)
+    add = _arguments.command(
+        commands,
+        "config",
+        _config,
+        help="show how gpuopt was built, for a bug report",
+        description="Show versions, compilers, kernels, driver and devices: put it into a bug "
+        "report.",
+        example="config --json",
+    )
+    _arguments.as_json(add)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m gpuopt",
@@ -150,124 +257,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gpuopt {gpuopt.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    command = commands.add_parser(
-        "ladder",
-        help="verify and time every rung of a family",
-        description="Verify every rung against NumPy, time it, verify it again, and print the "
-        "deck's table with the deck's own figures beside it. For seeing which step pays here, and "
-        "why: what the counters say is below the table.",
-        epilog="example: python -m gpuopt ladder reduce --n 2^22 --dtype float32",
-    )
-    add = command.add_argument
-    add("family", choices=["reduce", *ITEMS], help="the family of kernels")
-    add(
-        "--n",
-        type=count,
-        help="items, as 4194304 or 2^22 (default: the deck's, or what outgrows the caches)",
-    )
-    add("--op", default="sum", choices=OPERATIONS, help="the reduction's (default: sum)")
-    add(
-        "--dtype",
-        choices=DTYPES,
-        help="of items and result (default: int32 for reduce, else float32)",
-    )
-    add("--block", type=int, help="threads a block, 32, 64, ..., 1024 (default: the deck's)")
-    add("--device", help="cuda, cuda:1, sim, sim:g80 or cpu (default: a GPU, else sim and cpu)")
-    add("--rounds", type=count, default=11, help="samples of each rung (default: 11)")
-    add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
-    add(
-        "--peers",
-        action="store_true",
-        help="also time NumPy, SciPy, CuPy, PyTorch and JAX, as installed",
-    )
-    add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
-    add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: ladder.svg, ladder.png")
-    add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
-    add("--marks", default="ladder", help="which marks: <!-- MARKS: ... --> (default: ladder)")
-    command.set_defaults(run=_ladder)
-
-    add_commands(commands)
-
-    command = commands.add_parser(
-        "roofline",
-        help="measure what a device can do at most, and place kernels under it",
-        description="Measure a device's ceilings: its memories and its arithmetic, every kernel "
-        "verified. Done once for each device and kept; of a simulated GPU, the datasheet's. A "
-        "kernel left of the ridge is bound by memory, right of it by arithmetic.",
-        epilog="example: python -m gpuopt roofline --quick --add reduce -o roofline.svg",
-    )
-    add = command.add_argument
-    add("--device", help="cuda, cuda:1, cpu, sim:m2090 (default: a GPU, else the cpu)")
-    add("--dtype", help="the arithmetic that is drawn (default: float32)")
-    add("--quick", action="store_true", help="less data, fewer samples: some seconds")
-    add("--fresh", action="store_true", help="measure again, even if it is known")
-    add(
-        "--add", action="append", choices=["reduce", *ITEMS], help="also measure a ladder, place it"
-    )
-    add("--matmul", action="store_true", help="also the decks' case study: predicted, measured")
-    add("--json", action="store_true", help="print JSON, for 'compare' and for programs")
-    add("-o", "--output", type=Path, metavar="PLOT", help="also draw it: roofline.svg")
-    command.set_defaults(run=_roofline)
-
+    _add_ladder(commands)
+    _explain.add_commands(commands)
+    _add_roofline(commands)
     _race_commands.add_commands(commands)
-
-    command = commands.add_parser(
-        "reference",
-        help="measure everything, as the reference for this GPU",
-        description="Measure the roofline and every ladder, and write the file in which 'ladder' "
-        "looks up whether a number is normal for this GPU.",
-        epilog="example: python -m gpuopt reference -o my-gpu.json",
-    )
-    command.add_argument("--device", help="as for roofline")
-    command.add_argument("--rounds", type=count, default=11, help="samples of each rung")
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: its place in the package"
-    )
-    command.set_defaults(run=_reference_file)
-
-    command = commands.add_parser(
-        "experiment",
-        help="run one of the decks' experiments; without a name, list them",
-        description="Coalescing, bank conflicts, divergence, ...: each verified, then timed on a "
-        "GPU or counted on a simulated one. Without a name: the list. For one property of the "
-        "hardware at a time.",
-        epilog="example: python -m gpuopt experiment banks --device sim:h200",
-    )
-    add = command.add_argument
-    add("name", nargs="?", metavar="NAME", help=", ".join(experiments.EXPERIMENTS))
-    add(
-        "--device",
-        help="cuda, cuda:1, sim (as the deck's GPU), sim:h200 (default: a GPU, else sim)",
-    )
-    add("--json", action="store_true", help="print the result as JSON")
-    add("--write-readme", type=Path, metavar="FILE", help="also write the list between its marks")
-    command.set_defaults(run=_experiment)
-
-    command = commands.add_parser(
-        "devices",
-        help="list the devices that can serve, and why not",
-        description="List every GPU, the cpu and the simulated GPUs, by the names that --device "
-        "takes, and why a kind of device cannot serve.",
-        epilog="example: python -m gpuopt devices",
-    )
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_devices)
-    command = commands.add_parser(
-        "config",
-        help="show how gpuopt was built, for a bug report",
-        description="Show versions, compilers, kernels, driver and devices: put it into a bug "
-        "report.",
-        epilog="example: python -m gpuopt config --json",
-    )
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_config)
+    _add_reference(commands)
+    _add_experiment(commands)
+    _add_machine(commands)
     return parser
 
 
 def main() -> int:
     """Run a command; errors of the user's or the machine's are one line, not a traceback."""
     arguments = _parser().parse_args()
+    # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         status = arguments.run(arguments)
         sys.stdout.flush()

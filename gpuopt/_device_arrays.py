@@ -6,7 +6,9 @@ Work goes to the stream of the first array; those of the others are ordered befo
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,7 +77,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
 
 def streams(views: list[View]) -> tuple[int, ...]:
     """Return the streams of some arrays, each once: where the work goes first."""
-    return tuple(dict.fromkeys(view.stream for view in views))
+    return tuple(dict.fromkeys([view.stream for view in views]))
 
 
 def same_device(views: list[tuple[str, View]]) -> None:
@@ -120,35 +122,129 @@ def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
     ValueError
         They are on different devices, or on another than `device`.
     """
-    views = {name: view_of(value, name) for name, value in given.items()}
-    found = {name: view for name, view in views.items() if view is not None}
+    found = {}
+    for name, value in given.items():
+        view = view_of(value, name)
+        if view is not None:
+            found[name] = view
     if not found:
         return None
+    other, first = next(iter(found.items()))
     for name in given:
         if name not in found:
-            other, view = next(iter(found.items()))
             raise TypeError(
-                f"{name}: is on the host, but {other} is on {view.device}; copy one of them "
-                f"(gpuopt.asarray({name}, {view.device!r}))"
+                f"{name}: is on the host, but {other} is on {first.device}; copy one of them "
+                f"(gpuopt.asarray({name}, {first.device!r}))"
             )
-    same_device(list(found.items()))
-    for view in found.values():
-        check_device(view, device)
-    return {name: compact(view) for name, view in found.items()}
+    if device is not None:
+        check_device(first, device)
+    if len(found) > 1:
+        same_device(list(found.items()))
+    for name, view in found.items():
+        if view.strides is not None or not in_order(view):
+            found[name] = compact(view)
+    return found
 
 
 def alike(views: dict[str, View]) -> None:
-    """Raise where arrays that are combined differ in dtype: nothing is converted on a device."""
-    (first, one), *others = views.items()
-    for name, view in others:
-        if view.dtype != one.dtype:
-            raise TypeError(
-                f"{first}, {name}: have dtypes {one.dtype} and {view.dtype}; convert one of them"
-            )
+    """Raise where two arrays differ in dtype: nothing is converted on a device."""
+    (first, one), (second, other) = views.items()
+    if one.dtype != other.dtype:
+        raise TypeError(
+            f"{first}, {second}: have dtypes {one.dtype} and {other.dtype}; convert one of them"
+        )
+
+
+class Call(NamedTuple):
+    """A problem on a device, but for the addresses of its arrays.
+
+    Attributes
+    ----------
+    kernel : tuple of str
+        Family, operation, the items' and the result's dtype.
+    inputs : tuple
+        Of each input the number of the view that it is and its bytes, or an array of the host's.
+    shape : tuple of int
+        The result's.
+    dtype : dtype
+        The result's.
+    numbers : tuple of int
+    """
+
+    kernel: tuple[str, str, str, str]
+    inputs: tuple[tuple[int, int] | np.ndarray, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    numbers: tuple[int, ...]
+
+
+class _StandIn(np.ndarray):
+    """Has the attributes of an array on a device; its items are never read, nor shown."""
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} items of shape {self.shape} on a device>"
+
+    __str__ = __repr__
+
+
+class _Interface:
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def _stand_in(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    items = np.asarray(_Interface(address, shape, dtype)).view(_StandIn)
+    return items.view(dtype) if dtype.kind == "V" else items
+
+
+_Layout = tuple[tuple[int, ...], np.dtype]
+_APART = 1 << 40  # bytes between the stand-ins' addresses, which only tell them apart
+
+
+@lru_cache(512)
+def _described(
+    maker: Callable[..., Problem], layouts: tuple[_Layout, ...], text: str, *parameters: Any
+) -> Call:
+    stand_ins = [_stand_in((k + 1) * _APART, *layout) for k, layout in enumerate(layouts)]
+    problem = maker(*stand_ins, *parameters)
+    inputs: list[Any] = []
+    for each in problem.inputs:
+        if each.size == 0:
+            inputs.append((0, 0))
+            continue
+        number, off = divmod(each.__array_interface__["data"][0], _APART)
+        is_view = off == 0 and 0 < number <= len(layouts)
+        inputs.append((number - 1, each.nbytes) if is_view else each)
+    return Call(
+        (problem.family, problem.op, problem.items, problem.result),
+        tuple(inputs),
+        problem.shape,
+        problem.dtype,
+        tuple(number % 2**64 for number in problem.numbers),
+    )
+
+
+def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
+    """Return what `maker` says of arrays that are in C order on a device; it is remembered.
+
+    It takes arrays in the place of the views, whose items it must not read, and the parameters.
+    """
+    layouts = tuple([(view.shape, view.dtype) for view in views.values()])
+    # The text tells apart what is equal, 0.0 and -0.0, 1 and True.
+    key = maker, layouts, repr(parameters) if parameters else "", *parameters
+    try:
+        return _described(*key)
+    except TypeError:  # a parameter that cannot be remembered, or the maker's own
+        return _described.__wrapped__(*key)
 
 
 def run(
-    problem: Problem,
+    call: Call,
     views: dict[str, View],
     variant: int | str | None,
     block: int | None,
@@ -157,41 +253,40 @@ def run(
     dtype: np.dtype | None = None,
     in_place: bool = False,
 ) -> Any:
-    """Run a problem whose inputs are stand-ins of views; return `out`, or a new array.
+    """Run what was described of some views; return `out`, or a new array.
 
     Parameters
     ----------
     dtype : dtype, optional
-        The result's, where it is not the problem's.
+        The result's, where it is not the call's.
     in_place : bool
         Whether `out` may be one of the inputs.
     """
-    dtype = problem.dtype if dtype is None else dtype
-    first = next(iter(views.values()))
+    dtype = call.dtype if dtype is None else dtype
+    every = [*views.values()]
+    first = every[0]
     if out is None:
-        made, target = first.library.empty(first, problem.shape, dtype)
+        made, target = first.library.empty(first, call.shape, dtype)
     else:
         made, target = None, view_of(out, "out")
         if target is None:
             raise TypeError(
                 f"out: is on the host, but the result is on {first.device}; pass an array there"
             )
-        check_target(target, problem.shape, dtype)
-        name = next(iter(views))
-        same_device([(name, first), ("out", target)])
+        check_target(target, call.shape, dtype)
+        if target.device != first.device:
+            same_device([(next(iter(views)), first), ("out", target)])
         check_overlap(target, views, in_place)
-    places = {view.address for view in views.values()}
-    arguments = []
-    for each in problem.inputs:
-        address = each.__array_interface__["data"][0]
-        resident = address in places or not each.size
-        arguments.append((address if each.size else 0, each.nbytes) if resident else each)
-    family = (problem.family, problem.op, problem.items, problem.result)
-    numbers = tuple(number % 2**64 for number in problem.numbers)
-    size = math.prod(problem.shape) * dtype.itemsize
-    call = (*family, tuple(arguments), (target.address, size), numbers)
-    every = [*views.values(), target]
-    _core.call_resident(first.device, streams(every), call, variant, block)
+    places = []
+    for each in call.inputs:
+        if type(each) is tuple:
+            number, size = each
+            each = (every[number].address if size else 0, size)
+        places.append(each)
+    size = math.prod(call.shape) * dtype.itemsize
+    problem = (*call.kernel, tuple(places), (target.address, size), call.numbers)
+    every.append(target)
+    _core.call_resident(first.device, streams(every), problem, variant, block)
     settle(every)
     return first.library.finish(made) if out is None else out
 
@@ -199,6 +294,8 @@ def run(
 def _bounds(view: View) -> tuple[int, int]:
     """Return where the items begin and end in memory."""
     low = high = view.address
+    if view.strides is None:
+        return low, low + math.prod(view.shape) * view.dtype.itemsize
     for extent, step in zip(view.shape, strides_of(view), strict=True):
         if extent == 0:
             return 0, 0

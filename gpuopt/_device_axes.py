@@ -111,10 +111,13 @@ def side_axes(groups: Iterable[Group]) -> list[Group]:
 
 def strides_of(view: View) -> tuple[int, ...]:
     """Return a view's strides in bytes, also where it is in C order."""
-    if view.strides is not None:
-        return view.strides
-    steps, step = [], view.dtype.itemsize
-    for extent in reversed(view.shape):
+    return in_c_order(view.shape, view.dtype) if view.strides is None else view.strides
+
+
+def in_c_order(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """Return the strides of an array in C order, in bytes."""
+    steps, step = [], dtype.itemsize
+    for extent in reversed(shape):
         steps.append(step)
         step *= extent
     return tuple(reversed(steps))

@@ -46,7 +46,16 @@ class DeviceArray:
            [2, 4]])
     """
 
-    __slots__ = ("__weakref__", "_holder", "address", "device", "dtype", "read_only", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_holder",
+        "_view",  # _views.py's description, once it is asked for
+        "address",
+        "device",
+        "dtype",
+        "read_only",
+        "shape",
+    )
     __array_priority__ = 1000
 
     def __init__(self) -> None:
@@ -184,7 +193,14 @@ def make(
     made = DeviceArray.__new__(DeviceArray)
     made.address, made.shape, made.dtype = address, shape, dtype
     made.device, made._holder, made.read_only = device, holder, read_only
+    made._view = None
     return made
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceArray:
+    """Return an array on a device, of a shape and a dtype that are known to be good."""
+    memory = _core.Memory(math.prod(shape) * dtype.itemsize, device)
+    return make(memory.address, shape, dtype, memory.device, memory)
 
 
 def _memory(array: DeviceArray) -> _core.Memory:
@@ -248,5 +264,4 @@ def empty(
     extents = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
     if any(extent < 0 for extent in extents):
         raise ValueError(f"shape: {extents} has a negative extent")
-    memory = _core.Memory(math.prod(extents) * kind.itemsize, device)
-    return make(memory.address, extents, kind, memory.device, memory)
+    return new(extents, kind, device)

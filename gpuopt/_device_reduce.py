@@ -18,13 +18,14 @@ from gpuopt import _axis as axis_rules
 from gpuopt import _core
 from gpuopt._arrays import check_out
 from gpuopt._axis import AXES, IDENTITIES, OTHERS, PLACES, UFUNCS, Work
-from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle, streams
+from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle
 from gpuopt._device_axes import (
     Group,
     Pass,
     Place,
     compact,
     copy,
+    in_c_order,
     merge,
     on_items,
     pass_of,
@@ -45,9 +46,12 @@ class _Out(NamedTuple):
     dtype: np.dtype | None
 
 
+_NOWHERE = _Out(None, None, None)
+
+
 def _out(out: Any) -> _Out:
     if out is None:
-        return _Out(None, None, None)
+        return _NOWHERE
     if type(out) is np.ndarray:
         return _Out(None, out, out.dtype)
     view = view_of(out, "out")
@@ -71,6 +75,8 @@ def reduce(
     """Reduce an array on a device; see `gpuopt.reduce`."""
     if device is not None:
         check_device(view, device)
+    if dtype is not None:
+        dtype = np.dtype(dtype)
     to = _out(out)
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
@@ -93,13 +99,14 @@ def _default(op: str, given: np.dtype) -> np.dtype:
     return given
 
 
-def _on_ladder(given: np.dtype, op: str, dtype: DTypeLike | None, out: np.dtype | None) -> bool:
+@lru_cache(512)
+def _on_ladder(given: np.dtype, op: str, dtype: np.dtype | None, out: np.dtype | None) -> bool:
     """Tell whether the ladder has kernels from a dtype to that of the result."""
     if given.char not in _ON_LADDER or op not in UFUNCS:
         return False
     if dtype is None and out is None:
         return given.kind != "f" or op not in ("and", "or", "xor")
-    result = out if dtype is None else np.dtype(dtype)
+    result = out if dtype is None else dtype
     if op not in ("sum", "prod"):
         return result == given
     if given.kind == "f":
@@ -112,7 +119,7 @@ def _whole(
     start: int,
     op: str,
     variant: int | str | None,
-    dtype: DTypeLike | None,
+    dtype: np.dtype | None,
     out: Any,
     to: _Out,
     initial: Any,
@@ -120,18 +127,21 @@ def _whole(
 ) -> Any:
     made, target, queues, address = None, to.view, (view.stream,), 0
     if to.dtype is None:
-        result = np.dtype(dtype) if dtype is not None else _default(op, view.dtype)
+        result = dtype if dtype is not None else _default(op, view.dtype)
         made, target = view.library.empty(view, (), result)
     else:
-        result = to.dtype if dtype is None else np.dtype(dtype)
+        result = to.dtype if dtype is None else dtype
         if to.host is not None:  # the one way to have the value on the host at once
             if out.shape != () or out.dtype != result or not out.flags.writeable:
                 check_out(out, (), result)
         else:
             check_target(target, (), result)
-            same_device([("array", view), ("out", target)])
+            if target.device != view.device:
+                same_device([("array", view), ("out", target)])
     if target is not None:
-        address, queues = target.address, streams([view, target])
+        address = target.address
+        if target.stream != view.stream:
+            queues = (view.stream, target.stream)
     n = math.prod(view.shape)
     value = _core.reduce_resident(
         view.device, queues, start, n, view.dtype, op, variant, result, initial, block, address
@@ -398,47 +408,115 @@ def _compute(
         _with_initial(place, found, op, initial, target)
 
 
+class _Asked(NamedTuple):
+    """What is asked of a layout, and the way to it where that is one pass over the items.
+
+    Attributes
+    ----------
+    result : dtype
+    shape : tuple of int
+        The result's.
+    one : Pass or None
+    start : int
+        Bytes from the array's first item to the first that the pass reads.
+    """
+
+    result: np.dtype
+    shape: tuple[int, ...]
+    one: Pass | None
+    start: int
+
+
+@lru_cache(512)
+def _asked(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    given: np.dtype,
+    op: str,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    dtype: np.dtype | None,
+    out: np.dtype | None,
+) -> _Asked:
+    if not axis_rules.supported(given):
+        raise TypeError(
+            f"array: dtype {given} is not supported; {axis_rules.TYPES} (convert the array on its "
+            "device)"
+        )
+    result = axis_rules.result_dtype(op, given, dtype, out)
+    left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
+    steps, size = strides or in_c_order(shape, given), given.itemsize
+    apart = any(step % size for n, step in zip(shape, steps, strict=True) if n > 1)
+    if (
+        math.prod(shape) == 0
+        or apart
+        or axis_rules.computed_on(op, given, result) != given
+        or (op in PLACES and len(axes) > 1)
+    ):
+        return _Asked(result, left, None, 0)
+    axis_rules.check_kind(op, given)
+    scheme = _scheme(shape, steps, given, op, axes, result)
+    if not (scheme.fits and scheme.straight):
+        return _Asked(result, left, None, 0)
+    one, following = _step(scheme.work, scheme.groups)
+    return _Asked(result, left, None if following else one, scheme.plan.start * size)
+
+
+def _at_once(
+    view: View, asked: _Asked, how: tuple[int | str | None, int | None], target: View
+) -> None:
+    """Queue the one pass."""
+    one = asked.one
+    queues = (view.stream,) if target.stream == view.stream else (view.stream, target.stream)
+    problem = (
+        *one.kernel,
+        ((view.address + asked.start, one.bytes),),
+        (target.address, one.result_bytes),
+        one.numbers,
+    )
+    _core.call_resident(view.device, queues, problem, *how)
+    if view.waits or target.waits:
+        settle([view, target])
+
+
 def _along(
     view: View,
     op: str,
     axis: object,
     keepdims: bool,
     how: tuple[int | str | None, int | None],
-    dtype: DTypeLike | None,
+    dtype: np.dtype | None,
     out: Any,
     to: _Out,
     initial: Any,
 ) -> Any:
     axis_rules.check_op(op)
-    if not axis_rules.supported(view.dtype):
-        raise TypeError(
-            f"array: dtype {view.dtype} is not supported; {axis_rules.TYPES} (convert the array on "
-            "its device)"
-        )
     axes = axis_rules.axes_of(axis, len(view.shape), op)
+    asked = _asked(view.shape, view.strides, view.dtype, op, axes, bool(keepdims), dtype, to.dtype)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
     if initial is not ... and initial is not None and np.ndim(initial):
         raise ValueError(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
-    result = axis_rules.result_dtype(op, view.dtype, dtype, to.dtype)
-    shape = tuple(
-        1 if k in axes else size for k, size in enumerate(view.shape) if keepdims or k not in axes
-    )
     if to.host is not None:
-        check_out(out, shape, result)
-    place = Place(view, *how)
+        check_out(out, asked.shape, asked.result)
     made, target = None, to.view
     if target is None:
-        made, target = view.library.empty(view, shape, result)
+        made, target = view.library.empty(view, asked.shape, asked.result)
     else:
-        check_target(target, shape, result)
-        same_device([("array", view), ("out", target)])
+        check_target(target, asked.shape, asked.result)
+        if target.device != view.device:
+            same_device([("array", view), ("out", target)])
         check_overlap(target, {"array": view}, in_place=False)
-    place.join(target)
-    _compute(place, view, op, axes, target, initial)
-    settle([view, target])
+    plain = initial is ... or initial is None
+    if asked.one and plain and view.address % view.dtype.itemsize == 0:
+        _at_once(view, asked, how, target)
+    else:
+        place = Place(view, *how)
+        place.join(target)
+        _compute(place, view, op, axes, target, initial)
+        settle([view, target])
     if to.host is not None:
         np.copyto(out, asarray(made).get(), casting="same_kind")
         return out

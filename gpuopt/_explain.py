@@ -7,36 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpuopt import _ladder, _report, _source, _trace
+from gpuopt import _arguments, _ladder, _report, _source, _trace
 from gpuopt._progress import bar
 from gpuopt._rungs import find
 from gpuopt._trace import SIZES
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
-
-
-def _variant(text: str) -> int | str:
-    return int(text) if text.isdigit() else text
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    """Read 3 or 3,0,1."""
-    try:
-        return tuple(int(each) for each in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a block, such as 0 or 1,0") from None
-
-
-def count(text: str) -> int:
-    """Read 4194304, 4_194_304 or 2^22."""
-    base, _, exponent = text.replace("**", "^").partition("^")
-    try:
-        value = int(base) ** int(exponent) if exponent else int(base)
-    except ValueError:
-        value = 0
-    if not 0 < value < 2**62:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count, such as 4194304 or 2^22")
-    return value
 
 
 def _run_profile(arguments: argparse.Namespace) -> int:
@@ -115,73 +91,108 @@ def _run_diff(arguments: argparse.Namespace) -> int:
 
 
 def _add_trace(commands: Any) -> None:
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "trace",
+        _run_trace,
         help="record what a block of a rung does, and draw it",
         description="Run a rung on the simulated GPU, record one block instruction by instruction, "
         "and print its accesses to memory with what each costs. With --picture, also draw it: "
         "tree: which thread adds what; coalescing: which lane's address falls into which sector; "
         "banks: which lane hits which bank; tile: who wrote and who read each word of shared "
         "memory; timeline: a warp's instructions and the lanes that execute them.",
-        epilog="example: python -m gpuopt trace reduce 3 --picture tree -o tree.svg",
+        example="trace reduce 3 --picture tree -o tree.svg",
     )
-    add = command.add_argument
-    add("family", choices=list(SIZES), help="the family of kernels")
-    add("variant", type=_variant, nargs="?", help="the rung, by number or name (default: the best)")
+    _arguments.family(add, SIZES)
+    _arguments.rung(add)
     add("--picture", choices=PICTURES, help="what to draw")
-    add("-o", "--output", type=Path, metavar="FILE", help="the picture's file, .svg")
-    add("--n", type=int, help="items (default: few enough for a picture)")
-    add("--block", type=int, help="threads a block")
-    add("--dtype", help="of the items")
+    _arguments.output(add, "the picture's file, .svg")
+    _arguments.items(add, "few enough for a picture")
+    _arguments.block(add, "as few as that")
+    _arguments.dtype(add)
     add("--op", help="the reduction's (default: sum)")
-    add("--block-index", type=_numbers, default=(0,), help="which block: 3, or 3,0,1 (default: 0)")
+    numbers = _arguments.numbers
+    add("--block-index", type=numbers, default=(0,), help="which block: 3, or 3,0,1 (default: 0)")
     add("--warp", type=int, help="only this warp of the block (default: all)")
     add("--launch", type=int, default=0, help="which launch of the call (default: 0)")
     add("--access", type=int, help="which access to draw (default: the worst)")
-    add("--device", default="sim", help="sim, or a preset as sim:g80 (default: sim)")
-    add("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_run_trace)
+    _arguments.simulated(add)
+    _arguments.as_json(add)
 
 
 def _add_profile(commands: Any) -> None:
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "profile",
+        _run_profile,
         help="count what a rung does, and on which source line",
         description="Verify one rung on the simulated GPU and print what it counted, as Nsight "
         "Compute would on a GPU: warp instructions, divergent branches, sectors a request, bank "
         "conflicts, and the source lines that cost most. For when you know that a rung is slow "
         "and ask where.",
-        epilog="example: python -m gpuopt profile reduce 2 -n 100000",
+        example="profile reduce 2 -n 100000",
     )
-    add = command.add_argument
-    add("family", choices=list(SIZES), help="the family of kernels")
-    add("variant", type=_variant, nargs="?", help="the rung, by number or name (default: the best)")
-    add("-n", "--n", type=count, help="items, as 100000 or 2^20 (default: about a second's)")
+    _arguments.family(add, SIZES)
+    _arguments.rung(add)
+    _arguments.items(add, "about a second's")
     add("--op", default="sum", help="the reduction's (default: sum)")
-    add("--dtype", help="of the items (default: int32 for reduce, else float32)")
-    add("--block", type=int, help="threads a block (default: the deck's)")
-    add("--device", default="sim", help="sim, or a preset as sim:g80 (default: sim)")
-    add("--json", action="store_true", help="print JSON, every line's counters too")
-    command.set_defaults(run=_run_profile)
+    _arguments.dtype(add)
+    _arguments.block(add)
+    _arguments.simulated(add)
+    _arguments.as_json(add, ", every line's counters too")
 
 
 def _add_report(commands: Any) -> None:
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "report",
+        _run_report,
         help="measure everything, and write one HTML page about it",
         description="Measure a device's ceilings and every ladder, and write them to one HTML file "
         "that needs no network: roofline, plots, counters, lessons, what changed from rung to "
         "rung, and pictures of what rungs do. For keeping, and for showing to others.",
-        epilog="example: python -m gpuopt report --quick -o report.html",
+        example="report --quick -o report.html",
     )
-    add = command.add_argument
-    add("--device", help="cuda, cuda:1, cpu, sim:m2090 (default: a GPU, else the cpu)")
+    _arguments.device(add, "cuda, cuda:1, cpu, sim:m2090")
     add("--quick", action="store_true", help="fewer items and samples: less than a minute")
     add("--family", action="append", choices=_report.FAMILIES, help="only this ladder; repeatable")
     add("--json", action="store_true", help="also print the numbers, for 'compare'")
-    add("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
-        help="where to write (default: report.html)")  # fmt: skip
-    command.set_defaults(run=_run_report)
+    page = "report.html"
+    _arguments.output(add, f"where to write (default: {page})", default=Path(page))
+
+
+def _add_source(commands: Any) -> None:
+    beside = (
+        "show beside each line its warp instructions, divergent branches, bank conflicts and "
+        "sectors a request, counted on the simulated GPU"
+    )
+    add = _arguments.command(
+        commands,
+        "source",
+        _run_source,
+        help="print a rung's source",
+        description="Print a rung's source: its row, its function, and what that needs. For "
+        "reading a kernel, with what each of its lines costs.",
+        example="source reduce 3 --annotate",
+    )
+    add("family", help="the family of kernels")
+    _arguments.rung(add)
+    add("--annotate", action="store_true", help=beside)
+    _arguments.as_json(add)
+
+    add = _arguments.command(
+        commands,
+        "diff",
+        _run_diff,
+        help="print what one rung changes against another",
+        description="Compare the sources of two rungs. Between neighbours that is the lesson.",
+        example="diff transpose shared padded",
+    )
+    add("family", help="the family of kernels")
+    add("a", type=_arguments.variant, help="the rung before")
+    add("b", type=_arguments.variant, help="the rung after")
+    add("--annotate", action="store_true", help=beside)
+    _arguments.as_json(add)
 
 
 def add_commands(commands: Any) -> None:
@@ -189,32 +200,4 @@ def add_commands(commands: Any) -> None:
     _add_profile(commands)
     _add_trace(commands)
     _add_report(commands)
-    beside = (
-        "show beside each line its warp instructions, divergent branches, bank conflicts and "
-        "sectors a request, counted on the simulated GPU"
-    )
-    command = commands.add_parser(
-        "source",
-        help="print a rung's source",
-        description="Print a rung's source: its row, its function, and what that needs. For "
-        "reading a kernel, with what each of its lines costs.",
-        epilog="example: python -m gpuopt source reduce 3 --annotate",
-    )
-    command.add_argument("family", help="the family of kernels")
-    command.add_argument("variant", type=_variant, nargs="?", help="the rung (default: the best)")
-    command.add_argument("--annotate", action="store_true", help=beside)
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_run_source)
-
-    command = commands.add_parser(
-        "diff",
-        help="print what one rung changes against another",
-        description="Compare the sources of two rungs. Between neighbours that is the lesson.",
-        epilog="example: python -m gpuopt diff transpose shared padded",
-    )
-    command.add_argument("family", help="the family of kernels")
-    command.add_argument("a", type=_variant, help="the rung before")
-    command.add_argument("b", type=_variant, help="the rung after")
-    command.add_argument("--annotate", action="store_true", help=beside)
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_run_diff)
+    _add_source(commands)

@@ -92,9 +92,13 @@ def transpose_problem(
     return Problem("transpose", "move", word, word, (run,), shape, run.dtype, numbers)
 
 
-def _turns_in_place(problem: Problem, variant: int | str | None) -> bool:
+def _transpose_of(a: np.ndarray, axes: Sequence[int] | None, copy: bool) -> Problem:
+    return transpose_problem(a, axes, copy=copy)
+
+
+def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool:
     """Tell whether a rung can turn an array where it is: square matrices, one after the other."""
-    ndim, rest = problem.numbers[0], problem.numbers[1:]
+    ndim, rest = numbers[0], numbers[1:]
     shape, order = rest[:ndim], rest[ndim:]
     straight = tuple(range(ndim))
     return (
@@ -184,11 +188,10 @@ def transpose(
     copy = _names_rung(variant, 0, "copy")
     views = device_arrays.inputs(device, a=a)
     if views:
-        a = views["a"].stand_in()
-        problem = transpose_problem(a, axes, copy=copy)
-        in_place = _turns_in_place(problem, variant)
+        call = device_arrays.described(_transpose_of, views, axes, copy)
+        in_place = out is not None and _turns_in_place(call.numbers, variant)
         return device_arrays.run(
-            problem, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
+            call, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
         )
     a = arrays.array_in(a, "a")
     problem = transpose_problem(a, axes, copy=copy)
@@ -199,7 +202,7 @@ def transpose(
     arrays.check_out(out, problem.shape, a.dtype)
     (run,) = problem.inputs
     moved = out.flags.c_contiguous and out.dtype == a.dtype and out.ctypes.data == run.ctypes.data
-    if moved and run.size and _turns_in_place(problem, variant):
+    if moved and run.size and _turns_in_place(problem.numbers, variant):
         _core.call(problem.on(out.view(problem.dtype)), variant, block, device)
         return out
     in_place = arrays.takes_in_place(out, a.dtype, problem.inputs)
@@ -331,8 +334,8 @@ def stencil1d(
     cval : float
         The constant of that mode.
     axis : int
-        Along which the stencil lies. The last is the fast one, and for arrays on a device the only
-        one: of an array on the host another axis is moved there first, which copies the array.
+        Along which the stencil lies. The last is the fast one: another is moved there first and
+        back after, which copies the array twice.
     variant : int or str, optional
         The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
         5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
@@ -356,8 +359,7 @@ def stencil1d(
         that cannot take the result.
     ValueError
         `a` has no dimension; a negative radius; an even number of weights; an unknown mode,
-        variant, block or device; `out` has another shape or is read-only; an axis of an array on a
-        device that is not the last.
+        variant, block or device; `out` has another shape or is read-only.
     AxisError
         `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError
@@ -386,14 +388,18 @@ def stencil1d(
     """
     views = device_arrays.inputs(device, a=a)
     if views:
-        a = views["a"].stand_in()
-        if _axis(axis, a.ndim) != a.ndim - 1:
-            raise ValueError(
-                f"axis: is {axis}, but of an array on a device only the last axis is supported; "
-                "move it there first (gpuopt.transpose, or numpy.moveaxis of the host's array)"
-            )
-        problem = stencil1d_problem(a, radius, weights, mode, cval)
-        return device_arrays.run(problem, views, variant, block, out)
+        ndim = len(views["a"].shape)
+        axis = _axis(axis, ndim)
+        if axis != ndim - 1:
+            there = (*range(axis), *range(axis + 1, ndim), axis)
+            back = (*range(axis), ndim - 1, *range(axis, ndim - 1))
+            moved = stencil1d(
+                transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
+                variant=variant, block=block,
+            )  # fmt: skip
+            return transpose(moved, back, out=out)
+        call = device_arrays.described(stencil1d_problem, views, radius, weights, mode, cval)
+        return device_arrays.run(call, views, variant, block, out)
     a = arrays.array_in(a, "a")
     axis = _axis(axis, a.ndim)
     if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
@@ -443,15 +449,14 @@ def _vector_problem(
     return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
 
 
-def _stand_ins(views: dict[str, device_arrays.View]) -> list[np.ndarray]:
-    """Return stand-ins of two vectors on a device, where they can be combined as they are."""
+def _check_alike(views: dict[str, device_arrays.View]) -> None:
+    """Raise where two vectors on a device cannot be combined as they are."""
     device_arrays.alike(views)
-    x, y = (view.stand_in() for view in views.values())
+    x, y = views.values()
     if x.shape != y.shape:
         raise ValueError(
             f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"
         )
-    return [x, y]
 
 
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
@@ -466,6 +471,18 @@ def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
     if factor.ndim:
         raise ValueError(f"a: must be a number, not an array of shape {factor.shape}")
     return _vector_problem("saxpy", factor[()], x, y, dtype)
+
+
+def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
+    return saxpy_problem(0.0, x, y)
+
+
+def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
+    """Describe a * x + y on a device, where nothing is converted."""
+    dtype, _ = _common((("a", a), ("x", x), ("y", y)), FLOATS)
+    if dtype != x.dtype:
+        raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
+    return saxpy_problem(a, x, y)
 
 
 def add(
@@ -487,13 +504,14 @@ def add(
         so by a kernel there): the result is one there, of x's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
-        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds"
-        and 6 "grid-stride" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default:
-        the best for the device.
+        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",
+        6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the
+        cpu. Default: the best for the device.
     out : ndarray, optional
         Receives the result and is returned. It may overlap `x` and `y`.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024, of rungs 4 to 6. Default: the deck's 512.
+        Threads a block, a power of two from 32 to 1024, of rungs 4 to 7. Default: the deck's 512;
+        of rung 7, 128.
     device : str, optional
         As `gpuopt.reduce`.
 
@@ -514,7 +532,12 @@ def add(
 
     Notes
     -----
-    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition.
+    Rung 7 moves 16 bytes an instruction where x, y and the result all begin at the same distance
+    from a multiple of 16 bytes, and single items, as many at once, where they do not. More bytes
+    than the GPU's last cache holds go past it.
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
+    loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
 
     Examples
     --------
@@ -524,8 +547,9 @@ def add(
     """
     views = device_arrays.inputs(device, x=x, y=y)
     if views:
-        problem = add_problem(*_stand_ins(views))
-        return device_arrays.run(problem, views, variant, block, out, in_place=True)
+        _check_alike(views)
+        call = device_arrays.described(add_problem, views)
+        return device_arrays.run(call, views, variant, block, out, in_place=True)
     return arrays.run(add_problem(x, y), variant, block, device, out)
 
 
@@ -575,14 +599,14 @@ def saxpy(
     """
     views = device_arrays.inputs(device, x=x, y=y)
     if views:
-        x, y = _stand_ins(views)
-        dtype, _ = _common((("a", a), ("x", x), ("y", y)), FLOATS)
-        if dtype != x.dtype:
-            raise TypeError(
-                f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)"
-            )
-        problem = saxpy_problem(a, x, y)
-        return device_arrays.run(problem, views, variant, block, out, in_place=True)
+        _check_alike(views)
+        if type(a) in (int, float):
+            call = device_arrays.described(_saxpy_of, views)
+            size, _ = call.numbers
+            call = call._replace(numbers=(size, arrays.bits(a, call.dtype)))
+        else:
+            call = device_arrays.described(_saxpy_by, views, a)
+        return device_arrays.run(call, views, variant, block, out, in_place=True)
     return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)
 
 
@@ -663,6 +687,6 @@ def matmul(
     views = device_arrays.inputs(device, a=a, b=b)
     if views:
         device_arrays.alike(views)
-        problem = matmul_problem(views["a"].stand_in(), views["b"].stand_in())
-        return device_arrays.run(problem, views, variant, None, out)
+        call = device_arrays.described(matmul_problem, views)
+        return device_arrays.run(call, views, variant, None, out)
     return arrays.run(matmul_problem(a, b), variant, None, device, out)

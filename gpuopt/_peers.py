@@ -267,6 +267,16 @@ def _torch(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait)
 
 
+def _without_tf32(jax: Any, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the call with products of the dtype's own precision: a GPU's default has 10 bits."""
+
+    def exact(*moved: Any) -> Any:
+        with jax.default_matmul_precision("highest"):
+            return call(*moved)
+
+    return exact
+
+
 def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     jax = importlib.import_module("jax")
     jnp = importlib.import_module("jax.numpy")
@@ -286,7 +296,7 @@ def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
         plain = lambda a: jnp.transpose(a, task.axes).copy()  # noqa: E731
     if task.family == "saxpy":
         plain = lambda a, x, y: a * x + y  # noqa: E731
-    jitted, last = jax.jit(plain), [None]
+    jitted, last = jax.jit(_without_tf32(jax, plain)), [None]
 
     def call(*moved: Any) -> Any:
         last[0] = jitted(*moved)

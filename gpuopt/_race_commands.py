@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from gpuopt._explain import count
+from gpuopt import _arguments
 from gpuopt._progress import bar
 from gpuopt._readme import parts, write_between_marks
 
@@ -23,8 +22,6 @@ def _print_json(told: dict[str, Any], path: str) -> None:
 
 
 def _run_bench(arguments: argparse.Namespace) -> int:
-    # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     from gpuopt import _bench
 
     # What cannot be written is said before hundreds of works, not after them.
@@ -78,18 +75,19 @@ def _run_compare(arguments: argparse.Namespace) -> int:
 def _add_bench(commands: Any) -> None:
     from gpuopt import _peers, _works
 
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "bench",
+        _run_bench,
         help="measure gpuopt against NumPy, SciPy, CuPy, PyTorch and JAX",
         description="Do the same work with gpuopt and with every library that is installed, in "
         "turns, each result verified before and after, and print the ratios and whether they meet "
         "the project's bars. The groups of works are: "
         + "; ".join(f"{name}: {what}" for name, what in _works.GROUPS.items())
         + ". There are hundreds of works: all of it takes long, --quick some minutes.",
-        epilog="example: python -m gpuopt bench --only sum transpose --json bench.json",
+        example="bench --only sum transpose --json bench.json",
     )
-    add = command.add_argument
-    add("--device", help="cuda, cuda:1 or cpu (default: a GPU, else the cpu)")
+    _arguments.device(add, "cuda, cuda:1 or cpu")
     add(
         "--only",
         nargs="+",
@@ -106,46 +104,44 @@ def _add_bench(commands: Any) -> None:
         metavar="FILE",
         help="write JSON to a file, for 'compare' and for programs; without FILE, print it",
     )
-    add("--write-readme", type=Path, metavar="FILE", help="also write the table between its marks")
-    add("--marks", default="bench", help="which marks: <!-- MARKS: ... --> (default: bench)")
-    command.set_defaults(run=_run_bench)
+    _arguments.readme(add, "table", "bench")
 
 
 def _add_sweep(commands: Any) -> None:
     from gpuopt._cases import DTYPES, ITEMS
 
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "sweep",
+        _run_sweep,
         help="measure every rung, block size and planner's constant, and mark the best",
         description="Time what can be chosen without compiling: every rung with every block size, "
         "and each value of the planner's constants. The best is marked, what the library does by "
         "itself stands beside it. For a GPU that the constants were not tuned on; "
         "csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
-        epilog="example: python -m gpuopt sweep reduce --n 2^20 2^28",
+        example="sweep reduce --n 2^20 2^28",
     )
-    add = command.add_argument
-    add("family", choices=["reduce", "reduce_axis", *ITEMS], help="the family of kernels")
-    add("--n", type=count, nargs="+", help="items, as 4194304 or 2^22 (default: few to many)")
-    add("--dtype", default="float32", choices=DTYPES, help="of the items (default: float32)")
-    add("--device", help="cuda, cuda:1 or cpu (default: a GPU, else the cpu); sim has no timer")
-    add("--json", action="store_true", help="print JSON, every sample too")
-    command.set_defaults(run=_run_sweep)
+    _arguments.family(add, ["reduce", "reduce_axis", *ITEMS])
+    _arguments.items(add, "few to many", nargs="+")
+    _arguments.dtype(add, "of the items", "float32", default="float32", choices=DTYPES)
+    _arguments.device(add, "cuda, cuda:1 or cpu; sim has no timer")
+    _arguments.as_json(add, ", every sample too")
 
 
 def _add_compare(commands: Any) -> None:
-    command = commands.add_parser(
+    add = _arguments.command(
+        commands,
         "compare",
+        _run_compare,
         help="compare two files that --json wrote, rung by rung",
         description="Compare two measurements of the same work: ratio new/old for each rung, and "
         "'slower' or 'faster' where it changed by more than both spreads. For a new driver, "
         "another GPU, a changed kernel.",
-        epilog="example: python -m gpuopt ladder reduce --json > new.json; "
-        "python -m gpuopt compare old.json new.json",
+        example="ladder reduce --json > new.json; python -m gpuopt compare old.json new.json",
     )
-    command.add_argument("old", type=Path)
-    command.add_argument("new", type=Path)
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.set_defaults(run=_run_compare)
+    add("old", type=Path)
+    add("new", type=Path)
+    _arguments.as_json(add)
 
 
 def add_commands(commands: Any) -> None:

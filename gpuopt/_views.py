@@ -26,7 +26,7 @@ from gpuopt._device_memory import (
     HOSTS,
     LEGACY,
     DeviceArray,
-    empty,
+    new,
 )
 from gpuopt._dtypes import bfloat16, name_of
 
@@ -66,38 +66,13 @@ class View:
     read_only: bool = False
     waits: bool = False
 
-    def stand_in(self) -> np.ndarray:
-        """Return an ndarray with this memory's address, for its attributes: never read it."""
-        items = np.asarray(_Interface(self)).view(_StandIn)
-        return items.view(self.dtype) if self.dtype.kind == "V" else items
-
-
-class _StandIn(np.ndarray):
-    """Does not read its items when a traceback shows it."""
-
-    def __repr__(self) -> str:
-        return f"<{self.dtype} items of shape {self.shape} on a device>"
-
-    __str__ = __repr__
-
-
-class _Interface:
-    def __init__(self, view: View) -> None:
-        self.__array_interface__ = {
-            "data": (view.address, view.read_only),
-            "shape": view.shape,
-            "strides": view.strides,
-            "typestr": view.dtype.str,
-            "version": 3,
-        }
-
 
 class Library:
     """Makes arrays of one kind; this one makes our own."""
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         """Return a new array beside another one, and its view."""
-        made = empty(shape, dtype, view.device)
+        made = new(shape, dtype, view.device)
         return made, _own(made, "")
 
     def finish(self, made: Any) -> Any:
@@ -192,17 +167,12 @@ _KINDS = {code: kind for kind, code in CODES.items()} | {BFLOAT: "V"}
 
 
 def _own(value: DeviceArray, name: str) -> View:
-    return View(
-        OWN,
-        value.address,
-        value.shape,
-        None,
-        value.dtype,
-        value.device,
-        LEGACY,
-        value,
-        value.read_only,
-    )
+    if value._view is None:  # keeps the memory, not the array: no cycle
+        address, keep, read_only = value.address, value._holder, value.read_only
+        value._view = View(
+            OWN, address, value.shape, None, value.dtype, value.device, LEGACY, keep, read_only
+        )
+    return value._view
 
 
 def _by_interface(value: Any, name: str, library: Library) -> View:

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
+# Else the first process that uses JAX takes three quarters of the GPU's memory from all others.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
 import pytest
@@ -134,6 +136,25 @@ def rng():
     return np.random.default_rng(20100921)
 
 
+@pytest.fixture(scope="session")
+def fake_cuda(tmp_path_factory):
+    """Return a function that compiles fake_cuda.c with some macros and returns the library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("there is no C compiler")
+    folder = tmp_path_factory.mktemp("driver")
+
+    def compile_it(*macros):
+        path = folder / f"libcuda{len(macros)}.so"
+        if not path.exists():
+            source = Path(__file__).with_name("fake_cuda.c")
+            command = [compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path, source]
+            subprocess.run([*command, *(f"-D{macro}" for macro in macros)], check=True)
+        return str(path)
+
+    return compile_it
+
+
 FORK_WARNING = "ignore:This process:DeprecationWarning"  # since Python 3.12; forks are the subject
 
 
@@ -171,6 +192,21 @@ def side_by_side(ours, theirs, bar, rounds):
                 return
     theirs, ours = (1e3 * statistics.median(samples) for samples in times)
     pytest.fail(f"gpuopt {ours:.2f} ms, the other {theirs:.2f} ms: {theirs / ours:.2f}x")
+
+
+def leaves_memory_free(work, most, attempts=5):
+    """Fail where work takes more than `most` bytes of the GPU's free memory, again and again.
+
+    Other processes take and give back memory meanwhile: one attempt that they leave alone suffices.
+    """
+    for _ in range(attempts):
+        before = gpuopt.devices()[0].memory_free
+        work()
+        taken = before - gpuopt.devices()[0].memory_free
+        if taken <= most:
+            return
+        time.sleep(1)
+    pytest.fail(f"{taken >> 20} MiB of the GPU's memory did not come back")
 
 
 def compiled_for(architecture, name, folder, *options):

@@ -9,7 +9,7 @@
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an
- * experiment's copies and launches);
+ *   experiment's copies and launches), "frees" (the story tells of memory that is given back);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
@@ -23,7 +23,7 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose;
+static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
@@ -51,6 +51,8 @@ void fake_cuda_set(const char *what, long long value) {
         busy = value;
     if (!strcmp(what, "lose"))
         lose = value;
+    if (!strcmp(what, "frees"))
+        frees = value;
     if (!strcmp(what, "elapsed"))
         elapsed = value;
 }
@@ -210,7 +212,8 @@ static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *poo
 }
 static result cuMemFreeAsync(uint64_t address, void *stream) {
     struct header *header = (struct header *)(uintptr_t)address - 1;
-    (void)stream;
+    if (frees)
+        note("free", stream);
     if (header->magic != 0x600d)
         abort(); /* freed twice, or never allocated */
     header->magic = 0;
@@ -398,8 +401,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         micro(name, arguments);
         return OK;
     }
-    if (!strcmp(name, "reduce_narrow_float64_float32") || strncmp(name, "reduce_", 7) ||
-        !strncmp(name, "reduce_axis_", 12))
+    if (strncmp(name, "reduce_", 7) || !strncmp(name, "reduce_axis_", 12))
         return OK; /* not computed */
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
@@ -413,7 +415,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
         partials[i] = 0;
     partials[0] = sum;
     if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
-        **(int64_t **)arguments[3] = sum;
+        memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
     return OK;
 }
 

@@ -427,10 +427,11 @@ def test_real_libraries_are_right(library, gpu):
     name = {"cupy": "CuPy", "torch": "PyTorch", "jax": "JAX"}[library]
     if (gpu and KINDS["cuda"]) or (library == "cupy" and not gpu):
         pytest.skip("needs a GPU")
-    found = 0
+    found, refused = 0, set()
     for work in FLOAT32:
         arguments = _works.draw(work)
-        peers, _ = _peers.find(work.task, arguments, gpu, [name])
+        peers, left_out = _peers.find(work.task, arguments, gpu, [name])
+        refused.update(why for _, why in left_out)
         for peer in peers:
             try:
                 got = _peers.result_of(peer)
@@ -438,7 +439,10 @@ def test_real_libraries_are_right(library, gpu):
                 continue  # PyTorch has no negative steps
             assert _works.check_of(work, arguments)(got, False) == "", work.title
             found += 1
-    assert found > len(FLOAT32) // 2 or (library == "jax" and gpu)
+    elsewhere = {why for why in refused if "backend here" in why}  # JAX has one at a time
+    if elsewhere and not found:
+        pytest.skip(f"{name} {elsewhere.pop()}")
+    assert found > len(FLOAT32) // 2, refused
 
 
 @pytest.mark.skipif(bool(KINDS["cuda"]), reason=str(KINDS["cuda"]))
@@ -446,7 +450,9 @@ def test_a_gpu_is_measured():
     found = gpuopt.bench("cuda", quick=True, only=["sum", "transpose", "stencil", "matmul",
                          "vector", "call", "host", "permute", "axis float32 sum",
                          "layout float32 sum"])  # fmt: skip
-    assert not found.wrong and not found.refused, str(found)
+    # Other processes' memory is not free: what is left out for that is no mistake.
+    assert not found.wrong, str(found)
+    assert found.rows and all("are free" in why for _, why in found.refused), str(found)
     for each in found.rows:
         assert each.warm.least > 0 and each.rate > 0
         if each.group in ("sum", "transpose", "stencil", "matmul", "vector"):

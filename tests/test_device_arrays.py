@@ -10,9 +10,10 @@ import textwrap
 import numpy as np
 import pytest
 from conftest import run_python
-from test_driver import PREAMBLE, library, needs_compiler  # noqa: F401
+from fake_driver import PREAMBLE
 
 import gpuopt
+from gpuopt import _device_memory
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -84,6 +85,39 @@ def test_out_dtype_initial():
     assert gpuopt.reduce(nothing, "max", initial=3).item() == 3
     with pytest.raises(ValueError, match="initial="):
         gpuopt.reduce(nothing, "max")
+
+
+def test_a_result_of_half_the_bytes_overwrites_nothing_else(rng):
+    for items, result in (("f4", "f4"), ("i8", "i4"), ("i4", "u4"), ("i4", "i2"), ("i4", "i8")):
+        host = rng.integers(-(2**31), 2**31, 5000).astype(items)
+        room = simulated(np.full(4, 77, result))
+        address = room.address + room.dtype.itemsize
+        out = _device_memory.make(address, (), room.dtype, room.device, room)
+        assert gpuopt.reduce(simulated(host), out=out) is out
+        want = host.sum(dtype="f8" if items == "f4" else "i8").astype(result)
+        assert room.get().tolist() == [77, want, 77, 77]
+
+
+def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
+    """Descriptions are kept by shapes, dtypes and parameters; 0.0 == -0.0, 1 == 1.0 == True."""
+    x = simulated([-0.0, -0.0, -0.0], np.float32)
+    y = simulated([1.0, 2.0, 3.0], np.float32)
+    for factor in (2, 2.0, np.float32(2), 0.5, -0.0, 0.0):
+        want = np.float32(factor) * np.float32([1, 2, 3]) + np.float32(-0.0)
+        got = gpuopt.saxpy(factor, y, x).get()
+        assert got.tobytes() == want.tobytes(), factor
+    for axes in ((1, 0), [1, 0], (np.int64(1), 0), None):
+        assert gpuopt.transpose(simulated([[1, 2], [3, 4]]), axes).get().tolist() == [
+            [1, 3],
+            [2, 4],
+        ]
+    for _ in range(2):
+        with pytest.raises(TypeError, match="radius"):
+            gpuopt.stencil1d(x, 1.0)
+        with pytest.raises(TypeError, match="axis"):
+            gpuopt.reduce(x, axis=0.0)
+        assert gpuopt.stencil1d(x, 1).shape == (3,)
+        assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
 
 
 def test_families(rng):
@@ -207,18 +241,17 @@ class Capsules:
 """
 
 
-def with_producers(library, code):  # noqa: F811
+def with_producers(fake_cuda, code):
     return run_python(
         PREAMBLE + PRODUCERS + textwrap.dedent(code),
-        GPUOPT_CUDA_DRIVER=library(),
+        GPUOPT_CUDA_DRIVER=fake_cuda(),
         GPUOPT_DEVICE=None,
     )
 
 
-@needs_compiler
-def test_the_producers_stream(library):  # noqa: F811
+def test_the_producers_stream(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         x = Interface(items, stream=0x7700)
         host = np.array(0)
@@ -238,6 +271,10 @@ def test_the_producers_stream(library):  # noqa: F811
         forget()
         found = gpuopt.reduce(Interface(items))
         assert type(found) is gpuopt.DeviceArray and found.device == "cuda:0"
+        assert story() == "launch 1;", story()
+        # a float32 sum, which is added up in float64, is rounded by the same launch
+        forget()
+        gpuopt.reduce(Interface(np.ones(9, np.float32)))
         assert story() == "launch 1;", story()
         assert found.get() == total and found.__cuda_array_interface__["stream"] == 1
         # along axes, with gaps, and what is copied first: all of it there too
@@ -276,10 +313,37 @@ def test_the_producers_stream(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_a_result_that_looks_like_none_yet(library):  # noqa: F811
+def test_memory_between_passes_is_given_back_after_them(fake_cuda):
+    """It is ours, on the default stream: that waits for the caller's before anything is freed."""
     with_producers(
-        library,
+        fake_cuda,
+        """
+        rows = items[:90_000].reshape(300, 300)
+        gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
+        odd = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 10))  # must be copied first
+        out = Interface(np.empty((), "i8"), stream=0x7700)
+        fake.fake_cuda_set(b"frees", 1)
+        for call in (
+            lambda: gpuopt.reduce(gaps, axis=(0, 1), initial=7, out=out),
+            lambda: gpuopt.reduce(odd, "argmax", out=out),
+            lambda: gpuopt.reduce(gaps, "mean", axis=1),
+            lambda: gpuopt.add(gaps, gaps),
+        ):
+            forget()
+            call()
+            gc.collect()
+            told = story().split(";")
+            assert "free 1" in told, told
+            for at in (at for at, each in enumerate(told) if each == "free 1"):
+                last = max(k for k in range(at) if told[k] == "launch 7700")
+                assert "wait 1" in told[last:at], told
+        """,
+    )
+
+
+def test_a_result_that_looks_like_none_yet(fake_cuda):
+    with_producers(
+        fake_cuda,
         """
         odd = np.array([0xfff1d1e5a5a5d00d], np.uint64).view(np.int64)
         host = np.array(0)
@@ -289,10 +353,9 @@ def test_a_result_that_looks_like_none_yet(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_the_interface_and_its_errors(library):  # noqa: F811
+def test_the_interface_and_its_errors(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         def refuse(kind, text, x, **options):
             caught(kind, lambda: gpuopt.reduce(x, **options), text)
@@ -330,10 +393,9 @@ def test_the_interface_and_its_errors(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_capsules(library):  # noqa: F811
+def test_capsules(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         for versioned in (True, False):
             array = gpuopt.asarray(items, device="cuda")
@@ -394,11 +456,10 @@ def test_capsules(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_bfloat16_capsules(library):  # noqa: F811
+def test_bfloat16_capsules(fake_cuda):
     pytest.importorskip("ml_dtypes")
     with_producers(
-        library,
+        fake_cuda,
         """
         import ml_dtypes
         host = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
@@ -414,10 +475,9 @@ def test_bfloat16_capsules(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_the_arrays_own_gpu(library):  # noqa: F811
+def test_the_arrays_own_gpu(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         fake.fake_cuda_set(b"devices", 2)
         one = gpuopt.asarray(items, device="cuda:1")
@@ -436,10 +496,9 @@ def test_the_arrays_own_gpu(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_memory_is_given_back(library):  # noqa: F811
+def test_memory_is_given_back(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         array = gpuopt.asarray(items, device="cuda")
         def work():
@@ -465,10 +524,9 @@ def test_memory_is_given_back(library):  # noqa: F811
     )
 
 
-@needs_compiler
-def test_every_failing_driver_call(library):  # noqa: F811
+def test_every_failing_driver_call(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         """
         array = gpuopt.asarray(items, device="cuda")
         out = gpuopt.empty((), np.int64, "cuda")
@@ -546,10 +604,9 @@ sys.modules["torch"] = torch
 """
 
 
-@needs_compiler
-def test_a_librarys_current_stream_and_its_own_type_back(library):  # noqa: F811
+def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
     with_producers(
-        library,
+        fake_cuda,
         FAKE_LIBRARIES
         + textwrap.dedent("""
         for kind, stream in ((cupy_ndarray, "5500"), (tensor, "6600")):

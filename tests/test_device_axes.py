@@ -5,6 +5,7 @@ CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,6 +116,20 @@ def test_layouts(shape, rng):
                 raise AssertionError(f"{name} {op} {axis}") from error
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(300, 32), (500, 150)])
+def test_rows_with_gaps_in_shares(rows, columns, rng):
+    """Rows become columns side by side, and shares of them partial results: both at once."""
+    array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
+    wide = np.repeat(array, 2, 1)
+    for op in ("sum", "mean", "min", "any", "count", "argmax"):
+        compare(gpuopt.reduce(Strided(wide[:, ::2]), op, axis=1), array, op, axis=1)
+    turned = np.ascontiguousarray(wide[::-1, ::-1])[::-1, ::-1][:, ::2]
+    for op in ("sum", "argmin"):
+        compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
+    counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
+    assert len(counted.launches) == 2  # there are shares, and their results are combined
+
+
 def test_random_layouts(rng):
     """Steps, parts, turns, broadcasts and permutations of up to six axes."""
     for _ in range(60):
@@ -186,6 +201,32 @@ def test_odd_addresses_and_strides():
     shifted = np.ndarray((5,), "f8", raw[:41], 1)
     shifted[:] = range(5)
     assert gpuopt.reduce(Strided(shifted), "mean").item() == 2
+
+
+def test_rows_and_columns_that_do_not_begin_at_packs(rng):
+    """Runs at odd addresses, of whole packs to a row all the same, forwards and backwards."""
+    for dtype in ("i1", "f2", "f4", "f8"):
+        count = 16 // np.dtype(dtype).itemsize
+        for rows, width in (
+            (50, count),
+            (40, 5 * count),
+            (20, 40 * count),
+            (7, 5000),
+            (600, count),
+        ):
+            base = items_of(rng, dtype, (rows * width + 1,))
+            for begin in (0, 1):
+                view = base[begin : begin + rows * width].reshape(rows, width)
+                for op, axis in itertools.product(("sum", "max", "argmin"), (0, 1)):
+                    compare(gpuopt.reduce(Strided(view), op, axis=axis), view, op, axis=axis)
+                turned = view[::-1, ::-1]
+                for axis in (0, 1):
+                    compare(
+                        gpuopt.reduce(Strided(turned), "argmax", axis=axis),
+                        turned,
+                        "argmax",
+                        axis=axis,
+                    )
 
 
 def test_other_families_take_any_layout(rng):
@@ -272,8 +313,7 @@ def test_what_cannot_be(rng):
         with pytest.raises(kind, match=text):
             gpuopt.reduce(x, **arguments)
     memory = gpuopt.asarray(host, device="sim")
-    row = _views.view_of(memory, "")
-    row.shape = (4,)
+    row = replace(_views.view_of(memory, ""), shape=(4,))
     row = type("Row", (Strided,), {"__init__": lambda self: setattr(self, "view", row)})()
     _views._known[type(row)] = lambda value, name: value.view
     with pytest.raises(ValueError, match="out: overlaps array"):
@@ -320,6 +360,9 @@ def test_bfloat16_and_float16_at_their_limits(bfloat16, device):
     assert float(gpuopt.reduce(big, axis=0, device=device)) in (0.0, 1.5, 3.0, 4.5)
     assert gpuopt.reduce(big[:16], device=device) == 0
     assert np.isposinf(gpuopt.reduce(big[:8], device=device))
+    columns = np.repeat(np.array([3e38] * 9 + [-3e38] * 9, bfloat16)[:, None], 8, 1)
+    assert (gpuopt.reduce(columns, axis=0, device=device).astype("f4") == 0).all()
+    assert (gpuopt.reduce(np.tile(big[:16], (3, 2)), axis=1, device=device).astype("f4") == 0).all()
     assert np.isnan(gpuopt.reduce(np.array([1, np.nan], bfloat16), "min", device=device))
     assert gpuopt.reduce(np.array([5, np.nan, 7], bfloat16), "argmax", device=device) == 1
     assert gpuopt.reduce(np.array([], bfloat16), device=device) == 0

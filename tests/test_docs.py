@@ -42,11 +42,18 @@ def test_every_public_name_is_documented(each):
         assert "return" in each.__annotations__
 
 
-def test_every_exported_name_exists_and_the_version_has_one_source():
+def test_every_exported_name_exists():
     assert sorted(gpuopt.__all__) == sorted(set(gpuopt.__all__))
     for name in gpuopt.__all__:
         assert hasattr(gpuopt, name)
-    assert gpuopt.__version__ == metadata.version("gpuopt")
+
+
+def test_the_version_has_one_source():
+    try:
+        installed = metadata.version("gpuopt")
+    except metadata.PackageNotFoundError:
+        pytest.skip("imported from a folder, not installed: there is no metadata")
+    assert gpuopt.__version__ == installed
 
 
 def test_show_config_prints_and_nothing_else_does():

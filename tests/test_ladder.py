@@ -219,14 +219,18 @@ def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
     assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
 
 
-@pytest.mark.parametrize("module", ["cupy", "torch", "jax"])
-def test_a_peer_that_fails_is_left_out(module, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "library"), [("cupy", "CuPy"), ("torch", "PyTorch"), ("jax", "JAX")]
+)
+def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
     for name in (module, f"{module}.numpy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
     gpu = module == "cupy"
-    peers, refused = _peers.find(_peers.Task("add"), (np.ones(4, "f4"),) * 2, gpu)
+    given = (np.ones(4, "f4"),) * 2
+    peers, refused = _peers.find(_peers.Task("add"), given, gpu, ["NumPy", library])
     assert [peer.name for peer in peers] == ["NumPy"]
-    assert any("AttributeError" in why for _, why in refused)
+    ((name, why),) = refused
+    assert name == library and "AttributeError" in why
 
 
 def test_times_without_a_timer_are_refused_with_what_there_is():

@@ -7,6 +7,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
+from gpuopt import _device_memory
 
 pytestmark = pytest.mark.skipif(
     "sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU"
@@ -93,6 +94,37 @@ def test_vectors():
     assert found["threads"].blocks == 1 and found["bounds"].blocks == 2
     assert found["bounds"].thread_instructions == 32 * found["bounds"].warp_instructions
     assert found["blocks"].thread_instructions == found["blocks"].warp_instructions
+
+
+def test_vectors_by_packs(rng):
+    """As many sectors by a quarter of the requests, and a third of the instructions."""
+    n = 1 << 15
+    x = rng.random(n, np.float32)
+    stride, packs = (counted(gpuopt.add, x, x, variant=variant) for variant in (6, 7))
+    assert stride.global_load_requests == 2 * n / 32 and stride.global_store_requests == n / 32
+    assert packs.global_load_requests * 4 == stride.global_load_requests
+    assert packs.global_store_requests * 4 == stride.global_store_requests
+    assert packs.global_load_sectors == stride.global_load_sectors == 2 * n * 4 / 32
+    assert packs.global_store_sectors == stride.global_store_sectors == n * 4 / 32
+    assert packs.warps * 8 == stride.warps
+    assert packs.warp_instructions < 12 * n / 32 < 0.4 * stride.warp_instructions
+    assert packs.thread_instructions == 32 * packs.warp_instructions
+
+
+def test_vectors_by_packs_of_views(rng):
+    """Where x begins elsewhere: single items, still fewer instructions than a loop over them."""
+    n = 1 << 15
+    whole, y = (gpuopt.asarray(rng.random(n + 4, np.float32), device="sim:h200") for _ in range(2))
+    x = _device_memory.make(whole.address + 4, (n,), whole.dtype, whole.device, whole)
+    y = _device_memory.make(y.address, (n,), y.dtype, y.device, y)
+    stride, items = (
+        gpuopt.profile(gpuopt.add, x, y, variant=variant).counters for variant in (6, 7)
+    )
+    for counter in ("requests", "sectors"):
+        for access in ("global_load_", "global_store_"):
+            assert getattr(items, access + counter) == getattr(stride, access + counter)
+    assert items.warps * 8 == stride.warps
+    assert items.warp_instructions < 0.6 * stride.warp_instructions
 
 
 def test_the_models_say_what_the_simulator_counts(rng):

@@ -397,6 +397,7 @@ def test_wrong_launches(device):
         (".version 8.0\n.target sm_75\n.address_size 64\n,", 4),
         ("not PTX\nat all", 0),
     ],
+    ids=["instruction", "register", "statement", "comma", "no-PTX"],
 )
 def test_bad_ptx(device, text, line):
     def load():

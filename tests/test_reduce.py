@@ -564,11 +564,18 @@ def thousand_calls(rng, function, **options):
     return lambda: [function(array, **options) for _ in range(1000)]
 
 
+NUMPY_BARS = [
+    pytest.param(0.8, id="busy"),  # what a machine that does other things must show too
+    pytest.param(1.2, marks=pytest.mark.speed, id="quiet"),
+]
+
+
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="slows gpuopt alone")
-def test_a_short_call_is_shorter_than_numpys(rng):
-    """1,024 items, whole calls in turns: 1.2 times as fast as numpy.sum."""
+@pytest.mark.parametrize("bar", NUMPY_BARS)
+def test_a_short_call_against_numpys(rng, bar):
+    """1,024 items, whole calls in turns: so many times as fast as numpy.sum."""
     ours = thousand_calls(rng, gpuopt.reduce, device="cpu")
-    side_by_side(ours, thousand_calls(rng, np.sum), 1.2, 15)
+    side_by_side(ours, thousand_calls(rng, np.sum), bar, 15)
 
 
 @pytest.mark.speed
@@ -596,7 +603,16 @@ def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
             array = random_items(rng, np.dtype(dtype), n + 3)
             for view in (array[:n], array[3 : n + 3]):
                 partials, got = np.zeros(grid, wide), np.zeros(1, wide)
-                kernel(grid, 256, view, partials, np.uint64(n), got, tickets, shared=4 << 14)
+                launch = (grid, 256, view, partials, np.uint64(n), got, tickets)
+                kernel(*launch, np.uint64(0), shared=4 << 14)
                 want = UFUNCS[op].reduce(view, dtype=wide)
                 assert got[0] == want if dtype != "float32" else abs(got[0] - want) < 1e-9, n
                 assert tickets[0] == 0
+                half = {"float64": "float32", "int64": "int32"}.get(wide)
+                if half:
+                    whole, got[0] = got[0], -1
+                    kernel(*launch, np.uint64(1), shared=4 << 14)
+                    assert got.view(half).tolist() == [
+                        whole.astype(half),
+                        np.array([-1], wide).view(half)[1],
+                    ]

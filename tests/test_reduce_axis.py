@@ -168,6 +168,74 @@ def test_every_shape_of_work(device, shape, axis, rng):
         check(items_of(rng, dtype, shape), op, device, axis=axis)
 
 
+# Items in whole packs of 16 bytes, (rows, packs, axis): rows by groups of lanes, parts of a warp,
+# a warp, a block; columns whose results are stored as packs, by helpers, in several tiles.
+PACKED = [
+    (2500, 1, 1),
+    (900, 2, 1),
+    (700, 3, 1),
+    (300, 9, 1),
+    (90, 33, 1),
+    (40, 100, 1),
+    (9, 520, 1),
+    (3, 300, 0),
+    (700, 1, 0),
+    (500, 3, 0),
+    (300, 70, 0),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_packs_of_every_dtype(device, dtype, rng):
+    for rows, packs, axis in PACKED:
+        array = items_of(rng, dtype, (rows, packs * 16 // np.dtype(dtype).itemsize))
+        ops = [op for op in ("sum", "min", "argmax", "count", "xor") if op in ops_of(dtype)]
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=axis)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_bytes_at_their_limits(device):
+    """Many equal extremes: what is added up in fewer bits than the result has."""
+    for shape, axis in (((70_001, 16), 0), ((2, 300_000), 1), ((1100, 16), 1), ((300, 1600), 1)):
+        for value, dtype in ((255, "uint8"), (-128, "int8"), (127, "int8"), (1, "bool")):
+            array = np.full(shape, value, dtype)
+            for op in ("sum", "max", "argmin", "count") if shape[0] < 70_000 else ("sum",):
+                check(array, op, device, axis=axis)
+            if value == -128:
+                array[shape[0] // 2, shape[1] // 2] = -127
+                check(array, "argmax", device, axis=axis)
+    values = np.arange(-128, 128, dtype="int8")
+    pairs = np.stack(np.meshgrid(values, values)).reshape(2, -1)
+    for op in ("min", "max", "argmin", "argmax"):
+        check(pairs, op, device, axis=0)
+        check(np.ascontiguousarray(pairs.T), op, device, axis=1)
+    pairs = pairs.astype("int16") * 256 + pairs[::-1]
+    for op in ("min", "max"):
+        check(pairs, op, device, axis=0)
+        check(pairs.view("uint16"), op, device, axis=0)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_small_floats_in_packs(device):
+    """NaN and infinities in every lane; sums that float32 holds and float16 does not."""
+    for dtype in ("float16", "float32"):
+        for shape, axis in (((40, 64), 0), ((64, 40), 1), ((16, 24), 1), ((3, 2048), 0)):
+            array = np.full(shape, 7, dtype)
+            array[1::5, ::3] = np.inf
+            for k in range(min(shape)):
+                array[k, k] = np.nan if k % 3 else -np.inf
+            for op in ("min", "max", "argmin", "argmax"):
+                check(array, op, device, axis=axis)
+            array[:] = 60_000
+            check(array, "mean", device, axis=axis)
+            np.testing.assert_array_equal(
+                gpuopt.reduce(array, axis=axis, dtype="float64", device=device),
+                array.sum(axis=axis, dtype="float64"),
+            )
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_first_of_equals_and_nan(device):
     for shape, axis in (((3, 5000), 1), ((5000, 3), 0), ((700, 9), 1)):

@@ -130,10 +130,10 @@ def test_reads_see_every_word(device, rung, output):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 @pytest.mark.parametrize("device", [on("sim", "sim"), on("cpu", "cpu"), on("cuda", "cuda")])
-@pytest.mark.parametrize("steps", [2, 40, 4098])
+@pytest.mark.parametrize("steps", [2, 40, 3000, 4098])
 def test_chains_end_where_they_must(device, dtype, steps):
-    if (device == "cpu" and dtype == "float16") or (device == "sim" and steps > 100):
-        pytest.skip("the cpu has no chains of it" if device == "cpu" else "executed lane by lane")
+    if device == "cpu" and dtype == "float16":
+        pytest.skip("the cpu has no chains of it")
     values = _ceilings._chains(dtype)
     words = values.view(np.uint32)
     if device == "cpu":
@@ -144,7 +144,9 @@ def test_chains_end_where_they_must(device, dtype, steps):
     rung = f"{'host-' if device == 'cpu' else ''}fma-{dtype}"
     got = problem(device, words, output, words.size, steps).run(rung).view(dtype)
     assert np.array_equal(got, _ceilings._chains_end(values, dtype, items, steps))
-    assert not np.array_equal(got, _ceilings._chains_end(values, dtype, items, steps + 2))
+    further = _ceilings._chains_end(values, dtype, items, steps + 2)
+    # After so many steps all chains of float16 stand still at 2,048, whatever they began with.
+    assert np.array_equal(got, further) == (dtype == "float16" and steps > 4096)
 
 
 def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
@@ -495,8 +497,9 @@ def test_an_h200s_ceilings(measured):
     roof, seconds = measured
     if "H200" not in roof.device.description:
         pytest.skip(f"the bars are an H200's, not {roof.device.description}'s")
+    # What other kernels reached: a ceiling is at least that, and below the memory's own 4.8 TB/s.
     for name, rate in (("DRAM read", 4595e9), ("DRAM copy", 4302e9), ("DRAM write", 4369e9)):
-        assert roof.ceiling(name).rate == pytest.approx(rate, rel=0.03), name
+        assert 0.97 * rate <= roof.ceiling(name).rate <= 4.8e12, name
     assert 60e12 <= roof.ceiling("FMA float32").rate <= 67e12 * 1.03
     assert seconds < 60
     begin = time.monotonic()

@@ -157,8 +157,16 @@ def test_arrays_on_a_device(device, rng):
             got = gpuopt.stencil1d(array, radius, mode=mode, axis=1)
             want = gpuopt.stencil1d(host, radius, mode=mode, device="cpu")
             np.testing.assert_allclose(got.get(), want, rtol=1e-6, atol=1e-6)
-    with pytest.raises(ValueError, match="axis: is 0, but of an array on a device"):
-        gpuopt.stencil1d(array, axis=0)
+            for axis in (0, -2):
+                got = gpuopt.stencil1d(array, radius, mode=mode, axis=axis)
+                want = gpuopt.stencil1d(host, radius, mode=mode, axis=axis, device="cpu")
+                np.testing.assert_allclose(got.get(), want, rtol=1e-6, atol=1e-6)
+    out = gpuopt.empty(host.shape, host.dtype, device)
+    assert gpuopt.stencil1d(array, weights=[1, 0, -1], axis=0, out=out) is out
+    want = gpuopt.stencil1d(host, weights=[1, 0, -1], axis=0, device="cpu")
+    np.testing.assert_allclose(out.get(), want, rtol=1e-6, atol=1e-6)
+    with pytest.raises(np.exceptions.AxisError):
+        gpuopt.stencil1d(array, axis=2)
 
 
 class Part:

@@ -42,7 +42,7 @@ def measured(family, n, device="sim:g80", which=slice(None)):
 
 
 def test_the_table_of_constants():
-    assert {family for family, _ in TUNED} == {"reduce", "reduce_axis", "matmul"}
+    assert {family for family, _ in TUNED} == {"reduce", "reduce_axis", "matmul", "add"}
     for family, row in TUNED:
         assert row["value"] in row["tried"] and row["meaning"]
         assert row["rung"] in {rung.number for rung in gpuopt.rungs(family)}
@@ -124,7 +124,7 @@ def test_the_tiling_of_a_product_can_be_named():
         ("matmul", 64**2, "sim"),
         ("transpose", 64**2, "sim"),
         ("stencil1d", 2000, "sim"),
-        ("saxpy", 1000, "sim"),
+        ("add", 1000, "sim"),
     ],
     ids=lambda value: f"sim-{value}" if value in _sweep.FAMILIES else None,
 )
@@ -145,7 +145,7 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
         assert [trial.default for trial in size.trials].count(True) == 1
         assert len(blocks) >= len(rows) - len(size.refused)
         few = [text for text, why in size.refused if "more than the" not in why]
-        assert not few or family == "saxpy", few  # the small GPU has little shared memory
+        assert not few or family == "add", few  # the small GPU has little shared memory
 
 
 # --- what is told

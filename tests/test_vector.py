@@ -1,10 +1,13 @@
 """Add and saxpy on every rung of every device, against NumPy: add bit for bit, saxpy to an ulp."""
 
+import itertools
+
 import numpy as np
 import pytest
 from conftest import KINDS, blocks_of, device_rungs, kinds, on, rungs_of
 
 import gpuopt
+from gpuopt import _cases, _core, _device_memory, _families
 
 SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
 
@@ -84,6 +87,104 @@ def test_shapes_dtypes_and_out(device, rng):
     assert np.array_equal(wide, x + y)
 
 
+# --- rung 7: packs of 16 bytes, in arrays that begin and end anywhere
+
+GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]
+GUARD = 40  # items before and after an output: more than the 64 bytes to a boundary of rung 7
+
+
+def part(array, begin, n):
+    """Return n items of an array on a device, from number `begin` on."""
+    address = array.address + begin * array.dtype.itemsize
+    return _device_memory.make(address, (n,), array.dtype, array.device, array)
+
+
+@pytest.mark.parametrize(
+    "device, rung",
+    [each for each in device_rungs(family="add") if not each.values[1].host],
+)
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_views_begin_anywhere(device, rung, dtype, rng):
+    """Every distance of x, y and out from a boundary of 16 bytes; nothing around out is written."""
+    a, b, before = (draw(rng, dtype, 2 * GUARD + 1100) for _ in range(3))
+    x, y = (gpuopt.asarray(host, device=device) for host in (a, b))
+    pack = 16 // np.dtype(dtype).itemsize
+    every = list(itertools.product(range(pack), repeat=3))
+    some = [(0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1), (pack - 1, 1, 0)]
+    for n, begins in ((1100, some), (512, some[1:2]), (1, some), *((n, every) for n in (5, 37))):
+        if n > 1 and rung.name in ("one-thread", "blocks"):
+            n = min(n, 5)
+        if not takes(rung, n, None):
+            continue
+        for at_x, at_y, at_out in begins:
+            whole = gpuopt.asarray(before, device=device)
+            out = part(whole, GUARD + at_out, n)
+            gpuopt.add(part(x, at_x, n), part(y, at_y, n), out=out, variant=rung.variant)
+            want = before.copy()
+            want[GUARD + at_out :][:n] = a[at_x:][:n] + b[at_y:][:n]
+            assert whole.get().tobytes() == want.tobytes(), (n, at_x, at_y, at_out)
+
+
+@pytest.mark.parametrize("begins", [(0, 0), (3, 3), (1, 2), (31, 63)])
+@pytest.mark.parametrize("device", GPUS)
+def test_in_place_wherever_it_is(device, begins, rng):
+    n = 2501
+    x, y = draw(rng, "float32", n + 64), draw(rng, "float32", n + 64)
+    want = [each[begin:][:n] for each, begin in zip((x, y), begins, strict=True)]
+    for updated in (0, 1):
+        whole = [gpuopt.asarray(each, device=device) for each in (x, y)]
+        parts = [part(each, begin, n) for each, begin in zip(whole, begins, strict=True)]
+        gpuopt.add(*parts, out=parts[updated])
+        assert parts[updated].get().tobytes() == (want[0] + want[1]).tobytes()
+        changed = (x, y)[updated].copy()
+        changed[begins[updated] :][:n] = want[0] + want[1]
+        assert whole[updated].get().tobytes() == changed.tobytes()
+        assert whole[1 - updated].get().tobytes() == (x, y)[1 - updated].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
+def test_every_way_through_rung_7(device, dtype, rng):
+    """Borders of packs, warps and blocks; streamed or not; one pack a thread or two: as NumPy."""
+    block = 64
+    tile = block * 16 // np.dtype(dtype).itemsize
+    for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        bench = _core.Bench(_cases._with_output(_families.add_problem(x, y)), device=device)
+        for packs, percent in itertools.product((1, 2), (0, 100)):
+            tuning = {"packs": packs, "streamed_percent": percent}
+            assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
+def test_rung_7_rounds_as_rung_6(device, dtype, rng):
+    """The largest is more than the caches of a simulated GPU are taken for: it is streamed."""
+    for n in (1, 255, 1027, 600_001):
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        packs, items = (gpuopt.saxpy(1 / 3, x, y, variant=v, device=device) for v in (7, 6))
+        assert packs.tobytes() == items.tobytes()
+        check_saxpy(packs, np.dtype(dtype).type(1 / 3), x, y)
+
+
+@pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
+def test_more_than_2_to_the_31_items(device):
+    """In place, where packs lie at the same distance from a boundary, and where they do not."""
+    n = 2**31 + 4097
+    host = np.arange(n + 1, dtype=np.uint32).view(np.int32)
+    for begins in ((1, 1), (1, 0)):
+        x = gpuopt.asarray(host, device=device)
+        y = x if begins[0] == begins[1] else gpuopt.asarray(host, device=device)
+        out = part(x, begins[0], n)
+        gpuopt.add(out, part(y, begins[1], n), out=out)
+        found = x.get()
+        assert found[0] == 0
+        for low in range(0, n, 1 << 26):
+            high = min(n, low + (1 << 26))
+            one, other = (host[low + begin : high + begin] for begin in begins)
+            assert np.array_equal(found[low + 1 : high + 1], one + other), low
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_large(device, rng):
     n = 5000 if device == "sim" else 2048 * 2048
@@ -114,7 +215,7 @@ def test_wrong_arguments():
         (ValueError, "a: must be a number", lambda: gpuopt.saxpy([1.0, 2.0], [1.0], [2.0])),
         (ValueError, "out: has shape", lambda: gpuopt.add([1], [2], out=np.zeros(2, int))),
         (TypeError, "out: cannot cast", lambda: gpuopt.add([1.0], [2], out=np.zeros(1, int))),
-        (ValueError, "variant: 7 is not a rung of add", lambda: gpuopt.add([1], [2], variant=7)),
+        (ValueError, "variant: 8 is not a rung of add", lambda: gpuopt.add([1], [2], variant=8)),
         (ValueError, "of saxpy", lambda: gpuopt.saxpy(1.0, [1.0], [2.0], variant="fma")),
     ):
         with pytest.raises(error, match=match):

@@ -262,11 +262,11 @@ static enum status load_image(const struct gpu *gpu, const struct device_image *
 
 /* The module of the embedded image that holds a kernel. */
 static enum status embedded_module(struct gpu *gpu, const char *symbol, CUmodule *module) {
-    const struct device_image *image = gpuopt_image_of(symbol);
-    if (!image)
-        return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+    const struct device_image *image;
+    enum status status = gpuopt_image_of(symbol, &image);
+    if (status)
+        return status;
     CUmodule *kept = &gpu->modules[image - gpuopt_images];
-    enum status status = STATUS_OK;
     pthread_mutex_lock(&gpu->lock);
     if (!*kept)
         status = load_image(gpu, image, kept);

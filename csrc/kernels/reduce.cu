@@ -91,6 +91,7 @@ RUNG(12, "bulk", "reduce_12",
 #else
 
 #include "common.cuh"
+#include "reduce_plan.cuh"
 
 // --- operations: load() turns an item into the accumulator's type, apply() combines two, and
 // apply(identity(), x) is x.
@@ -410,7 +411,7 @@ constexpr unsigned BLOCKS = 3;
 
 // The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
 // 33.5 us instead of 31.8 for 2^25 float32 (November 2026).
-constexpr unsigned IN_FLIGHT = 8;
+constexpr unsigned IN_FLIGHT = REDUCE_IN_FLIGHT;
 
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
@@ -528,16 +529,43 @@ __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
+// Where the one result of a launch goes, and the counter of the blocks' tickets.
+template <class Acc> struct whole {
+    Acc *result;
+    unsigned *tickets;
+    uint64 halved;
+};
+
+// The one result, which may be asked for in half the accumulator's bytes.
+template <class Acc> __device__ void store_result(Acc *to, Acc value, uint64) { *to = value; }
+template <> __device__ void store_result(float64 *to, float64 value, uint64 halved) {
+    if (halved)
+        *reinterpret_cast<float32 *>(to) = float32(value);
+    else
+        *to = value;
+}
+template <> __device__ void store_result(int64 *to, int64 value, uint64 halved) {
+    if (halved)
+        *reinterpret_cast<int32 *>(to) = int32(value);
+    else
+        *to = value;
+}
+
 // The blocks' values to one. Every block draws a ticket after it has stored its own. Who draws the
 // last one combines them all, in the order of the blocks, whoever it is: the result does not depend
 // on it. atomicInc leaves the counter at 0 for the next launch.
 template <class Op, class Acc>
-__device__ void combine_blocks(Acc sum, Acc *partials, Acc *out, unsigned *tickets) {
+__device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
     __shared__ bool last;
+    if (gridDim.x == 1) { // nobody to wait for
+        if (threadIdx.x == 0)
+            store_result(to.result, sum, to.halved);
+        return;
+    }
     if (threadIdx.x == 0) {
         partials[blockIdx.x] = sum;
         __threadfence();
-        last = atomicInc(tickets, gridDim.x - 1) == gridDim.x - 1;
+        last = atomicInc(to.tickets, gridDim.x - 1) == gridDim.x - 1;
         __threadfence();
     }
     __syncthreads();
@@ -549,18 +577,19 @@ __device__ void combine_blocks(Acc sum, Acc *partials, Acc *out, unsigned *ticke
         sum = Op::apply(sum, static_cast<Acc>(every[block]));
     sum = block_tree<Op>(sum);
     if (threadIdx.x == 0)
-        *out = sum;
+        store_result(to.result, sum, to.halved);
 }
 
 // New: the blocks' values are combined in the same launch.
 template <class Op, class In, class Acc>
-__device__ void reduce_11(const In *in, Acc *partials, uint64 n, Acc *out, unsigned *tickets) {
-    combine_blocks<Op>(combine_share<Op, Acc>(in, n), partials, out, tickets);
+__device__ void reduce_11(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
+    combine_blocks<Op>(combine_share<Op, Acc>(in, n), partials, to);
 }
 
 // A ring of parts in shared memory. `ask` begins to fill a place, `wait` ends when it is full; what
 // a thread then reads are its own packs, every RING_THREADS-th.
-constexpr unsigned RING_THREADS = 256, RING_PLACES = 4, RING_PACKS = 1024; // ops_reduce.c: 64 KiB
+constexpr unsigned RING_THREADS = 256, RING_PLACES = REDUCE_RING_PLACES,
+                   RING_PACKS = REDUCE_RING_PACKS;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 struct ring {
@@ -619,17 +648,18 @@ struct ring {
 };
 #endif
 
-// A block's even share of the whole parts. The packs behind them are the last block's.
+// Every gridDim.x-th of the whole parts. The packs behind them are the last block's. (With one run
+// of parts a block, as rung 11 has it, 2^30 float32 took an H200 1,189 us instead of TBD.)
 template <class Op, class Acc, class In> __device__ Acc combine_parts(const packed<In> &p) {
-    const uint64 parts = p.count / RING_PACKS, begin = parts * blockIdx.x / gridDim.x,
-                 end = parts * (blockIdx.x + 1) / gridDim.x;
-    const uint4 *from = &p.packs[begin * RING_PACKS].words;
-    const unsigned count = static_cast<unsigned>(end - begin);
+    const uint64 parts = p.count / RING_PACKS, stride = uint64(gridDim.x) * RING_PACKS;
+    const uint4 *from = &p.packs[uint64(blockIdx.x) * RING_PACKS].words;
+    const unsigned count =
+        blockIdx.x < parts ? static_cast<unsigned>((parts - 1 - blockIdx.x) / gridDim.x + 1) : 0;
     Acc sums[CHAINS<In>];
     begin_sums<Op>(sums);
     ring parts_here;
     for (unsigned part = 0; part < count && part < RING_PLACES; part++)
-        parts_here.ask(part, from + part * RING_PACKS);
+        parts_here.ask(part, from + part * stride);
     for (unsigned part = 0; part < count; part++) {
         const unsigned place = part % RING_PLACES;
         const pack<In> *here = shared_memory<pack<In>>() + place * RING_PACKS;
@@ -641,7 +671,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_parts(const pack
             combine_pack<Op>(sums, loaded);
         }
         if (part + RING_PLACES < count)
-            parts_here.ask(place, from + uint64(part + RING_PLACES) * RING_PACKS);
+            parts_here.ask(place, from + (part + RING_PLACES) * stride);
     }
     if (blockIdx.x == gridDim.x - 1)
         for (uint64 i = parts * RING_PACKS + threadIdx.x; i < p.count; i += RING_THREADS)
@@ -652,10 +682,10 @@ template <class Op, class Acc, class In> __device__ Acc combine_parts(const pack
 
 // New: bulk asynchronous copies.
 template <class Op, class In, class Acc>
-__device__ void reduce_12(const In *in, Acc *partials, uint64 n, Acc *out, unsigned *tickets) {
+__device__ void reduce_12(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
     const packed<In> p(in, n);
     const Acc sum = combine_rest<Op>(combine_parts<Op, Acc>(p), p);
-    combine_blocks<Op>(block_tree<Op>(sum), partials, out, tickets);
+    combine_blocks<Op>(block_tree<Op>(sum), partials, to);
 }
 
 // --- the kernels: reduce_<rung>_<operation>_<items>_<accumulator>[_b<block>]
@@ -676,12 +706,14 @@ using type_float64 = float64;
         const type_##in *items, type_##acc *partials, uint64 n) {                              \
         rung<block, op_##op>(items, partials, n);                                              \
     }
-// With one launch: where its one result goes, and the counter of its tickets, which is 0.
+// With one launch: where its one result goes, the counter of its tickets, which is 0, and whether
+// the result is stored in half as many bytes.
 #define KERNEL_WHOLE(rung, threads, op, in, acc)                                           \
     extern "C" __global__ void __launch_bounds__(threads, BLOCKS)                          \
         rung##_##op##_##in##_##acc(const type_##in *items, type_##acc *partials, uint64 n, \
-                                   type_##acc *result, unsigned *tickets) {                \
-        rung<op_##op>(items, partials, n, result, tickets);                                \
+                                   type_##acc *result, unsigned *tickets, uint64 halved) { \
+        const whole<type_##acc> to = {result, tickets, halved};                            \
+        rung<op_##op>(items, partials, n, to);                                             \
     }
 #define KERNEL_THREADS(rung, op, in, acc)                                                    \
     extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)                            \

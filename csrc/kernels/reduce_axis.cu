@@ -63,9 +63,10 @@ RUNG(1, "shapes", "reduce_axis",
 namespace axis {
 
 constexpr unsigned BLOCK = 256;
-constexpr unsigned IN_FLIGHT = 8; // loads of a thread under way at once
+constexpr unsigned BLOCKS = 4; // of a multiprocessor: what registers a kernel may have
 
-struct half { // its bits
+struct half {                                   // its bits
+    static constexpr bool may_overflow = false; // a few of them in float32
     uint16_t bits;
 };
 __device__ inline float32 widened(half item) {
@@ -81,6 +82,7 @@ template <> __device__ half narrowed(float64 value) {
 }
 
 struct bfloat { // bfloat16's bits: the upper half of a float32's
+    static constexpr bool may_overflow = true;
     uint16_t bits;
 };
 __device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
@@ -218,77 +220,467 @@ template <class In, class Out> struct op_argmin {
         return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
     }
     __device__ Acc apply(Acc a, Acc b) const {
-        const bool equal = a.value == b.value || (a.value != a.value && b.value != b.value);
-        const bool first = equal ? a.index < b.index : a.value < b.value || a.value != a.value;
+        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
+        const bool equal = a.value == b.value | both, before = a.index < b.index;
+        const bool first = equal & before | !equal & (a.value < b.value | nan);
         return {first ? a.value : b.value, first ? a.index : b.index};
     }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
 };
 
+template <class Op> constexpr bool has_places = false;
+template <class In, class Out> constexpr bool has_places<op_argmin<In, Out>> = true;
+
 // --- packs of 16 bytes
 
-template <class In> struct alignas(16) pack {
+template <class In> union alignas(16) pack {
     static constexpr unsigned count = 16 / sizeof(In);
+    uint4 words;
+    uint32_t word[4];
     In items[count];
 };
 
-// A pack of consecutive reduced items into one value. Small ones are first added up in 32 bits: a
-// 64-bit addition an item would take longer than the memory.
-template <class Op, class In>
-__device__ typename Op::Acc fold(const Op &op, const pack<In> &p, int64 index) {
-    typename Op::Acc value = op.load(p.items[0], index);
-#pragma unroll
-    for (unsigned i = 1; i < pack<In>::count; i++)
-        value = op.apply(value, op.load(p.items[i], index + i));
-    return value;
+// A load that is under way while others are, or zeros: a branch around it would wait for it.
+__device__ inline uint4 load_if(bool there, const uint4 *from) {
+    uint4 words = {0, 0, 0, 0};
+    asm volatile("{ .reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)), "r"(unsigned(there)));
+    return words;
 }
-template <> __device__ int64 fold(const op_sum<int8_t, int64> &op, const pack<int8_t> &p, int64) {
-    const int32 *words = reinterpret_cast<const int32 *>(&p);
-    int32 value = 0;
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        value = op.s.key == -1 ? __dp4a(words[i], 0x01010101, value)
-                               : int32(__dp4a(uint32_t(words[i]), 0x01010101u, uint32_t(value)));
-    return value;
+
+// --- what a thread makes of the packs that it meets: lane i of all their items i. Its n-th pack
+// has place n; add() takes several, `apart` from each other, of which those before `left` are
+// there. part() is what is kept of a lane, whole() makes the operation's value of it.
+
+// Place p of lane 0 is item first + p * step.
+struct places {
+    int64 first, step;
+};
+
+template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, unsigned left) {
+    return All || k * apart < left;
 }
-template <> __device__ int64 fold(const op_sum<int16_t, int64> &op, const pack<int16_t> &p, int64) {
-    int32 value = 0;
+
+template <class Op, class In, unsigned Count> struct lanes {
+    using Part = typename Op::Acc;
+    Part values[Count];
+    __device__ lanes() {
 #pragma unroll
-    for (unsigned i = 0; i < 8; i++)
-        value += int32(p.items[i]) & int32(op.s.key);
-    return value;
-}
-template <> __device__ float64 fold(const op_sum<half, float64> &op, const pack<half> &p, int64) {
-    float32 value = widened(p.items[0]);
-#pragma unroll
-    for (unsigned i = 1; i < 8; i++)
-        value += widened(p.items[i]);
-    return value;
-}
-// As above, but float32 may overflow where the whole sum does not.
-template <>
-__device__ float64 fold(const op_sum<bfloat, float64> &op, const pack<bfloat> &p, int64) {
-    float32 value = widened(p.items[0]);
-#pragma unroll
-    for (unsigned i = 1; i < 8; i++)
-        value += widened(p.items[i]);
-    if (value - value == 0)
-        return value;
-    float64 wide = 0;
-    for (unsigned i = 0; i < 8; i++)
-        wide += widened(p.items[i]);
-    return wide;
-}
-template <> __device__ int64 fold(const op_count<int8_t, int64> &op, const pack<int8_t> &p, int64) {
-    const uint32_t *words = reinterpret_cast<const uint32_t *>(&p);
-    const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
-    int32 value = 0;
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++) {
-        const uint32_t word = words[i] & kept;
-        value += __popc(((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u);
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = Op::identity();
     }
-    return value;
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < Count; i++)
+                    values[i] = op.apply(values[i], op.load(packs[k].items[i], 0));
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+    static __device__ Part whole(const Op &, Part part, places) { return part; }
+};
+
+// Sums of bytes in 32 bits: a multiplication by 1 at the byte's place and 0 elsewhere picks it. No
+// thread has 2^23 packs: the blocks together would have terabytes.
+template <unsigned Count> struct byte_sums {
+    using Part = int32;
+    int32 values[Count];
+    __device__ byte_sums() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = 0;
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+};
+template <> struct lanes<op_sum<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+    using Op = op_sum<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const bool is_signed = op.s.key == -1;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 16; i++) {
+                    const uint32_t word = packs[k].word[i / 4], pick = 1u << i % 4 * 8;
+                    values[i] = is_signed ? __dp4a(int32(word), int32(pick), values[i])
+                                          : int32(__dp4a(word, pick, uint32_t(values[i])));
+                }
+    }
+    static __device__ int64 whole(const Op &op, Part part, places) {
+        return op.s.key == -1 ? part : int64(uint32_t(part));
+    }
+};
+// 0x80 for every byte that is not zero.
+__device__ inline uint32_t nonzero_bytes(uint32_t word) {
+    return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
+}
+template <> struct lanes<op_count<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+    using Op = op_count<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 16; i++)
+                    values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i / 4] & kept),
+                                             1u << i % 4 * 8, uint32_t(values[i])));
+    }
+    static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
+};
+
+// Sums of 16-bit floats: a few in float32, then in float64.
+template <class In, unsigned Count> struct small_float_sums {
+    using Op = op_sum<In, float64>;
+    using Part = float64;
+    float64 values[Count];
+    __device__ small_float_sums() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = 0;
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+        float32 sums[Count]; // packs that are not there are zeros
+        float32 finite = 0;
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++) {
+            sums[i] = widened(packs[0].items[i]);
+#pragma unroll
+            for (unsigned k = 1; k < N; k++)
+                sums[i] += widened(packs[k].items[i]);
+            finite += sums[i] - sums[i];
+        }
+        if (In::may_overflow && finite != 0) { // in float32, where the whole sum may not
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++)
+#pragma unroll
+                for (unsigned k = 0; k < N; k++)
+                    values[i] += widened(packs[k].items[i]);
+            return;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            values[i] += sums[i];
+    }
+    __device__ Part part(unsigned i) const { return values[i]; }
+    static __device__ float64 whole(const Op &, Part part, places) { return part; }
+};
+template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half, 8> {};
+template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
+
+// Bits need no lanes: keys are 0 or -1, so that 32 of them are as good as an item.
+template <class In, unsigned Count> struct lanes<op_bits<In, In>, In, Count> {
+    using Op = op_bits<In, In>;
+    using Part = In;
+    pack<In> values;
+    __device__ lanes() { values.words = {0, 0, 0, 0}; }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(op.s.key), mask = uint32_t(op.s.mask);
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const uint32_t a = values.word[i], b = packs[k].word[i] ^ key;
+                    values.word[i] = a ^ b ^ (a & b & mask);
+                }
+    }
+    __device__ Part part(unsigned i) const { return values.items[i]; }
+    static __device__ In whole(const Op &, Part part, places) { return part; }
+};
+template <class In> struct lanes<op_bits<In, In>, In, 1> {
+    using Op = op_bits<In, In>;
+    using Part = In;
+    Part value = 0;
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+                value = op.apply(value, op.load(packs[k].items[0], 0));
+    }
+    __device__ Part part(unsigned) const { return value; }
+    static __device__ In whole(const Op &, Part part, places) { return part; }
+};
+
+// The smaller of the signed halves of two words.
+__device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t smaller;
+    asm("min.s16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+#else
+    const uint32_t high = int32(a) < int32(b) ? a : b; // what is below decides only among equals
+    const uint32_t low = int32(a << 16) < int32(b << 16) ? a : b;
+    return (high & 0xffff0000u) | (low & 0xffffu);
+#endif
+}
+template <> struct lanes<op_min<int16_t, int16_t>, int16_t, 8> {
+    using Op = op_min<int16_t, int16_t>;
+    using Part = int16_t;
+    uint32_t values[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int16_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    values[i] = min_halves(values[i], packs[k].word[i] ^ key);
+    }
+    __device__ Part part(unsigned i) const { return Part(values[i / 2] >> i % 2 * 16); }
+    static __device__ int16_t whole(const Op &, Part part, places) { return part; }
+};
+// Bytes as the upper ones of such halves: what lies below decides only among equals.
+template <> struct lanes<op_min<int8_t, int8_t>, int8_t, 16> {
+    using Op = op_min<int8_t, int8_t>;
+    using Part = int8_t;
+    uint32_t odd[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    uint32_t even[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const uint32_t word = packs[k].word[i] ^ key;
+                    odd[i] = min_halves(odd[i], word);
+                    even[i] = min_halves(even[i], word << 8);
+                }
+    }
+    __device__ Part part(unsigned i) const {
+        return Part((i % 2 ? odd : even)[i / 4] >> (i % 4 / 2 * 16 + 8));
+    }
+    static __device__ int8_t whole(const Op &, Part part, places) { return part; }
+};
+
+// Two 16-bit floats at once, where there is an instruction that keeps a NaN.
+template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
+    uint32_t smaller;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
+    uint32_t smaller;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+}
+template <class In> struct min_small_floats {
+    using Op = op_min<In, float32>;
+    using Part = In;
+    pack<In> values;
+    __device__ min_small_floats() {
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++)
+            values.items[i] = compared<In>::back(Op::identity());
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
+                        unsigned left) {
+        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    values.word[i] = min_floats<In>(values.word[i], packs[k].word[i] ^ key);
+    }
+    __device__ Part part(unsigned i) const { return values.items[i]; }
+    static __device__ float32 whole(const Op &, Part part, places) { return widened(part); }
+};
+template <> struct lanes<op_min<half, float32>, half, 8> : min_small_floats<half> {};
+template <> struct lanes<op_min<bfloat, float32>, bfloat, 8> : min_small_floats<bfloat> {};
+#endif
+
+// A thread meets its items in order, so the first of equals stays, and a NaN; with mask -1 the last
+// of equals takes its place, and the last NaN. NOWHERE: none yet.
+constexpr uint32_t NOWHERE = UINT32_MAX;
+template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count> {
+    using Op = op_argmin<In, int64>;
+    using V = typename compared<In>::type;
+    struct Part {
+        V value;
+        uint32_t place;
+    };
+    Part best[Count];
+    __device__ lanes() {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            best[i] = {compared<In>::highest(), NOWHERE};
+    }
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+                        unsigned left) {
+        const bool last = op.s.mask != 0;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            if (!is_there<All>(k, apart, left))
+                continue;
+            const bool equal_is_better = last || place + k == 0;
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++) {
+                const V a = best[i].value, b = compared<In>::of(keyed(packs[k].items[i], op.s.key));
+                const bool better =
+                    b < a || (equal_is_better && b == a) || (b != b && (last || a == a));
+                best[i].value = better ? b : a;
+                best[i].place = better ? place + k : best[i].place;
+            }
+        }
+    }
+    __device__ Part part(unsigned i) const { return best[i]; }
+    static __device__ placed<V> whole(const Op &op, Part part, places at) {
+        if (part.place == NOWHERE)
+            return Op::identity();
+        return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
+    }
+};
+// A byte above its place is one number: with mask -1 a later place is a smaller one. No thread has
+// 2^24 - 1 packs.
+template <> struct lanes<op_argmin<int8_t, int64>, int8_t, 16> {
+    using Op = op_argmin<int8_t, int64>;
+    using Part = uint32_t;
+    static constexpr uint32_t PLACE = 0xffffff;
+    int32 best[16];
+    __device__ lanes() {
+#pragma unroll
+        for (unsigned i = 0; i < 16; i++)
+            best[i] = INT32_MAX;
+    }
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t place,
+                        unsigned apart, unsigned left) {
+        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            if (!is_there<All>(k, apart, left))
+                continue;
+            const uint32_t below = (place + k - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
+#pragma unroll
+            for (unsigned i = 0; i < 16; i++) {
+                const uint32_t byte = (packs[k].word[i / 4] ^ key) << (24 - i % 4 * 8);
+                const int32 item = int32((byte & ~PLACE) | below);
+                best[i] = item < best[i] ? item : best[i];
+            }
+        }
+    }
+    __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
+    static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
+        if (part == INT32_MAX)
+            return Op::identity();
+        const uint32_t place = ((part ^ uint32_t(op.s.mask)) & PLACE) + uint32_t(op.s.mask);
+        return {int8_t(part >> 24), (at.first + int64(place) * at.step) ^ op.s.mask};
+    }
+};
+
+// --- the same where all lanes are of one result: folded() is its value
+
+template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
+    __device__ typename Op::Acc folded(const Op &op, places at) const {
+        constexpr unsigned count = pack<In>::count;
+        typename Op::Acc values[count];
+#pragma unroll
+        for (unsigned i = 0; i < count; i++)
+            values[i] = this->whole(op, this->part(i), {at.first + i, at.step});
+#pragma unroll
+        for (unsigned left = count / 2; left > 0; left /= 2)
+#pragma unroll
+            for (unsigned i = 0; i < left; i++)
+                values[i] = op.apply(values[i], values[i + left]);
+        return values[0];
+    }
+};
+template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_sum<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) { // packs that are not there are zeros
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = op.s.key == -1
+                                ? __dp4a(int32(packs[k].word[i]), 0x01010101, values[i])
+                                : int32(__dp4a(packs[k].word[i], 0x01010101u, uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &op, places) const {
+        if (op.s.key == -1)
+            return int64(values[0]) + values[1] + values[2] + values[3];
+        return int64(uint32_t(values[0])) + uint32_t(values[1]) + uint32_t(values[2]) +
+               uint32_t(values[3]);
+    }
+};
+template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_count<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) {
+        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i] & kept) >> 7, 0x01010101u,
+                                         uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &, places) const {
+        return int64(values[0]) + values[1] + values[2] + values[3];
+    }
+};
+// A pack's items in float32, these sums in float64.
+template <class In> struct along_small_floats {
+    using Op = op_sum<In, float64>;
+    float64 values[2] = {0, 0};
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            float32 sum = widened(packs[k].items[0]);
+#pragma unroll
+            for (unsigned i = 1; i < 8; i++)
+                sum += widened(packs[k].items[i]);
+            float64 wide = sum;
+            if (In::may_overflow && sum - sum != 0) {
+                wide = 0;
+#pragma unroll
+                for (unsigned i = 0; i < 8; i++)
+                    wide += widened(packs[k].items[i]);
+            }
+            values[k % 2] += wide;
+        }
+    }
+    __device__ float64 folded(const Op &, places) const { return values[0] + values[1]; }
+};
+template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
+template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
+template <>
+__device__ int8_t along<op_min<int8_t, int8_t>, int8_t>::folded(const op_min<int8_t, int8_t> &op,
+                                                                places) const {
+    uint32_t least = min_halves(odd[0], even[0]);
+#pragma unroll
+    for (unsigned i = 1; i < 4; i++)
+        least = min_halves(least, min_halves(odd[i], even[i]));
+    return op.apply(int8_t(least >> 24), int8_t(least >> 8));
 }
 
 // --- trees
@@ -309,6 +701,7 @@ template <class T> __device__ T from_lane(T value, unsigned distance) {
 // Lanes in groups of `width`, a power of two, each to one value.
 template <class Op>
 __device__ typename Op::Acc group_tree(const Op &op, typename Op::Acc value, unsigned width) {
+#pragma unroll 1
     for (unsigned distance = width / 2; distance > 0; distance /= 2)
         value = op.apply(value, from_lane(value, distance));
     return value;
@@ -376,16 +769,18 @@ struct work {
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
 };
-enum shape { STAGED, ROWS, PACKS, ITEMS };
+enum shape { STAGED, GROUPS, ROWS, PACKS, ITEMS };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
 // gpuopt/_axis.py number them.
 enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
+// Not inlined, as every shape of work would have it: what is seldom asked for.
 template <class Number>
-__device__ void store_number(const work &w, void *out, uint64 at, Number a) {
-    const float64 wide = w.divisor != 0 ? float64(a) / w.divisor : float64(a);
-    switch (w.finish) {
+__device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 finish,
+                                      float64 divisor) {
+    const float64 wide = divisor != 0 ? float64(a) / divisor : float64(a);
+    switch (finish) {
     case FLOAT64:
         static_cast<float64 *>(out)[at] = wide;
         break;
@@ -414,7 +809,7 @@ __device__ void store_number(const work &w, void *out, uint64 at, Number a) {
         static_cast<int8_t *>(out)[at] = a != 0;
         break;
     case ALL:
-        static_cast<int8_t *>(out)[at] = float64(a) == w.divisor;
+        static_cast<int8_t *>(out)[at] = float64(a) == divisor;
         break;
     case ODD:
         static_cast<int8_t *>(out)[at] = int64(a) & 1;
@@ -423,31 +818,50 @@ __device__ void store_number(const work &w, void *out, uint64 at, Number a) {
         static_cast<Number *>(out)[at] = a;
     }
 }
+__device__ inline void store_number(const work &w, void *out, uint64 at, int64 a) {
+    if (w.finish == INT64 || w.finish == RAW)
+        static_cast<int64 *>(out)[at] = a;
+    else
+        store_as(out, at, a, w.finish, w.divisor);
+}
+__device__ inline void store_number(const work &w, void *out, uint64 at, float64 a) {
+    if (w.finish == RAW)
+        static_cast<float64 *>(out)[at] = a;
+    else if (w.finish == FLOAT32 && w.divisor == 0)
+        static_cast<float32 *>(out)[at] = float32(a);
+    else
+        store_as(out, at, a, w.finish, w.divisor);
+}
 template <class Op> struct storing {
+    static constexpr bool as_items = true;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
         static_cast<typename Op::Raw *>(out)[at] = op.raw(a);
     }
 };
 template <class In, class Acc> struct storing<op_sum<In, Acc>> {
+    static constexpr bool as_items = false;
     static __device__ void store(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
                                  Acc a) {
         store_number(w, out, at, a);
     }
 };
 template <class In, class Acc> struct storing<op_prod<In, Acc>> {
+    static constexpr bool as_items = false;
     static __device__ void store(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
                                  Acc a) {
         store_number(w, out, at, a);
     }
 };
 template <class In> struct storing<op_count<In, int64>> {
+    static constexpr bool as_items = false;
     static __device__ void store(const op_count<In, int64> &, const work &w, void *out, uint64 at,
                                  int64 a) {
         store_number(w, out, at, a);
     }
 };
 template <class In> struct storing<op_argmin<In, int64>> {
+    static constexpr bool as_items = false;
     using Op = op_argmin<In, int64>;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
@@ -462,173 +876,316 @@ template <class In> struct storing<op_argmin<In, int64>> {
 
 // --- the shapes of work
 
+// One item as a pack of its own.
+template <class In> struct alone { In items[1]; };
+
 // `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
 // the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
 // result.
-template <class Op, class In>
-__device__ void staged(const Op &op, const In *in, void *out, const work &w) {
-    using Acc = typename Op::Acc;
+template <class In>
+__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
     constexpr unsigned at_once = 4;
-    const unsigned slab = unsigned(w.reduced * w.inner), reduced = unsigned(w.reduced),
-                   inner = unsigned(w.inner), group = unsigned(w.group);
-    const uint64 first = blockIdx.x * w.wide;
-    const unsigned slabs = unsigned(w.outer - first < w.wide ? w.outer - first : w.wide);
-    const uint64 begin = reinterpret_cast<uint64>(in), end = begin + w.outer * slab * sizeof(In);
-    const uint64 start = begin + first * slab * sizeof(In), aligned = start / 16 * 16;
+    const uint64 begin = reinterpret_cast<uint64>(in),
+                 end = begin + w.outer * w.reduced * w.inner * sizeof(In),
+                 start = begin + first * w.reduced * w.inner * sizeof(In),
+                 aligned = start / 16 * 16;
     const unsigned skipped = unsigned(start - aligned);
-    const unsigned packs = (skipped + slabs * slab * unsigned(sizeof(In)) + 15) / 16;
+    const unsigned packs = (skipped + items * unsigned(sizeof(In)) + 15) / 16;
+    const uint4 *from = reinterpret_cast<const uint4 *>(aligned);
     pack<In> *stage = shared_memory<pack<In>>();
+    // The first and the last pack may reach beyond the array.
+    const unsigned whole_first = aligned < begin ? 1 : 0;
+    const unsigned whole_end = end < aligned + uint64(packs) * 16 ? packs - 1 : packs;
+#pragma unroll 1
     for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
         pack<In> loaded[at_once];
 #pragma unroll
         for (unsigned k = 0; k < at_once; k++) {
-            const uint64 from = aligned + uint64(p + k * BLOCK) * 16;
-            if (p + k * BLOCK >= packs)
-                continue;
-            if (from >= begin && from + 16 <= end)
-                loaded[k] = *reinterpret_cast<const pack<In> *>(from);
-            else
-                for (unsigned i = 0; i < pack<In>::count; i++) {
-                    const uint64 item = from + i * sizeof(In);
-                    loaded[k].items[i] =
-                        item >= begin && item < end ? *reinterpret_cast<const In *>(item) : In{};
-                }
+            const unsigned at = p + k * BLOCK;
+            loaded[k].words = load_if(at >= whole_first && at < whole_end, from + at);
         }
 #pragma unroll
         for (unsigned k = 0; k < at_once; k++)
             if (p + k * BLOCK < packs)
                 stage[p + k * BLOCK] = loaded[k];
     }
+#pragma unroll 1
+    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the pack
+        const unsigned at = edge ? packs - 1 : 0;
+        if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
+            continue;
+#pragma unroll 1
+        for (unsigned i = 0; i < pack<In>::count; i++) {
+            const uint64 item = aligned + uint64(at) * 16 + i * sizeof(In);
+            if (item >= begin && item < end)
+                stage[at].items[i] = *reinterpret_cast<const In *>(item);
+        }
+    }
     __syncthreads();
-    const In *items = reinterpret_cast<const In *>(stage) + skipped / sizeof(In);
-    const unsigned results = slabs * inner, lane = threadIdx.x % group;
-    // Rows of few banks begin at another item each, so that a warp's lanes meet in no bank.
-    const unsigned row_bytes = reduced * unsigned(sizeof(In));
-    const unsigned apart = row_bytes < 128 ? 128 / row_bytes : 1;
+    return reinterpret_cast<const In *>(stage) + skipped / sizeof(In);
+}
+
+template <class Op, class In>
+__device__ void staged(const Op &op, const In *in, void *out, const work &w) {
+    using Acc = typename Op::Acc;
+    const unsigned reduced = unsigned(w.reduced), inner = unsigned(w.inner),
+                   group = unsigned(w.group), slab = reduced * inner;
+    const uint64 first = blockIdx.x * w.wide;
+    const unsigned slabs = unsigned(w.outer - first < w.wide ? w.outer - first : w.wide);
+    const In *items = staged_items(in, w, first, slabs * slab);
+    const unsigned results = slabs * inner, lane = threadIdx.x & (group - 1);
+#pragma unroll 1
     for (unsigned base = 0; base < results; base += BLOCK / group) {
         const unsigned result = base + threadIdx.x / group;
-        Acc value = Op::identity();
+        lanes<Op, In, 1> mine;
         if (result < results) {
-            const unsigned s = result / inner;
+            const unsigned s = inner == 1 ? result : result / inner;
             const In *row = items + s * slab + (result - s * inner);
-            unsigned r = lane;
-            if (inner == 1)
-                r = (lane + result / apart * group) % reduced;
-            for (unsigned k = lane; k < reduced; k += group) {
-                value = op.apply(value, op.load(row[r * inner], r));
-                r += group;
-                r = r >= reduced ? inner == 1 ? r - reduced : r : r;
+            uint32_t place = 0;
+            for (unsigned r = lane; r < reduced; r += group) {
+                const alone<In> item[1] = {{{row[r * inner]}}};
+                mine.template add<true>(op, item, place++, 0, 0);
             }
         }
+        Acc value = mine.whole(op, mine.part(0), {lane, group});
         value = group_tree(op, value, group);
         if (result < results && lane == 0)
             storing<Op>::store(op, w, out, first * inner + result, value);
     }
 }
 
-// A block takes a row, or a share of one: packs along the row.
+// Rows of a few whole packs, one after the other: `group` lanes take a row of `wide` packs, a pack
+// each, and AT_ONCE rows.
+template <class Op, class In>
+__device__ void groups(const Op &op, const In *in, void *out, const work &w) {
+    using Acc = typename Op::Acc;
+    constexpr unsigned AT_ONCE = 4;
+    const unsigned group = unsigned(w.group), wide = unsigned(w.wide), rows = BLOCK / group,
+                   x = threadIdx.x & (group - 1), y = threadIdx.x / group;
+    const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
+    const unsigned there =
+        unsigned(w.outer - first < AT_ONCE * rows ? w.outer - first : AT_ONCE * rows);
+    const uint4 *packs = reinterpret_cast<const uint4 *>(in) + (first + y) * wide + x;
+    pack<In> loaded[AT_ONCE][1];
+#pragma unroll
+    for (unsigned k = 0; k < AT_ONCE; k++)
+        loaded[k][0].words = load_if(x < wide && y + k * rows < there, packs + k * rows * wide);
+    Acc values[AT_ONCE];
+#pragma unroll
+    for (unsigned k = 0; k < AT_ONCE; k++) {
+        along<Op, In> mine;
+        mine.template add<true>(op, loaded[k], 0, 0, 0);
+        values[k] = x < wide ? mine.folded(op, {x * pack<In>::count, 0}) : Op::identity();
+    }
+#pragma unroll 1
+    for (unsigned distance = group / 2; distance > 0; distance /= 2)
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            values[k] = op.apply(values[k], from_lane(values[k], distance));
+    Acc *results = shared_memory<Acc>(); // so that neighbours are stored by neighbours
+    if (x == 0)
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            results[y + k * rows] = values[k];
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned r = threadIdx.x; r < there; r += BLOCK)
+        storing<Op>::store(op, w, out, first + r, results[r]);
+}
+
+// This thread's packs, every apart-th of `count`, into what `mine` keeps: AT_ONCE of them are under
+// way before the first is waited for, in the last round too.
+template <unsigned AT_ONCE, class Op, class In, class Mine>
+__device__ void add_packs(const Op &op, Mine &mine, const In *at, int64 step, int64 left,
+                          unsigned apart) {
+    pack<In> loaded[AT_ONCE];
+    uint32_t place = 0;
+    for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            loaded[k].words = __ldcs(reinterpret_cast<const uint4 *>(at + k * step));
+        mine.template add<true>(op, loaded, place, apart, 0);
+        at += AT_ONCE * step;
+        place += AT_ONCE;
+    }
+    if (left <= 0)
+        return;
+#pragma unroll
+    for (unsigned k = 0; k < AT_ONCE; k++)
+        loaded[k].words =
+            load_if(k * apart < unsigned(left), reinterpret_cast<const uint4 *>(at + k * step));
+    mine.template add<false>(op, loaded, place, apart, unsigned(left));
+}
+
+// `group` threads, or the block, take a row, or a share of one: packs along the row.
 template <class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    const uint64 o = blockIdx.x / w.splits, split = blockIdx.x - o * w.splits;
-    const uint64 first = split * w.share;
-    const uint64 n = w.reduced - first < w.share ? w.reduced - first : w.share;
-    const In *row = in + w.outer_axes.offset(o) + first;
-    const unsigned off = unsigned(reinterpret_cast<uint64>(row) % 16 / sizeof(In));
-    const unsigned to_boundary = off ? pack<In>::count - off : 0;
-    const unsigned before = n < to_boundary ? unsigned(n) : to_boundary;
-    const pack<In> *packs = reinterpret_cast<const pack<In> *>(row + before);
-    const uint64 count = (n - before) / pack<In>::count;
-    const uint64 tail = before + count * pack<In>::count;
+    using Mine = along<Op, In>;
+    constexpr unsigned AT_ONCE = has_places<Op> || sizeof(Mine) > 32 ? 4 : 8;
+    constexpr unsigned count = pack<In>::count;
+    const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1),
+                   splits = unsigned(w.splits);
+    const uint64 number = uint64(blockIdx.x) * (BLOCK / side) + threadIdx.x / side;
+    const bool there = number < w.outer * splits;
     Acc value = Op::identity();
-    for (uint64 p = threadIdx.x; p < count; p += IN_FLIGHT * BLOCK) {
-        const bool all = p + (IN_FLIGHT - 1) * BLOCK < count;
-        pack<In> loaded[IN_FLIGHT];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            if (all || p + k * BLOCK < count)
-                loaded[k] = packs[p + k * BLOCK];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            if (all || p + k * BLOCK < count)
-                value = op.apply(
-                    value,
-                    fold(op, loaded[k], int64(first + before + (p + k * BLOCK) * pack<In>::count)));
+    if (there) {
+        const uint64 o = splits == 1 ? number : number / splits;
+        const uint64 first = (number - o * splits) * w.share;
+        const uint64 n = w.reduced - first < w.share ? w.reduced - first : w.share;
+        const In *row = in + w.outer_axes.offset(o) + first;
+        const unsigned off = unsigned(reinterpret_cast<uint64>(row) % 16 / sizeof(In));
+        const unsigned to_boundary = off ? count - off : 0;
+        const unsigned before = n < to_boundary ? unsigned(n) : to_boundary;
+        const uint64 packs = (n - before) / count, tail = before + packs * count;
+        Mine mine;
+        add_packs<AT_ONCE>(op, mine, row + before + x * count, int64(side * count),
+                           int64(packs) - x, side);
+        value = mine.folded(op, {int64(first + before + x * count), int64(side * count)});
+        if (x < before)
+            value = op.apply(value, op.load(row[x], int64(first + x)));
+        if (tail + x < n)
+            value = op.apply(value, op.load(row[tail + x], int64(first + tail + x)));
     }
-    if (threadIdx.x < before)
-        value = op.apply(value, op.load(row[threadIdx.x], int64(first + threadIdx.x)));
-    if (tail + threadIdx.x < n)
-        value =
-            op.apply(value, op.load(row[tail + threadIdx.x], int64(first + tail + threadIdx.x)));
-    value = block_tree(op, value);
-    if (threadIdx.x == 0)
-        storing<Op>::store(op, w, out, blockIdx.x, value);
+    value = side == BLOCK ? block_tree(op, value) : group_tree(op, value, side);
+    if (x == 0 && there)
+        storing<Op>::store(op, w, out, number, value);
 }
 
-// What a thread of `columns` loads at once, as neighbouring columns.
-template <class In> struct alone {
-    static constexpr unsigned count = 1;
-    In items[1];
+// What the threads of `columns` exchange: bytes of a lane's part, or of a value.
+constexpr unsigned PACK_SHARED = 64, ITEM_SHARED = 16; // a thread: as ops_reduce_axis.c has them
+
+// This thread's items of one column, every apart-th of `left`.
+template <class Op, class In>
+__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int64 left,
+                                      unsigned apart, places here) {
+    constexpr unsigned AT_ONCE = 8;
+    lanes<Op, In, 1> mine;
+    alone<In> loaded[AT_ONCE];
+    uint32_t place = 0;
+    for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            loaded[k].items[0] = at[k * step];
+        mine.template add<true>(op, loaded, place, apart, 0);
+        at += AT_ONCE * step;
+        place += AT_ONCE;
+    }
+    if (left > 0) {
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
+            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
+        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+    }
+    return mine.whole(op, mine.part(0), here);
+}
+
+// The same of partial results whose places have been counted before.
+template <class Op, class In>
+__device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *index, int64 step,
+                                       int64 left, unsigned apart) {
+    typename Op::Acc value = Op::identity();
+    for (; left > 0; left -= apart, at += step, index += step)
+        value = op.apply(value, op.load(*at, *index));
+    return value;
+}
+
+// A part as it waits in shared memory, and the value that it is.
+template <class Mine, class Acc, unsigned Count> struct kept {
+    using type = typename Mine::Part;
+    template <class Op> static __device__ Acc whole(const Op &op, type part, places at) {
+        return Mine::whole(op, part, at);
+    }
+};
+template <class Mine, class Acc> struct kept<Mine, Acc, 1> {
+    using type = Acc;
+    template <class Op> static __device__ Acc whole(const Op &, type value, places) {
+        return value;
+    }
 };
 
 // `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
-// of the block are on the next rows of the same columns.
-template <class Op, class In, class Pack>
+// of the block are on the next rows of the same columns. At the end every thread takes results, so
+// that neighbours are stored by neighbours.
+template <class Op, class In, unsigned Count>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    constexpr unsigned at_once = Pack::count == 1 ? IN_FLIGHT : IN_FLIGHT / 2;
-    const unsigned wide = unsigned(w.wide), high = BLOCK / wide;
-    const unsigned x = threadIdx.x % wide, y = threadIdx.x / wide;
-    const uint64 above = blockIdx.x / w.tiles, tile = blockIdx.x - above * w.tiles;
-    const uint64 o = above / w.splits, split = above - o * w.splits;
-    const uint64 column = tile * wide + x;
-    const bool here = y < high && column * Pack::count < w.inner;
-    const uint64 first = split * w.share;
-    const uint64 end = w.reduced - first < w.share ? w.reduced : first + w.share;
-    const int64 from = w.outer_axes.offset(o) + w.inner_axes.offset(column * Pack::count);
-    Acc values[Pack::count];
+    using Mine = lanes<Op, In, Count>;
+    const unsigned wide = unsigned(w.wide), high = BLOCK / wide, x = threadIdx.x % wide,
+                   y = threadIdx.x / wide, tiles = unsigned(w.tiles), splits = unsigned(w.splits);
+    const unsigned above = blockIdx.x / tiles, tile = blockIdx.x - above * tiles;
+    const unsigned o = above / splits, split = above - o * splits;
+    const uint64 begin = uint64(tile) * wide * Count, column = begin + x * Count,
+                 first = split * w.share,
+                 n = w.reduced - first < w.share ? w.reduced - first : w.share;
+    const int64 left = y < high && column < w.inner ? int64(n) - y : 0, step = high * w.stride;
+    int64 from = int64(first + y) * w.stride;
+    if (left > 0)
+        from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
+    using Keep = kept<Mine, Acc, Count>;
+    using Kept = typename Keep::type;
+    Kept *shared = shared_memory<Kept>();
+    static_assert(sizeof(Kept) * Count <= (Count > 1 ? PACK_SHARED : ITEM_SHARED), "shared memory");
+    // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
+    const unsigned turn = wide >= 32 ? 32 / Count : 0;
+    if constexpr (Count > 1) {
+        Mine mine;
+        add_packs<4>(op, mine, in + from, step, left, high);
+        if constexpr (storing<Op>::as_items) // a thread's results are a pack
+            if (high == 1 && reinterpret_cast<uint64>(out) % 16 == 0) {
+                pack<In> results;
 #pragma unroll
-    for (unsigned i = 0; i < Pack::count; i++)
-        values[i] = Op::identity();
-    for (uint64 r = first + y; here && r < end; r += at_once * high) {
-        const bool all = r + (at_once - 1) * high < end;
-        Pack loaded[at_once];
-#pragma unroll
-        for (unsigned k = 0; k < at_once; k++)
-            if (all || r + k * high < end)
-                loaded[k] =
-                    *reinterpret_cast<const Pack *>(in + from + int64(r + k * high) * w.stride);
-#pragma unroll
-        for (unsigned k = 0; k < at_once; k++)
-            if (all || r + k * high < end)
-#pragma unroll
-                for (unsigned i = 0; i < Pack::count; i++) {
-                    int64 index = int64(r + k * high);
-                    if (Pack::count == 1 && w.in_index) // raw results lie without gaps
-                        index = w.in_index[from + int64(r + k * high) * w.stride];
-                    values[i] = op.apply(values[i], op.load(loaded[k].items[i], index));
-                }
-    }
-    Acc *partial = shared_memory<Acc>();
-#pragma unroll
-    for (unsigned i = 0; i < Pack::count; i++) {
-        if (high > 1) {
-            __syncthreads();
-            if (y < high)
-                partial[threadIdx.x] = values[i];
-            for (unsigned left = high; left > 1;) {
-                const unsigned keep = (left + 1) / 2;
-                __syncthreads();
-                if (y + keep < left)
-                    partial[threadIdx.x] =
-                        op.apply(partial[threadIdx.x], partial[threadIdx.x + keep * wide]);
-                left = keep;
+                for (unsigned i = 0; i < Count; i++)
+                    results.items[i] = op.raw(Mine::whole(op, mine.part(i), {0, 0}));
+                if (left > 0)
+                    *reinterpret_cast<uint4 *>(static_cast<In *>(out) + above * w.inner + column) =
+                        results.words;
+                return;
             }
-            if (y == 0)
-                values[i] = partial[threadIdx.x];
-        }
-        if (here && y == 0)
-            storing<Op>::store(op, w, out, above * w.inner + column * Pack::count + i, values[i]);
+        if (y < high)
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++) {
+                const unsigned at = x + i * turn;
+                shared[(y * Count + i) * wide + (at < wide ? at : at - wide)] = mine.part(i);
+            }
+    } else {
+        const Acc value =
+            w.in_index
+                ? add_placed(op, in + from, w.in_index + from, step, left, high)
+                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
+        shared[threadIdx.x] = value;
+    }
+    __syncthreads();
+    // A result's `high` parts, where there are few results by several threads.
+    const uint64 rest = w.inner - begin;
+    const unsigned results = rest < wide * Count ? unsigned(rest) : wide * Count;
+    const unsigned helpers = high < 4 || results * 2 > BLOCK ? 1
+                             : BLOCK / results < high        ? BLOCK / results
+                                                             : high;
+    const auto value_of = [&](unsigned row, unsigned result) -> Acc {
+        const unsigned i = result % Count, at = result / Count + i * turn;
+        return Keep::whole(op, shared[(row * Count + i) * wide + (at < wide ? at : at - wide)],
+                           {int64(first + row), int64(high)});
+    };
+    Acc *sums = shared_memory<Acc>();
+    if (helpers > 1) {
+        const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
+        Acc value = Op::identity();
+#pragma unroll 4
+        for (unsigned row = helper; helper < helpers && row < high; row += helpers)
+            value = op.apply(value, value_of(row, result));
+        __syncthreads();
+        if (helper < helpers)
+            sums[threadIdx.x] = value;
+        __syncthreads();
+    }
+#pragma unroll 1
+    for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
+        Acc value = helpers > 1 ? sums[result] : value_of(0, result);
+#pragma unroll 2
+        for (unsigned k = 1; k < (helpers > 1 ? helpers : high); k++)
+            value = op.apply(value, helpers > 1 ? sums[k * results + result] : value_of(k, result));
+        storing<Op>::store(op, w, out, above * w.inner + begin + result, value);
     }
 }
 
@@ -638,14 +1195,17 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
     case STAGED:
         staged(op, in, out, w);
         break;
+    case GROUPS:
+        groups(op, in, out, w);
+        break;
     case ROWS:
         rows(op, in, out, w);
         break;
     case PACKS:
-        columns<Op, In, pack<In>>(op, in, out, w);
+        columns<Op, In, pack<In>::count>(op, in, out, w);
         break;
     default:
-        columns<Op, In, alone<In>>(op, in, out, w);
+        columns<Op, In, 1>(op, in, out, w);
     }
 }
 
@@ -669,16 +1229,16 @@ using type_float64 = float64;
             side##_stride_1, side##_stride_2, side##_stride_3                 \
         }                                                                     \
     }
-#define KERNEL_AXIS(op, in, acc)                                                               \
-    extern "C" __global__ void __launch_bounds__(BLOCK) reduce_axis_##op##_##in##_##acc(       \
-        const type_##in *items, void *results, int64 *out_index, const int64 *in_index,        \
-        uint64 outer, uint64 reduced, uint64 inner, int64 stride, AXES(outer), AXES(inner),    \
-        int64 key, int64 mask, uint64 finish, float64 divisor, uint64 shape, uint64 splits,    \
-        uint64 share, uint64 wide, uint64 group, uint64 tiles) {                               \
-        const work w = {out_index,      in_index,       outer,       reduced, inner,   stride, \
-                        AXES_OF(outer), AXES_OF(inner), {key, mask}, finish,  divisor, shape,  \
-                        splits,         share,          wide,        group,   tiles};          \
-        reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                        \
+#define KERNEL_AXIS(op, in, acc)                                                                 \
+    extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS) reduce_axis_##op##_##in##_##acc( \
+        const type_##in *items, void *results, int64 *out_index, const int64 *in_index,          \
+        uint64 outer, uint64 reduced, uint64 inner, int64 stride, AXES(outer), AXES(inner),      \
+        int64 key, int64 mask, uint64 finish, float64 divisor, uint64 shape, uint64 splits,      \
+        uint64 share, uint64 wide, uint64 group, uint64 tiles) {                                 \
+        const work w = {out_index,      in_index,       outer,       reduced, inner,   stride,   \
+                        AXES_OF(outer), AXES_OF(inner), {key, mask}, finish,  divisor, shape,    \
+                        splits,         share,          wide,        group,   tiles};            \
+        reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
     }
 
 REDUCE_AXIS_SIGNATURES(KERNEL_AXIS)

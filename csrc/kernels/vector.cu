@@ -32,10 +32,13 @@ RUNG(4, "blocks-threads", "vector_4",
      "D1 add<<<N/M, M>>>", 32, 1024, 512, 1, 0, 0)
 RUNG(5, "bounds", "vector_5",
      "a block more and a bounds check: any N",
-     "D1 add<<<(N + M - 1)/M, M>>>", 32, 1024, 512, 1, RUNG_BEST, 0)
+     "D1 add<<<(N + M - 1)/M, M>>>", 32, 1024, 512, 1, 0, 0)
 RUNG(6, "grid-stride", "vector_6",
      "as many threads as the GPU holds, each with a loop: the grid no longer depends on N",
      "after D4, reduction 7", 32, 1024, 512, 0, 0, 0)
+RUNG(7, "vector", "vector_7",
+     "loads and stores of 16 bytes, all loads of a thread under way before the first is used",
+     "after the decks: D2's copies of float4, today", 32, 1024, 128, 0, RUNG_BEST, 0)
 // clang-format on
 #else
 
@@ -96,6 +99,87 @@ __device__ void vector_6(const T *x, const T *y, T *out, uint64 n, T a) {
         out[i] = Op::apply(a, x[i], y[i]);
 }
 
+constexpr unsigned WARP = 32, PACK = 16, BOUNDARY = 64; // threads, bytes, bytes
+
+// A warp's words, of one item or of PACK bytes, one after the other: Words a lane, WARP apart, so
+// that every instruction's are one run of memory. A thread stores after all of its loads: `out` may
+// be x or y. Streamed: what is read and written leaves the caches before anything else does.
+template <class Op, class Word, unsigned Words, bool Streamed, class T>
+__device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
+    constexpr unsigned items = sizeof(Word) / sizeof(T);
+    union group {
+        Word word;
+        T item[items];
+    } of_x[Words], of_y[Words];
+    const unsigned lane = threadIdx.x % WARP;
+    const uint64 first = (global_thread() - lane) * Words + lane, words = n / items;
+    if (first >= words)
+        return;
+    const unsigned left = static_cast<unsigned>(min(words - first, uint64(Words * WARP)));
+    const Word *from_x = reinterpret_cast<const Word *>(x) + first,
+               *from_y = reinterpret_cast<const Word *>(y) + first;
+    Word *to = reinterpret_cast<Word *>(out) + first;
+#pragma unroll
+    for (unsigned k = 0; k < Words; k++)
+        if (k * WARP < left) {
+            of_x[k].word = Streamed ? __ldcs(from_x + k * WARP) : from_x[k * WARP];
+            of_y[k].word = Streamed ? __ldcs(from_y + k * WARP) : from_y[k * WARP];
+        }
+#pragma unroll
+    for (unsigned k = 0; k < Words; k++)
+        if (k * WARP < left) {
+            group sums;
+#pragma unroll
+            for (unsigned i = 0; i < items; i++)
+                sums.item[i] = Op::apply(a, of_x[k].item[i], of_y[k].item[i]);
+            if (Streamed)
+                __stcs(to + k * WARP, sums.word);
+            else
+                to[k * WARP] = sums.word;
+        }
+}
+
+// By packs where those of x and y begin at the same items as those of `out`; else by items, as many
+// bytes a thread.
+template <class Op, unsigned Packs, class T>
+__device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, bool packed,
+                              bool streamed) {
+    if (!packed)
+        combine_words<Op, T, Packs * PACK / sizeof(T), false>(x, y, out, n, a);
+    else if (streamed)
+        combine_words<Op, uint4, Packs, true>(x, y, out, n, a);
+    else
+        combine_words<Op, uint4, Packs, false>(x, y, out, n, a);
+}
+
+// New: one or two packs of 16 bytes a thread. They begin at a boundary in `out`, so that no store
+// has parts of sectors; the items before them, and those after the last, fewer than a warp has
+// lanes, are the last block's.
+template <class Op, class T>
+__device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 packs,
+                         bool streamed) {
+    const uint64 to_boundary = -reinterpret_cast<uint64>(out) % BOUNDARY / sizeof(T);
+    const unsigned before = static_cast<unsigned>(min(n, to_boundary));
+    const bool packed =
+        (reinterpret_cast<uint64>(x + before) | reinterpret_cast<uint64>(y + before)) % PACK == 0;
+    const unsigned after = packed ? static_cast<unsigned>((n - before) % (PACK / sizeof(T))) : 0;
+
+    // Loaded first and stored last: it does not wait for the packs, nor they for it.
+    const bool single = blockIdx.x == gridDim.x - 1 && threadIdx.x < before + after;
+    const uint64 i = threadIdx.x < before ? threadIdx.x : n - (before + after) + threadIdx.x;
+    T single_x = 0, single_y = 0;
+    if (single) {
+        single_x = x[i];
+        single_y = y[i];
+    }
+    if (packs == 1)
+        combine_packs<Op, 1>(x + before, y + before, out + before, n - before, a, packed, streamed);
+    else
+        combine_packs<Op, 2>(x + before, y + before, out + before, n - before, a, packed, streamed);
+    if (single)
+        out[i] = Op::apply(a, single_x, single_y);
+}
+
 // --- the kernels: vector_<rung>_<operation>_<items>_<items>
 
 using type_int32 = int32;
@@ -109,13 +193,20 @@ using type_float64 = float64;
         type_##items a) {                                                          \
         rung<op_##op>(x, y, out, n, a);                                            \
     }
+#define VECTOR_KERNEL_PACKS(rung, op, items, same)                                                 \
+    extern "C" __global__ void rung##_##op##_##items##_##same(                                     \
+        const type_##items *x, const type_##items *y, type_##items *out, uint64 n, type_##items a, \
+        uint64 packs, uint64 streamed) {                                                           \
+        rung<op_##op>(x, y, out, n, a, packs, streamed);                                           \
+    }
 #define VECTOR_EVERY_RUNG(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \
     VECTOR_KERNEL(vector_2, op, items, same) \
     VECTOR_KERNEL(vector_3, op, items, same) \
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
-    VECTOR_KERNEL(vector_6, op, items, same)
+    VECTOR_KERNEL(vector_6, op, items, same) \
+    VECTOR_KERNEL_PACKS(vector_7, op, items, same)
 
 ADD_SIGNATURES(VECTOR_EVERY_RUNG)
 SAXPY_SIGNATURES(VECTOR_EVERY_RUNG)

@@ -3,6 +3,7 @@
  * barrier between all blocks, and nothing returns to the host in between. The single-pass rung has
  * one launch.
  */
+#include "../kernels/reduce_plan.cuh"
 #include "ops.h"
 
 #include <string.h>
@@ -16,12 +17,10 @@ enum {
     SHARES = 10,              /* a block has an even share, */
     SINGLE_PASS = 11,         /* one launch does all, */
     BULK = 12,                /* and the share comes through a ring in shared memory */
-    RING_PART = 16 << 10,     /* bytes, and */
-    RING_PLACES = 4,          /* so many of them: reduce.cu's */
     PACK = 16,                /* bytes */
-    IN_FLIGHT = 8,            /* packs that a thread of reduce.cu loads at once */
-    PIECE = 256 * 64 * 256,   /* items of a non-contiguous array at a time, on the cpu: 2^22, the
-                                 segment of host_reduce.c */
+    RING_PART = REDUCE_RING_PACKS * PACK,
+    PIECE = 256 * 64 * 256, /* items of a non-contiguous array at a time, on the cpu: 2^22, the
+                               segment of host_reduce.c */
 };
 
 /* Blocks of the rungs with even shares. */
@@ -43,7 +42,7 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     const unsigned block = choice->block;
     const uint64_t items_per_block =
         (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
-                           : rung->number >= VECTOR ? IN_FLIGHT * PACK / item
+                           : rung->number >= VECTOR ? REDUCE_IN_FLIGHT * PACK / item
                                                     : 2);
     const uint64_t blocks = (n - 1) / items_per_block + 1;
     if (rung->items_per_thread)
@@ -72,7 +71,7 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
     step->shared_bytes = choice->rung->number == BULK
-                             ? RING_PLACES * RING_PART
+                             ? REDUCE_RING_PLACES * RING_PART
                              : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;
@@ -98,7 +97,7 @@ static enum status plan_single_pass(struct ops_queue *queue, const struct ops_ch
     step->values[0] = items;
     step->values[1] = plan->scratch;
     step->values[3] = plan->result = plan->scratch + blocks * accumulator;
-    step->value_count = 5;
+    step->value_count = 6; /* the last: whether the result is halved */
     plan->step_count = 1;
     return status;
 }
@@ -360,24 +359,10 @@ static enum status move(struct ops_queue *queue, device_address to, device_addre
     return status ? status : ops->copy_in(queue->device, to, &source, bytes);
 }
 
-static enum status narrow(struct ops_queue *queue, device_address to, device_address from) {
-    static const struct reg_rung rung = {.kernel = "reduce"};
-    static const struct reg_signature signature = {"narrow", DTYPE_float64, DTYPE_float32};
-    struct ops_plan plan = {.step_count = 1};
-    struct ops_step *step = &plan.steps[0];
-    step->values[0] = from;
-    step->values[1] = to;
-    step->value_count = 2;
-    const enum status status = ops_kernel(queue, &rung, &signature, 0, &step->kernel);
-    return status ? status : ops_run(queue, &plan);
-}
-
 /* An accumulator becomes an item of the result's type: integers wrap, a truth value is 0 or 1. */
 static enum status convert(struct ops_queue *queue, device_address to, enum dtype result,
                            device_address from, enum dtype accumulator) {
     const size_t wide = dtype_size(result), given = dtype_size(accumulator);
-    if (accumulator == DTYPE_float64 && result == DTYPE_float32)
-        return narrow(queue, to, from);
     if (accumulator != result && !(is_integer(accumulator) && is_integer(result)))
         return status_fail(STATUS_BAD_TYPE, "dtype: a result of %s cannot become %s on the device",
                            dtype_name(accumulator), dtype_name(result));
@@ -392,15 +377,20 @@ enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *
                               device_address to) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const enum dtype accumulator = choice->signature->accumulator;
-    const bool straight = accumulator == result && is_single_pass(choice);
+    const bool halved =
+        (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
+        (accumulator == DTYPE_int64 && is_integer(result) && dtype_size(result) == sizeof(int32_t));
+    const bool straight = (accumulator == result || halved) && is_single_pass(choice);
     struct ops_plan plan;
     queue->keeping = true;
     enum status status = ops_plan(queue, choice, &problem, &plan);
     queue->keeping = false;
     if (status)
         return status;
-    if (straight)
+    if (straight) {
         plan.steps[0].values[3] = to;
+        plan.steps[0].values[5] = halved;
+    }
     status = ops_run(queue, &plan);
     if (!status && !straight)
         status = convert(queue, to, result, plan.result, accumulator);

@@ -17,13 +17,18 @@ enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINI
 enum { NUMBERS = DIVISOR + 1 };
 
 /* of reduce_axis.cu */
-enum { STAGED, ROWS, PACKS, ITEMS };
+enum { STAGED, GROUPS, ROWS, PACKS, ITEMS };
 enum { BLOCK = 256, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { GROUP_PACKS = 4, GROUP_ROWS = 4, PACK_SHARED = 64, ITEM_SHARED = 16 };
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
+    LANE_PACKS = 4,          /* of a short row, for each of the lanes that take it, */
+    BANK_BYTES = 128,        /* of all banks together */
+    WARP_BYTES = 8192,       /* up to rows of so many: then a block takes a row, not a warp; */
+    STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
@@ -93,18 +98,42 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     task->shape = STAGED;
     task->wide = slabs;
     task->group = 1;
+    /* Threads enough, and rows that begin at the same banks are read by several lanes each. */
+    const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
     while (task->group < WARP && 2 * task->group <= n[REDUCED] &&
-           2 * task->group * slabs * n[INNER] <= BLOCK)
+           (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * item < banks))
         task->group *= 2;
     task->blocks = divided_up(n[OUTER], slabs);
     task->shared_bytes = slabs * slab * item + (uint64_t)2 * PACK;
 }
 
-static void plan_rows(const struct ops_queue *queue, struct task *task) {
+/* Rows of a few whole packs, one after the other, the first at a pack. */
+static void plan_groups(struct task *task, uint64_t packs) {
+    task->shape = GROUPS;
+    task->wide = packs;
+    for (task->group = 1; task->group < packs;)
+        task->group *= 2;
+    task->blocks = divided_up(task->numbers[OUTER], GROUP_ROWS * BLOCK / task->group);
+    task->shared_bytes = GROUP_ROWS * BLOCK / task->group * value_size(task);
+}
+
+static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
+    const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
+    const uint64_t packs = n[REDUCED] * item / PACK;
     task->shape = ROWS;
-    split(queue, task, task->numbers[OUTER], pass, BLOCK * PACK / item);
+    split(queue, task, n[OUTER], pass, BLOCK * PACK / item);
+    task->group = BLOCK;
+    if (task->splits == 1 && n[REDUCED] <= WARP_BYTES / item && n[OUTER] > 1) {
+        /* Fewer lanes than a warp for what is nothing but whole packs. */
+        for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
+            if (task->group * LANE_PACKS >= packs)
+                break;
+            task->group *= 2;
+        }
+        task->blocks = divided_up(n[OUTER], BLOCK / task->group);
+    }
     task->shared_bytes = BLOCK / WARP * value_size(task);
 }
 
@@ -122,7 +151,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     task->tiles = divided_up(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles, high * at_once * tuned(task, share_passes), high);
-    task->shared_bytes = BLOCK * value_size(task);
+    task->shared_bytes = BLOCK * (packs ? PACK_SHARED : ITEM_SHARED);
 }
 
 static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
@@ -148,13 +177,25 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t count = PACK / item;
-    if (without_gaps(n) && n[OUTER] > 1 &&
-        n[REDUCED] * n[INNER] <= tuned(task, slab_bytes) / item && !task->in_index) {
-        plan_staged(queue, task);
-        return;
+    if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
+        const uint64_t slab = n[REDUCED] * n[INNER];
+        const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
+        if (at_packs && n[REDUCED] / count <= GROUP_PACKS) {
+            plan_groups(task, n[REDUCED] / count);
+            return;
+        }
+        if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
+            (n[INNER] > 1 || slab <= STAGED_BYTES / item)) {
+            plan_staged(queue, task);
+            return;
+        }
+        if (n[INNER] == 1) {
+            plan_rows(queue, task, at_packs);
+            return;
+        }
     }
     if (n[INNER] == 1 && (n[STRIDE] == 1 || n[REDUCED] == 1) && !task->in_index) {
-        plan_rows(queue, task);
+        plan_rows(queue, task, false);
         return;
     }
     if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread a row, side by side */
@@ -251,6 +292,10 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     first.numbers[INNER] *= rows;
     first.numbers[STRIDE] *= rows;
     plan_shape(queue, &first);
+    if (rows == 1) { /* rows side by side have become columns: so their partial results lie */
+        task.numbers[OUTER] = first.numbers[OUTER];
+        task.numbers[INNER] = first.numbers[INNER];
+    }
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
     const uint64_t partials = most(1, first.splits) * rows + (rest > 0);
     if (partials == 1)

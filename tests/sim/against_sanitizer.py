@@ -9,6 +9,7 @@ does.
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -94,10 +95,15 @@ def main():
         return 0
     ours = {name: gpuopt.check(run, what, "sim") for name, (run, what) in every.items()}
     sound = [name for name in every if not name.startswith("broken") and "historical" not in name]
-    theirs = {tool: verdicts(sound, tool) for tool in TOOLS}
-    for name in every.keys() - set(sound):  # an error may take the process with it
-        for tool in TOOLS:
-            theirs[tool] |= {name} if sanitized([name], tool) else set()
+    faulty = [name for name in every if name not in sound]
+    with ThreadPoolExecutor(8) as pool:  # each of a process, which an error may take with it
+        theirs = dict(zip(TOOLS, pool.map(lambda tool: verdicts(sound, tool), TOOLS), strict=True))
+        single = [(name, tool) for name in faulty for tool in TOOLS]
+        for (name, tool), bad in zip(
+            single, pool.map(lambda each: sanitized([each[0]], each[1]), single), strict=True
+        ):
+            if bad:
+                theirs[tool].add(name)
     differ = 0
     print(f"{'case':<32}{'compute-sanitizer':<32}gpuopt.check")
     for name in every:

@@ -1,0 +1,118 @@
+"""What the commands' arguments share: how each is declared, and how its text is read.
+
+`otherwise` is what the help says of the argument's default.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+Add = Callable[..., Any]  # a command's add_argument
+DEFAULT_DTYPE = "int32 for reduce, else float32"
+
+
+def variant(text: str) -> int | str:
+    """Read a rung's number or name."""
+    return int(text) if text.isdigit() else text
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read 3 or 3,0,1."""
+    try:
+        return tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a block, such as 0 or 1,0") from None
+
+
+def count(text: str) -> int:
+    """Read 4194304, 4_194_304 or 2^22."""
+    base, _, exponent = text.replace("**", "^").partition("^")
+    try:
+        value = int(base) ** int(exponent) if exponent else int(base)
+    except ValueError:
+        value = 0
+    if not 0 < value < 2**62:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count, such as 4194304 or 2^22")
+    return value
+
+
+def command(
+    commands: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    help: str,
+    description: str,
+    example: str,
+) -> Add:
+    """Add a command that `run` does; return what adds its arguments."""
+    parser = commands.add_parser(
+        name, help=help, description=description, epilog=f"example: python -m gpuopt {example}"
+    )
+    parser.set_defaults(run=run)
+    return parser.add_argument
+
+
+def family(add: Add, names: Iterable[str]) -> None:
+    """Add the family, which must be named."""
+    add("family", choices=list(names), help="the family of kernels")
+
+
+def rung(add: Add) -> None:
+    """Add a rung of the family."""
+    add("variant", type=variant, nargs="?", help="the rung, by number or name (default: the best)")
+
+
+def items(add: Add, otherwise: str, **more: Any) -> None:
+    """Add the number of items."""
+    text = f"items, as 4194304 or 2^22 (default: {otherwise})"
+    add("-n", "--n", type=count, help=text, **more)
+
+
+def dtype(
+    add: Add, what: str = "of the items", otherwise: str = DEFAULT_DTYPE, **more: Any
+) -> None:
+    """Add a dtype."""
+    add("--dtype", help=f"{what} (default: {otherwise})", **more)
+
+
+def block(add: Add, otherwise: str = "the deck's") -> None:
+    """Add the threads a block."""
+    add("--block", type=int, help=f"threads a block, 32, 64, ..., 1024 (default: {otherwise})")
+
+
+def device(add: Add, names: str, otherwise: str = "a GPU, else the cpu", **more: Any) -> None:
+    """Add the device."""
+    add("--device", help=f"{names} (default: {otherwise})", **more)
+
+
+def simulated(add: Add) -> None:
+    """Add the device of what only the simulated GPU can do."""
+    device(add, "sim, or a preset as sim:g80", "sim", default="sim")
+
+
+def rounds(add: Add) -> None:
+    """Add the number of samples."""
+    add("--rounds", type=count, default=11, help="samples of each rung (default: 11)")
+
+
+def as_json(add: Add, more: str = "") -> None:
+    """Add that JSON is printed instead of a table."""
+    add("--json", action="store_true", help=f"print JSON{more}")
+
+
+def output(add: Add, text: str, metavar: str = "FILE", **more: Any) -> None:
+    """Add a file to write to."""
+    add("-o", "--output", type=Path, metavar=metavar, help=text, **more)
+
+
+def readme(add: Add, what: str, marks: str | None = None) -> None:
+    """Add a page to write to, and, if there may be several tables, between which marks."""
+    text = f"also write the {what} between its marks"
+    add("--write-readme", type=Path, metavar="FILE", help=text)
+    if marks:
+        text = f"which marks: <!-- MARKS: ... --> (default: {marks})"
+        add("--marks", default=marks, help=text)
