@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _arrays as arrays
+from gpuopt import _direct
 from gpuopt._arrays import Problem
 from gpuopt._devices import available
 from gpuopt._dtypes import by_name, is_bfloat16, kind_of, name_of
@@ -207,6 +208,8 @@ def _ordered_key(dtype: np.dtype, *, largest: bool) -> int:
     top = 1 << (8 * dtype.itemsize - 1)
     if kind_of(dtype) == "f":
         return top if largest else 0
+    if dtype.kind == "b":  # what is looked for becomes the least item: nothing can be less
+        return top | largest
     key = top if dtype.kind == "u" else 0
     return key ^ (2 * top - 1) if largest else key
 
@@ -405,6 +408,10 @@ def reduce_axis(
     device: str | None,
 ) -> Any:
     """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
+    if dtype is None and initial is ...:
+        found = _direct.reduce_axis(array, op, axis, keepdims, out, (variant, block, device))
+        if found is not None:
+            return found
     check_op(op)
     array = arrays.array_in(array, "array")
     if not supported(array.dtype):

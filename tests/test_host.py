@@ -50,6 +50,14 @@ BITS = """
         tell(gpuopt.stencil1d(array, weights=rng.standard_normal(31), mode="wrap", **cpu))
         tell(gpuopt.stencil1d(array, weights=rng.integers(-9, 9, 31), **cpu))
         tell(gpuopt.add(array, array[::-1], **cpu))
+    for dtype in ("?", "i1", "i2", "i4", "u8", "f2", "f4", "f8", "c16"):
+        array = (rng.standard_normal(3 * 131 * 67) * 50).astype(dtype).reshape(3, 131, 67)
+        for view in (array, array[:, ::-2, ::3], array.transpose(2, 0, 1)[:, :, :5]):
+            for axis in (0, 1, 2, (0, 1), None):
+                for op in ("sum", "prod") if dtype == "c16" else ("sum", "max", "mean", "all"):
+                    tell(gpuopt.reduce(view, op, axis=axis, keepdims=True, **cpu))
+                if dtype != "c16" and type(axis) is int:
+                    tell(gpuopt.reduce(view, "argmin", axis=axis, **cpu))
     for dtype in ("f4", "f8"):
         x = rng.standard_normal(70_003).astype(dtype)
         tell(gpuopt.saxpy(1.7, x, x[::-1], **cpu))

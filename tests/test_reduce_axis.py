@@ -251,6 +251,64 @@ def test_first_of_equals_and_nan(device):
                     check(array, op, device, axis=axis)
 
 
+def rows_and_columns(n):
+    """Yield shapes and axes by which the cpu reduces n items to a result in every way it has."""
+    yield (n,), 0  # one row
+    yield (5, n), 1  # rows; short ones side by side
+    yield (n, 3), 0  # columns, many rows of which are taken together
+    yield (2, n, 70), 1  # columns, row by row
+    yield (n, 600), 0  # more of them than a tile
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 64, 128, 129, 2047, 2049, 6500])
+def test_extremes_wherever_they_are(n, rng):
+    """The cpu searches in runs, from either end, and stops at what nothing can beat."""
+    for dtype in ("bool", "int8", "uint16", "int64", "float16", "float32", "float64"):
+        for shape, axis in rows_and_columns(n):
+            if np.prod(shape) > 500_000:
+                continue
+            array = np.ones(shape, dtype)
+            lines = np.moveaxis(array, axis, -1)
+            for _ in range(4):
+                lines[..., rng.integers(0, n)] = rng.choice([0, 1, 2]).astype(dtype)
+            if np.dtype(dtype).kind == "f" and n % 2:
+                lines[..., rng.integers(0, n, 2)] = np.nan
+            for view in (array, np.flip(array, axis), np.flip(array), array[..., ::2]):
+                for op in ("argmin", "argmax", "min", "max", "any", "all"):
+                    check(view, op, "cpu", axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])
+def test_small_integers_do_not_overflow_on_the_way(dtype):
+    """The cpu adds up runs of them in few bits."""
+    limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for value in limits:
+        for n in (127, 128, 129, 2048, 70_000):
+            for shape, axis in rows_and_columns(n):
+                if np.prod(shape) <= 500_000:
+                    array = np.full(shape, value, dtype)
+                    for op in ("sum", "count"):
+                        check(array, op, "cpu", axis=axis)
+
+
+def test_a_long_search_ends_at_the_first_hit(rng):
+    """In many shares, taken by many threads: the first of them counts."""
+    n = 3_000_001
+    for at in (0, 70_000, n - 1):
+        array = np.zeros(n, bool)
+        array[at] = array[-1] = True
+        check(array, "argmax", "cpu", axis=0)
+        check(array[::-1], "argmax", "cpu", axis=0)
+        check(~array, "argmin", "cpu", axis=0)
+        for op in ("any", "all", "max", "min", "count"):
+            check(array, op, "cpu", axis=0)
+            check(~array, op, "cpu", axis=0)
+        floats = rng.standard_normal(n, np.float32)
+        floats[at] = floats[-1] = np.nan
+        for op in ("argmax", "min"):
+            check(floats, op, "cpu", axis=0)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_float32_sums_are_exact_along_every_axis(device, rng):
     array = (rng.random((300, 200), np.float32) - np.float32(0.5)) * np.float32(1e6)

@@ -419,11 +419,16 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
     return cuda_check(result, call);
 }
 
-/* Past 48 KiB of dynamic shared memory a kernel has to ask. */
+/* Past 48 KiB of shared memory, static and dynamic, a kernel has to ask; and that a multiprocessor
+ * give its blocks as much as it has, or the driver may leave room for one of them. */
 CUresult cuda_allow_shared(const struct device_launch *launch) {
-    return cuda.cuFuncSetAttribute((CUfunction)launch->kernel,
-                                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                   (int)launch->shared_bytes);
+    const CUfunction function = (CUfunction)launch->kernel;
+    const CUresult result = cuda.cuFuncSetAttribute(
+        function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launch->shared_bytes);
+    return result ? result
+                  : cuda.cuFuncSetAttribute(function,
+                                            CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                            CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
 }
 
 static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
@@ -431,8 +436,12 @@ static enum status cuda_launch(struct device *device, const struct device_launch
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    CUresult result = start_kernel(queue, launch);
-    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !cuda_allow_shared(launch))
+    const bool much = launch->shared_bytes > CUDA_SHARED_FREE;
+    CUresult result = much ? cuda_allow_shared(launch) : CUDA_SUCCESS;
+    if (!result)
+        result = start_kernel(queue, launch);
+    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !much &&
+        !cuda_allow_shared(launch)) /* its static shared memory is large */
         result = start_kernel(queue, launch);
     if (result)
         status = cuda_refused(queue->gpu, launch, result, "cuLaunchKernel");

@@ -35,6 +35,16 @@
 
 #define HOST_INLINE static inline __attribute__((always_inline))
 
+/* A product that is rounded: gcc fuses the four of a complex one with their sum and difference
+ * (vfmaddsub), even where -ffp-contract=off forbids it. */
+static inline double rounded_prod(double a, double b) {
+    double prod = a * b;
+#if defined(__x86_64__)
+    __asm__("" : "+x"(prod));
+#endif
+    return prod;
+}
+
 enum host_isa {
 #define ISA(name, target, bytes, prefix, here, unused) HOST_ISA_##name,
     HOST_ISAS(ISA, unused)

@@ -67,14 +67,15 @@ typedef _Bool bool;
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,        /* items */
-    CHUNK = 64 * LEAF,          /* items that a thread takes at a time */
-    SEGMENT_CHUNKS = 256,       /* chunks between two polls: 2^22 items, a few milliseconds */
-    TREE_DEPTH = 64,            /* of a binary tree over any 64-bit count */
-    PARALLEL_LEAST = 4 * CHUNK, /* items: below, waking the threads costs more than it saves */
-    TASK_CHUNKS = 4,            /* that a thread of the team takes at a time */
-    TURN_SEGMENTS = 16,         /* that the team works on at a time */
-    LINE = 64,                  /* bytes of a cache line */
+    LEAF = LANES * ROWS,  /* items */
+    CHUNK = 64 * LEAF,    /* items that a thread takes at a time */
+    SEGMENT_CHUNKS = 256, /* chunks between two polls: 2^22 items, a few milliseconds */
+    TREE_DEPTH = 64,      /* of a binary tree over any 64-bit count */
+    ITEMS_PER_NS = 32,    /* that one thread reduces, about, where they are in its cache; */
+    BYTES_PER_NS = 64,    /* and that it reads */
+    TASK_CHUNKS = 4,      /* that a thread of the team takes at a time */
+    TURN_SEGMENTS = 16,   /* that the team works on at a time */
+    LINE = 64,            /* bytes of a cache line */
     AHEAD = 512, /* bytes prefetched: of 256 to 4096 the fastest on an EPYC 7003 (Nov 2026) */
 };
 
@@ -121,15 +122,6 @@ typedef struct complex_double type_complex128;
 
 static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
     return (struct complex_double){a.real + b.real, a.imag + b.imag};
-}
-/* A product that is rounded: gcc fuses the four of a complex one with their sum and difference
- * (vfmaddsub), even where -ffp-contract=off forbids it. */
-static inline double rounded_prod(double a, double b) {
-    double prod = a * b;
-#if defined(__x86_64__)
-    __asm__("" : "+x"(prod));
-#endif
-    return prod;
 }
 static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
     return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
@@ -303,11 +295,16 @@ static void combine_all(const struct functions *functions, accumulator *values, 
     }
 }
 
+static int threads_for(uint64_t n, const struct functions *functions) {
+    return host_team_threads((double)n / ITEMS_PER_NS +
+                             (double)n * (double)functions->item_size / BYTES_PER_NS);
+}
+
 static void reduce_segment(const struct functions *functions, bool parallel, const char *items,
                            size_t n, accumulator *value) {
     accumulator partial[SEGMENT_CHUNKS];
     const size_t chunks = n ? (n - 1) / CHUNK + 1 : 1;
-    const int threads = parallel && n >= PARALLEL_LEAST ? host_threads() : 1;
+    const int threads = parallel ? threads_for(n, functions) : 1;
     if (threads > 1) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
         for (size_t chunk = 0; chunk < chunks; chunk++)
@@ -398,7 +395,7 @@ static enum status host_reduce_simd(struct device *device, const struct host_ker
         return STATUS_OK;
     }
     const uint64_t segment = (uint64_t)SEGMENT_CHUNKS * CHUNK, most = TURN_SEGMENTS * segment;
-    const int threads = n >= PARALLEL_LEAST ? host_threads() : 1;
+    const int threads = threads_for(n, functions);
     accumulator partial[TURN_SEGMENTS * SEGMENT_CHUNKS];
     struct tree tree = {.depth = 0};
     for (uint64_t done = 0; done < n; done += most) {

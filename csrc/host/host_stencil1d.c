@@ -40,7 +40,7 @@ RUNG(-1, "simd", "host_stencil1d_simd",
 enum {
     GROUP = 512,              /* outputs at a time: their sums stay in the first-level cache */
     POLL_ADDITIONS = 1 << 24, /* between two polls, a thread */
-    PARALLEL_LEAST = 1 << 15, /* additions */
+    ADDITIONS_PER_NS = 8,     /* of one thread, about */
 
     /* of the rung `simd` */
     TAPS = 512,               /* inputs of a window at a time */
@@ -48,7 +48,6 @@ enum {
     REGISTERS = 4,            /* of sums */
     ROOM = 64,                /* items that REGISTERS vectors may read beyond a group */
     TASK_ADDITIONS = 1 << 18, /* at least */
-    TEAM_LEAST = 1 << 18,     /* additions: below, waking the threads costs more than it saves */
 };
 
 enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
@@ -269,6 +268,11 @@ static struct stencil stencil_of(void **arguments) {
     };
 }
 
+static int threads_for(const struct stencil *s) {
+    const double additions = (double)s->outputs * (double)s->rows * (2 * (double)s->radius + 1);
+    return host_team_threads(additions / ADDITIONS_PER_NS);
+}
+
 /* The same from row `row` on. */
 static struct stencil from_row(const struct stencil *s, int64_t row, size_t item_size) {
     struct stencil at = *s;
@@ -283,10 +287,9 @@ static enum status host_stencil1d(struct device *device, const struct host_kerne
                                   void **arguments) {
     const struct worker *worker = kernel->data;
     const struct stencil s = stencil_of(arguments);
-    const int64_t width = 2 * s.radius + 1, every = s.outputs * s.rows;
+    const int64_t width = 2 * s.radius + 1;
     const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
-    const bool small = every < PARALLEL_LEAST && every * width < PARALLEL_LEAST;
-    const int threads = kernel->parallel && !small ? host_threads() : 1;
+    const int threads = kernel->parallel ? threads_for(&s) : 1;
     const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
     const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
     for (int64_t begin = 0; begin < count; begin += turn) {
@@ -349,8 +352,7 @@ static enum status host_stencil1d_simd(struct device *device, const struct host_
         groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s.outputs * width);
     }
     groups.stream = !groups.rows && host_streams((uint64_t)every * worker->item_size);
-    const bool small = every < TEAM_LEAST && every * width < TEAM_LEAST;
-    return host_team_run(device, small ? 1 : host_threads(),
+    return host_team_run(device, threads_for(&s),
                          (uint64_t)((groups.count - 1) / groups.per_task + 1), groups_task,
                          &groups);
 }

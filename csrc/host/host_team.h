@@ -14,6 +14,10 @@ struct host_worker {
 
 typedef void host_task(const void *state, uint64_t index, struct host_worker *worker);
 
+/* How many threads pay for a call that takes one of them about so long: waking others takes time.
+ */
+int host_team_threads(double nanoseconds);
+
 /* Runs task(state, 0) to task(state, count - 1), in any order and on at most so many threads; the
  * caller's is one of them and polls the device after each of its tasks. Where another call has the
  * team, the caller does all of it. */

@@ -25,17 +25,17 @@ RUNG(-1, "simd", "host_transpose_simd",
 #include "../kernels/transpose_plan.cuh"
 
 enum {
-    TILE_BYTES = 128,         /* of a tile's row: two cache lines */
-    POLL_ITEMS = 1 << 20,     /* moved between two polls, also where each misses every cache */
-    PARALLEL_LEAST = 1 << 14, /* items */
-    TASK_BYTES = 1 << 18,     /* of rows that are copied, or of small matrices */
+    TILE_BYTES = 128,     /* of a tile's row: two cache lines */
+    POLL_ITEMS = 1 << 20, /* moved between two polls, also where each misses every cache */
+    SMALL = 1 << 14,      /* items of matrices of which a thread takes whole ones */
+    BYTES_PER_NS = 6,     /* of a matrix that one thread turns, about */
+    TASK_BYTES = 1 << 18, /* of rows that are copied, or of small matrices */
 
     /* of the rung `simd` */
-    PATCH_SIDE = 16,      /* bytes of an input row that a vector register takes */
-    WIDE = HOST_LINE,     /* bytes of an input row in a tile: every line is read once */
-    TALL = 256,           /* bytes of an output row in a tile */
-    BLOCK = 1024,         /* bytes of both in a block: as many pages as the TLB holds */
-    TEAM_LEAST = 1 << 18, /* bytes: below, waking the threads costs more than it saves */
+    PATCH_SIDE = 16,  /* bytes of an input row that a vector register takes */
+    WIDE = HOST_LINE, /* bytes of an input row in a tile: every line is read once */
+    TALL = 256,       /* bytes of an output row in a tile */
+    BLOCK = 1024,     /* bytes of both in a block: as many pages as the TLB holds */
 };
 
 /* A part of a matrix: rows from `top` to `bottom`, columns from `left` to `right` of the input. */
@@ -160,6 +160,10 @@ static void copy_rows(const void *state, uint64_t task, struct host_worker *work
     }
 }
 
+static int threads_for(const struct call *call) {
+    return host_team_threads((double)call->plan->items * (double)call->mover->size / BYTES_PER_NS);
+}
+
 static enum status host_copy(struct device *device, const struct call *call, bool parallel) {
     const uint64_t bytes = call->plan->columns * call->mover->size;
     const struct copies copies = {
@@ -170,7 +174,7 @@ static enum status host_copy(struct device *device, const struct call *call, boo
         .rows_a_task = most(1, TASK_BYTES / bytes),
     };
     const uint64_t tasks = divided_up(copies.rows, copies.rows_a_task) * copies.pieces;
-    return host_team_run(device, parallel ? host_threads() : 1, tasks, copy_rows, &copies);
+    return host_team_run(device, parallel ? threads_for(call) : 1, tasks, copy_rows, &copies);
 }
 
 /* --- square matrices in place: a task is a row of tiles, and the column that mirrors it */
@@ -191,8 +195,7 @@ static void swap_tiles(const void *state, uint64_t task, struct host_worker *wor
 
 static enum status host_swap(struct device *device, const struct call *call, bool parallel) {
     const uint64_t tasks = call->matrices * divided_up(call->plan->rows, call->mover->tile);
-    const bool alone = !parallel || call->plan->items < PARALLEL_LEAST;
-    return host_team_run(device, alone ? 1 : host_threads(), tasks, swap_tiles, call);
+    return host_team_run(device, parallel ? threads_for(call) : 1, tasks, swap_tiles, call);
 }
 
 /* --- the rungs `serial` and `openmp` */
@@ -256,13 +259,13 @@ static enum status host_transpose(struct device *device, const struct host_kerne
     const struct mover *mover = kernel->data;
     const struct call call = call_of(mover, arguments);
     const uint64_t items = call.plan->rows * call.plan->columns; /* of a matrix */
-    const int threads = !kernel->parallel || call.plan->items < PARALLEL_LEAST ? 1 : host_threads();
+    const int threads = kernel->parallel ? threads_for(&call) : 1;
     if (call.plan->shape == TRANSPOSE_ROWS)
         return host_copy(device, &call, kernel->parallel);
     if (call.plan->in_place)
         return host_swap(device, &call, kernel->parallel);
     enum status status = STATUS_OK;
-    if (items > PARALLEL_LEAST || call.matrices == 1) {
+    if (items > SMALL || call.matrices == 1) {
         for (uint64_t k = 0; k < call.matrices && !status; k++) {
             const struct part part = matrix_at(&call, k);
             status = move_matrix(device, mover, &part, kernel->parallel, threads);
@@ -475,13 +478,13 @@ static enum status host_transpose_simd(struct device *device, const struct host_
     const uint64_t size = turner->mover.size, side = BLOCK / size;
     const uint64_t rows = plan->rows, columns = plan->columns;
     const uint64_t skew = (uintptr_t)blocks.call.out % HOST_LINE;
-    const bool alone = plan->items * size < TEAM_LEAST;
+    const int threads = threads_for(&blocks.call);
     if (plan->shape == TRANSPOSE_ROWS)
-        return host_copy(device, &blocks.call, !alone);
+        return host_copy(device, &blocks.call, true);
     if (plan->in_place) {
         const struct square square = {turner, blocks.call};
         const uint64_t squares = blocks.call.matrices * divided_up(plan->rows, TALL / size);
-        return host_team_run(device, alone ? 1 : host_threads(), squares, square_task, &square);
+        return host_team_run(device, threads, squares, square_task, &square);
     }
     blocks.wide = side * (side / least(side, rows));
     blocks.tall = side * (side / least(side, columns));
@@ -492,7 +495,7 @@ static enum status host_transpose_simd(struct device *device, const struct host_
     blocks.a_matrix = down * blocks.across;
     blocks.together = blocks.a_matrix > 1 ? 1 : most(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = divided_up(blocks.call.matrices, blocks.together) * blocks.a_matrix;
-    return host_team_run(device, alone ? 1 : host_threads(), tasks, block_task, &blocks);
+    return host_team_run(device, threads, tasks, block_task, &blocks);
 }
 
 /* --- kernels */

@@ -24,6 +24,7 @@ RUNG(-1, "simd", "host_vector_simd",
 #include <string.h>
 
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* items a thread takes at a time */
+enum { BYTES_PER_NS = 32 };                   /* that one thread reads and writes, about */
 enum { STREAMED = 1024 }; /* items that wait in the first-level cache to be stored past it */
 
 typedef int32_t type_int32;
@@ -89,6 +90,10 @@ PART_OF(add, float64)
 PART_OF(saxpy, float32)
 PART_OF(saxpy, float64)
 
+static int threads_for(uint64_t n, const struct worker *worker) {
+    return host_team_threads(3 * (double)n * (double)worker->size / BYTES_PER_NS);
+}
+
 /* Arguments as the kernels of vector.cu: x, y, out, how many, a. */
 static enum status host_vector(struct device *device, const struct host_kernel *kernel,
                                void **arguments) {
@@ -98,7 +103,7 @@ static enum status host_vector(struct device *device, const struct host_kernel *
     void *out = (void *)(uintptr_t) * (const device_address *)arguments[2];
     const uint64_t n = *(const uint64_t *)arguments[3];
     const uint64_t parts = (n + PART - 1) / PART;
-    const int threads = kernel->parallel && parts > 1 ? host_threads() : 1;
+    const int threads = kernel->parallel ? threads_for(n, worker) : 1;
     for (uint64_t first = 0; first < parts; first += PARTS_PER_POLL) {
         const uint64_t last = parts - first < PARTS_PER_POLL ? parts : first + PARTS_PER_POLL;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
@@ -142,7 +147,8 @@ static enum status host_vector_simd(struct device *device, const struct host_ker
         .a = arguments[4],
         .stream = host_streams(n * worker->size),
     };
-    return host_team_run(device, host_threads(), (n + PART - 1) / PART, part_task, &vectors);
+    return host_team_run(device, threads_for(n, worker), (n + PART - 1) / PART, part_task,
+                         &vectors);
 }
 
 #define KERNEL_ROWS(op, type)                                                                      \

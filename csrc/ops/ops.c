@@ -130,22 +130,26 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
 
 static unsigned extent(unsigned given) { return given ? given : 1; }
 
+struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void **arguments) {
+    const struct ops_step *step = &plan->steps[i];
+    for (unsigned k = 0; k < step->value_count; k++)
+        arguments[k] = (void *)(uintptr_t)&step->values[k];
+    arguments[step->value_count] = (void *)(uintptr_t)plan->wide;
+    return (struct device_launch){
+        .kernel = step->kernel,
+        .grid = {extent(step->grid[0]), extent(step->grid[1]), extent(step->grid[2])},
+        .block = {extent(step->block[0]), extent(step->block[1]), extent(step->block[2])},
+        .shared_bytes = step->shared_bytes,
+        .arguments = arguments,
+        .argument_count = step->value_count + step->takes_wide,
+    };
+}
+
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < plan->step_count && !status; i++) {
-        const struct ops_step *step = &plan->steps[i];
-        void *arguments[OPS_VALUES_MAX + 1];
-        for (unsigned k = 0; k < step->value_count; k++)
-            arguments[k] = (void *)(uintptr_t)&step->values[k];
-        arguments[step->value_count] = (void *)(uintptr_t)plan->wide;
-        const struct device_launch launch = {
-            .kernel = step->kernel,
-            .grid = {extent(step->grid[0]), extent(step->grid[1]), extent(step->grid[2])},
-            .block = {extent(step->block[0]), extent(step->block[1]), extent(step->block[2])},
-            .shared_bytes = step->shared_bytes,
-            .arguments = arguments,
-            .argument_count = step->value_count + step->takes_wide,
-        };
+        void *arguments[OPS_ARGUMENTS_MAX];
+        const struct device_launch launch = ops_launch_of(plan, i, arguments);
         status = queue->device->ops->launch(queue->device, &launch);
     }
     if (status)

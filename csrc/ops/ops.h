@@ -105,6 +105,11 @@ void ops_close(struct ops_queue *queue);
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
+
+/* A step's launch, whose arguments point into the plan. */
+enum { OPS_ARGUMENTS_MAX = OPS_VALUES_MAX + 1 };
+struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void **arguments);
+
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan);
 
 /* The tools of a family's planner. */
@@ -180,7 +185,7 @@ void ops_bench_close(struct ops_bench *bench);
 enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choice, void *result,
                           size_t result_size);
 /* Seconds a run takes, over `runs` runs back to back: warm on the same data, cold on the next copy
- * each time. */
+ * each time. On a GPU many are one graph: the host's launches do not count. */
 enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
                            bool cold, double *seconds);
 enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,

@@ -32,8 +32,35 @@ static const char *op_of(const struct reg_family *family, PyObject *value) {
     return NULL;
 }
 
-/* The memory of an array that is one run in C order, or of a pair. */
-static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident) {
+/* Whether an aligned array's items lie in one run, in whatever order; no stride is negative. */
+static int is_dense(PyArrayObject *array) {
+    npy_intp last = 0;
+    for (int k = 0; k < PyArray_NDIM(array); k++) {
+        const npy_intp extent = PyArray_DIM(array, k), stride = PyArray_STRIDE(array, k);
+        last += (extent - 1) * stride;
+        if (extent > 1 && stride <= 0)
+            return 0;
+    }
+    return last == PyArray_NBYTES(array) - PyArray_ITEMSIZE(array);
+}
+
+/* The memory of an array that is one run in C order, or of a pair. A tuple of an array alone is one
+ * whose strides the numbers tell: `gaps` where it is no run. */
+static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident,
+                  int *gaps) {
+    if (PyTuple_Check(object) && PyTuple_Size(object) == 1) {
+        PyObject *only = PyTuple_GetItem(object, 0);
+        PyArrayObject *strided = (PyArrayObject *)only;
+        if (writeable || !PyArray_Check(only) || !PyArray_ISALIGNED(strided)) {
+            PyErr_SetString(PyExc_ValueError, "problem: an input in a tuple must be aligned");
+            return -1;
+        }
+        *resident = 0;
+        *gaps |= !is_dense(strided);
+        *data = PyArray_DATA(strided);
+        *bytes = (size_t)PyArray_NBYTES(strided);
+        return 0;
+    }
     PyArrayObject *array = (PyArrayObject *)object;
     *resident = PyTuple_Check(object);
     if (*resident) {
@@ -79,13 +106,14 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
         dtype_by_name(PyTuple_GetItem(tuple, ITEMS), "items", &read->problem.given) ||
         dtype_by_name(PyTuple_GetItem(tuple, RESULT), "result", &read->problem.result) ||
         run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes,
-               &resident))
+               &resident, &read->gaps))
         return -1;
     read->call.resident = resident ? OPS_RESIDENT_OUTPUT : 0;
     read->call.input_count = (unsigned)PyTuple_Size(inputs);
     for (unsigned i = 0; i < read->call.input_count; i++) {
         void *data;
-        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident))
+        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident,
+                   &read->gaps))
             return -1;
         read->call.resident |= resident ? 1u << i : 0;
         read->call.inputs[i] = data;
@@ -110,6 +138,8 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         PyErr_SetString(PyExc_ValueError, "problem: arrays of a device are for call_resident");
         return NULL;
     }
+    if (read.gaps && !(target.choice.rung->flags & RUNG_HOST))
+        return Py_NewRef(Py_False);
     if (read.call.output_bytes == 0)
         return Py_NewRef(Py_None);
     struct ops_queue *queue = py_queue_take(state, target.kind, target.which);

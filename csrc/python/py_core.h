@@ -163,10 +163,13 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
 
 /* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
-/* An array in the device's memory is the pair (address, bytes). */
+/* An array in the device's memory is the pair (address, bytes). An input that reduce_axis reads in
+ * place by its strides is a tuple of the array: where it has gaps only the cpu takes it, and call()
+ * returns False for other devices. */
 struct py_call {
     struct py_problem problem;
     struct ops_call call;
+    int gaps; /* an input is no run of memory */
 };
 int py_call_read(PyObject *tuple, struct py_call *read);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
