@@ -54,6 +54,23 @@ def test_stencil(rng):
     assert registers.warp_instructions < straight.warp_instructions / 2
 
 
+def test_stencils_of_wide_windows(rng):
+    """Packs of 16 bytes on both sides, but at the ends; shared sums hardly grow with the radius."""
+    a = rng.random(1 << 16, np.float32)
+    packs = a.size / 128  # of a warp
+    narrow, wide, widest = (
+        counted(gpuopt.stencil1d, a, radius, variant=5) for radius in (16, 64, 512)
+    )
+    assert narrow.global_load_requests < 1.3 * packs and narrow.global_store_requests < 1.2 * packs
+    assert wide.global_load_requests < 1.4 * packs and wide.global_store_requests < 1.2 * packs
+    assert widest.global_load_requests < 2.1 * packs
+    assert narrow.shared_load_conflicts + narrow.shared_store_conflicts == 0
+    assert widest.warp_instructions < 1.7 * narrow.warp_instructions
+    registers = counted(gpuopt.stencil1d, a, 6, variant=3)
+    vector = counted(gpuopt.stencil1d, a, 6, variant=4)
+    assert vector.global_load_requests < 5.2 * packs < registers.global_load_requests / 2
+
+
 def test_matmul(rng):
     """Words of global memory fall 32-fold; passes through shared memory fall with the targets."""
     side = 64

@@ -169,6 +169,18 @@ def test_arrays_on_a_device(device, rng):
         gpuopt.stencil1d(array, axis=2)
 
 
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_tiles_that_begin_between_packs(device, dtype, rng):
+    """Rows of several tiles, whose inputs and outputs begin anywhere in a pack of 16 bytes."""
+    array = draw(rng, dtype, (2, 6001))
+    (rung,) = (each for each in gpuopt.rungs(FAMILY) if each.variant == 5)
+    for radius, mode in ((7, "nearest"), (8, "wrap"), (9, "valid"), (10, "valid"), (67, "reflect"),
+                         (300, "constant")):  # fmt: skip
+        got = gpuopt.stencil1d(array, radius, mode=mode, variant=5, device=device)
+        check(rung, got, array, np.ones(2 * radius + 1, int), mode)
+
+
 class Part:
     """Items of a device array from `start` on, as another library would show them."""
 

@@ -59,6 +59,22 @@ struct reflection {
     __device__ int at(int i) const { return beyond(i) ? moved(i, i < 0 ? low : high) : i; }
 };
 
+// 16 bytes from global to shared memory, without a register and without waiting, until
+// `copied_packs`; before sm_80 a thread waits for each.
+__device__ inline void copy_pack(uint4 *to, const uint4 *from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ inline void copied_packs() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // item / length, and the rest of it in `item`: in 32 bits where they do. A call, as above.
 __device__ __noinline__ int64 quotient(int64 item, int64 length) {
     if ((item | length) >> 32)
@@ -128,10 +144,12 @@ template <class In, class Acc> struct tile_of_rows {
         at = begin + place;
         return alone ? row : row + split(at, pitch);
     }
-    // So many inputs, if all of them are there, and in one row; else NULL.
-    __device__ const In *whole(int64 places) const {
+    // So many inputs, if all of them are there, and in one row, with `beside` more on either side;
+    // else NULL.
+    __device__ const In *whole(int64 places, int beside = 0) const {
         const int64 left = s.first - s.radius + begin;
-        return (alone || begin + places <= pitch) && s.whole(left, left + places - 1)
+        return (alone || begin + places <= pitch) &&
+                       s.whole(left - beside, left + places - 1 + beside)
                    ? s.in + row * s.n + left
                    : nullptr;
     }

@@ -48,8 +48,11 @@ struct packed_tile {
     __device__ packed_tile(const transpose_plan &plan, uint64 index)
         : load_run(plan.load_run), load_runs(plan.load_runs), run(plan.run), runs(plan.runs) {
         for (unsigned k = 0; k < plan.grid_axes; k++) {
-            const uint64 extent = plan.axes[k].extent, at = index % extent;
-            index /= extent;
+            const uint64 extent = plan.axes[k].extent;
+            const uint64 next =
+                (index | extent) >> 32 ? index / extent : unsigned(index) / unsigned(extent);
+            const uint64 at = index - next * extent;
+            index = next;
             in += at * plan.axes[k].in;
             out += at * plan.axes[k].out;
             for (const transpose_cut &cut : plan.cuts)

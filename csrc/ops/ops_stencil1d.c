@@ -14,7 +14,7 @@ enum {
     PACK = 16,               /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
     PACKED_RADIUS = 4,       /* of rung 4, */
-    PACKED_FURTHER = 6,      /* and of rung 5 for sums of items of 4 bytes */
+    PACKED_FURTHER = 6,      /* and for sums of items of 4 bytes */
     GROUP = 15,              /* outputs a thread of rung 5 where windows are wide */
     WIDE_RADIUS = GROUP / 2, /* for such windows */
     WIDEST_RADIUS = 1024,    /* of those that shared memory holds */
@@ -43,7 +43,9 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
 /* Shared memory of a block that adds up sums of groups, which it has twice over. */
 static uint64_t group_bytes(const struct shape *shape, unsigned block) {
     const uint64_t groups = block + (2 * shape->radius + GROUP - 1) / GROUP;
-    return groups * (2 * shape->accumulator + GROUP * shape->item);
+    const uint64_t sums = (2 * groups * shape->accumulator + PACK - 1) / PACK * PACK;
+    const uint64_t inputs = (groups * GROUP * shape->item + PACK - 1) / PACK * PACK;
+    return sums + inputs + PACK; /* the first input may be anywhere in its pack */
 }
 
 /* Whether rung 5 adds up shared sums of groups. */
@@ -75,11 +77,10 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
     const bool packs = lies_in_packs(shape, problem);
-    if (packs && shape->radius <= PACKED_RADIUS)
+    const bool further = shape->sum && shape->item == 4;
+    if (packs && shape->radius <= (further ? PACKED_FURTHER : PACKED_RADIUS))
         return rung_numbered(choice->family, 4);
-    if (rung->number == 5 &&
-        (shares_sums(queue, choice, shape) ||
-         (packs && shape->sum && shape->radius <= PACKED_FURTHER && shape->item == 4)))
+    if (rung->number == 5 && shares_sums(queue, choice, shape))
         return rung;
     return rung_numbered(choice->family, 3);
 }

@@ -127,7 +127,7 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
         return item <= 2 ? 124 : 64;
-    return item == 1 ? 128 : item == 8 || item == 16 ? 32 : 64;
+    return item == 1 ? 128 : 64;
 }
 
 /* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
