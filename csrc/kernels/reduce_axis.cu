@@ -60,10 +60,11 @@ RUNG(1, "shapes", "reduce_axis",
 #else
 
 #include "axis_lanes.cuh"
+#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
-constexpr unsigned BLOCK = 256;
+constexpr unsigned BLOCK = AXIS_BLOCK;
 constexpr unsigned BLOCKS = 4; // of a multiprocessor: what registers a kernel may have
 
 // --- trees
@@ -152,7 +153,6 @@ struct work {
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
 };
-enum shape { STAGED, GROUPS, ROWS, PACKS, ITEMS };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
 // gpuopt/_axis.py number them.
@@ -450,7 +450,7 @@ __device__ typename Op::Acc of_pack(const Op &op, const pack<In> (&one)[1], unsi
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    constexpr unsigned AT_ONCE = 4;
+    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -540,9 +540,6 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         storing<Op>::store(op, w, out, number, value);
 }
 
-// What the threads of `columns` exchange: bytes of a lane's part, or of a value.
-constexpr unsigned PACK_SHARED = 64, ITEM_SHARED = 16; // a thread: as ops_reduce_axis.c has them
-
 // This thread's items of one column, every apart-th of `left`.
 template <class Op, class In>
 __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int64 left,
@@ -617,7 +614,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Keep = kept<Mine, Acc, Count>;
     using Kept = typename Keep::type;
     Kept *shared = shared_memory<Kept>();
-    static_assert(sizeof(Kept) * Count <= (Count > 1 ? PACK_SHARED : ITEM_SHARED), "shared memory");
+    static_assert(sizeof(Kept) * Count <= (Count > 1 ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED),
+                  "shared memory");
     // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
     const unsigned turn = wide >= 32 ? 32 / Count : 0;
     if constexpr (Count > 1) {
@@ -690,16 +688,16 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
     const Op op = {w.s};
     switch (w.shape) {
-    case STAGED:
+    case AXIS_STAGED:
         staged(op, in, out, w);
         break;
-    case GROUPS:
+    case AXIS_GROUPS:
         groups(op, in, out, w);
         break;
-    case ROWS:
+    case AXIS_ROWS:
         rows(op, in, out, w);
         break;
-    case PACKS:
+    case AXIS_PACKS:
         columns<Op, In, pack<In>::count>(op, in, out, w);
         break;
     default:

@@ -9,6 +9,8 @@
  */
 #include "ops.h"
 
+#include "../kernels/reduce_axis_plan.cuh"
+
 #include <string.h>
 
 enum { OUTER, REDUCED, INNER, STRIDE, OUTER_STRIDE };
@@ -16,15 +18,13 @@ enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* after a side's first step; numbers 
 enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
 enum { NUMBERS = DIVISOR + 1 };
 
-/* of reduce_axis.cu */
-enum { STAGED, GROUPS, ROWS, PACKS, ITEMS };
-enum { BLOCK = 256, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
-enum { GROUP_PACKS = 4, GROUP_ROWS = 4, PACK_SHARED = 64, ITEM_SHARED = 16 };
+enum { BLOCK = AXIS_BLOCK, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
+    GROUP_PACKS = 4,         /* of a row, up to which groups of lanes take it at once */
     LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
     BANK_BYTES = 128,        /* of all banks together */
     WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
@@ -96,7 +96,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
     if (slabs > unit) /* blocks begin at packs */
         slabs -= slabs % unit;
-    task->shape = STAGED;
+    task->shape = AXIS_STAGED;
     task->wide = slabs;
     task->group = 1;
     /* Threads enough, and rows that begin at the same banks are read by several lanes each. */
@@ -110,12 +110,12 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
 
 /* Rows of a few whole packs, one after the other, the first at a pack. */
 static void plan_groups(struct task *task, uint64_t packs) {
-    task->shape = GROUPS;
+    task->shape = AXIS_GROUPS;
     task->wide = packs;
     for (task->group = 1; task->group < packs;)
         task->group *= 2;
-    task->blocks = divided_up(task->numbers[OUTER], GROUP_ROWS * BLOCK / task->group);
-    task->shared_bytes = GROUP_ROWS * BLOCK / task->group * value_size(task);
+    task->blocks = divided_up(task->numbers[OUTER], AXIS_GROUP_ROWS * BLOCK / task->group);
+    task->shared_bytes = AXIS_GROUP_ROWS * BLOCK / task->group * value_size(task);
 }
 
 static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
@@ -123,7 +123,7 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     const size_t item = dtype_size(task->signature->items);
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
     const uint64_t packs = n[REDUCED] * item / PACK;
-    task->shape = ROWS;
+    task->shape = AXIS_ROWS;
     split(queue, task, n[OUTER], pass, BLOCK * PACK / item);
     task->group = BLOCK;
     /* A tree of a block with places takes it longer. */
@@ -153,7 +153,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
                                           : tuned(task, wide);
     /* Partial results are written and read: they have to be few beside the items. */
     const uint64_t few = 16 * dtype_size(raw_type(task)) / dtype_size(task->signature->items);
-    task->shape = packs ? PACKS : ITEMS;
+    task->shape = packs ? AXIS_PACKS : AXIS_ITEMS;
     task->group = 1;
     task->tiles = divided_up(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
@@ -162,7 +162,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
           most(few, high * at_once * tuned(task, share_passes)), high);
-    task->shared_bytes = BLOCK * (packs ? PACK_SHARED : ITEM_SHARED);
+    task->shared_bytes = BLOCK * (packs ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
 }
 
 static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
@@ -290,7 +290,7 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
     task->numbers[INNER] *= rows;
     task->numbers[STRIDE] *= rows;
     plan_shape(queue, task);
-    const bool whole = task->shape == PACKS && task->tiles == 1;
+    const bool whole = task->shape == AXIS_PACKS && task->tiles == 1;
     if (whole)
         task->group = rows;
     return whole;
