@@ -190,4 +190,5 @@ def compact(view: View) -> View:
     made = place.empty(view.shape, view.dtype)
     if math.prod(view.shape):
         copy(place, view, made)
-    return replace(made, holder=(made.holder, view.holder), waits=view.waits)
+    library, holder = view.library, (made.holder, view.holder)
+    return replace(made, library=library, holder=holder, waits=view.waits)

@@ -27,8 +27,9 @@ def arguments(problem):
 def case(function, *given, **keywords):
     """Return a call of a rung, and the arguments of its first launch."""
     if function is gpuopt.reduce:
-        # what every rung takes, and what the single pass takes besides: the result, and tickets
-        more = [np.zeros(1), np.zeros(64, np.uint32)]
+        # what every rung takes, and what the single pass takes besides: the result, tickets, and
+        # whether the result is halved
+        more = [np.zeros(1), np.zeros(64, np.uint32), 0]
         values = [*given, np.zeros(given[0].size), given[0].size, *more]
     else:
         describe = getattr(_families, f"{function.__name__}_problem")

@@ -72,7 +72,7 @@ INDICES = """.version 7.0
 def module(template, address="text"):
     data = template.encode() + b"\0"
     text = ", ".join(map(str, data))
-    return gpuopt.load_ptx(KERNEL.format(length=len(data), text=text, address=address))
+    return gpuopt.load_ptx(KERNEL.format(length=len(data), text=text, address=address), "sim")
 
 
 def packed(values):

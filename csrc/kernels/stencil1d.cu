@@ -292,11 +292,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
 }
 
 // New: a thread loads whole packs of 16 bytes: its own and those on either side, which its
-// neighbours load as well. For windows that reach at most 4 items, and 6 for sums of items of 4
-// bytes, of arrays that begin at 16-byte boundaries and whose outputs have the numbers of their
-// inputs; the host launches rung 3 for others. What hides the latency is as many threads as a
-// multiprocessor holds: radius 5 of 2^28 float32 took an H200 3,383 GB/s with half of them and
-// 4,198 with 32 registers a thread (a copy: 4,262; November 2026).
+// neighbours load as well. For windows that reach at most 4 items, of arrays that begin at 16-byte
+// boundaries and whose outputs have the numbers of their inputs; the host launches rung 3 for
+// others.
 template <int Reach, class In> union packed_window {
     static constexpr unsigned ITEMS = 2 * Reach + OUTPUTS, PACKS = ITEMS * sizeof(In) / 16;
     uint4 packs[PACKS];
@@ -369,31 +367,22 @@ __device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
-    const unsigned radius = static_cast<unsigned>(s.radius);
+    packed_window<4, In> window;
     int64 number;
-    if (radius <= 4) {
-        packed_window<4, In> window;
-        if (!load_packs<Op>(s, window, number))
-            return;
-        switch (radius) {
-        case 0:
-            return packed_sums<0, 4, Op>(s, window, s.out + number);
-        case 1:
-            return packed_sums<1, 4, Op>(s, window, s.out + number);
-        case 2:
-            return packed_sums<2, 4, Op>(s, window, s.out + number);
-        case 3:
-            return packed_sums<3, 4, Op>(s, window, s.out + number);
-        case 4:
-            return packed_sums<4, 4, Op>(s, window, s.out + number);
-        }
-    } else if constexpr (Op::shares && sizeof(In) == 4) {
-        packed_window<8, In> window;
-        if (!load_packs<Op>(s, window, number))
-            return;
-        if (radius == 5)
-            return packed_sums<5, 8, Op>(s, window, s.out + number);
-        return packed_sums<6, 8, Op>(s, window, s.out + number);
+    if (!load_packs<Op>(s, window, number))
+        return;
+    In *to = s.out + number;
+    switch (static_cast<unsigned>(s.radius)) {
+    case 0:
+        return packed_sums<0, 4, Op>(s, window, to);
+    case 1:
+        return packed_sums<1, 4, Op>(s, window, to);
+    case 2:
+        return packed_sums<2, 4, Op>(s, window, to);
+    case 3:
+        return packed_sums<3, 4, Op>(s, window, to);
+    case 4:
+        return packed_sums<4, 4, Op>(s, window, to);
     }
 }
 
@@ -550,9 +539,28 @@ template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In
         store_places(where, tile, first + t % WARP, WARP * GROUP, WARP);
 }
 
+// Windows between rung 4's and these, of items of 4 bytes, are its kind of work, with more packs.
+// (In rung 4's kernel they took registers from radius 3: 3,670 GB/s of 2^28 float32 on an H200
+// instead of 4,206, November 2026.) The host launches rungs 3 and 4 for other narrow ones, and for
+// weights, which no two outputs share.
+template <class Op, class In, class Acc> __device__ void packs_further(const stencil<In, Acc> &s) {
+    packed_window<8, In> window;
+    int64 number;
+    if (!load_packs<Op>(s, window, number))
+        return;
+    if (s.radius == 5)
+        return packed_sums<5, 8, Op>(s, window, s.out + number);
+    if (s.radius == 6)
+        return packed_sums<6, 8, Op>(s, window, s.out + number);
+}
+
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
-    if constexpr (Op::shares)
-        stencil1d_groups(s);
+    if constexpr (Op::shares) {
+        if (s.radius >= static_cast<int>(GROUP / 2))
+            stencil1d_groups(s);
+        else if constexpr (sizeof(In) == 4)
+            packs_further<Op>(s);
+    }
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

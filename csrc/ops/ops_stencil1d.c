@@ -14,7 +14,7 @@ enum {
     PACK = 16,               /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
     PACKED_RADIUS = 4,       /* of rung 4, */
-    PACKED_FURTHER = 6,      /* and for sums of items of 4 bytes */
+    PACKED_FURTHER = 6,      /* and of rung 5 for sums of items of 4 bytes */
     GROUP = 15,              /* outputs a thread of rung 5 where windows are wide */
     WIDE_RADIUS = GROUP / 2, /* for such windows */
     WIDEST_RADIUS = 1024,    /* of those that shared memory holds */
@@ -77,10 +77,10 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
     const bool packs = lies_in_packs(shape, problem);
-    const bool further = shape->sum && shape->item == 4;
-    if (packs && shape->radius <= (further ? PACKED_FURTHER : PACKED_RADIUS))
+    if (packs && shape->radius <= PACKED_RADIUS)
         return rung_numbered(choice->family, 4);
-    if (rung->number == 5 && shares_sums(queue, choice, shape))
+    const bool further = packs && shape->sum && shape->item == 4 && shape->radius <= PACKED_FURTHER;
+    if (rung->number == 5 && (further || shares_sums(queue, choice, shape)))
         return rung;
     return rung_numbered(choice->family, 3);
 }
