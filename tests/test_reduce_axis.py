@@ -275,9 +275,26 @@ def test_extremes_wherever_they_are(n, rng):
                 lines[..., rng.integers(0, n)] = rng.choice([0, 1, 2]).astype(dtype)
             if np.dtype(dtype).kind == "f" and n % 2:
                 lines[..., rng.integers(0, n, 2)] = np.nan
-            for view in (array, np.flip(array, axis), np.flip(array), array[..., ::2]):
+            for view in (array, np.flip(array, axis), np.flip(array), *with_gaps(array)):
                 for op in ("argmin", "argmax", "min", "max", "any", "all"):
                     check(view, op, "cpu", axis=axis)
+
+
+def with_gaps(array):
+    """Yield views of an array whose last axis has gaps of every kind that the cpu has code for."""
+    for step in (2, 3, -5):
+        yield np.repeat(array, abs(step), -1)[..., ::step]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
+def test_gaps_of_every_size(dtype, rng):
+    for n in (3, 40, 300):
+        for shape, axis in rows_and_columns(n):
+            array = items_of(rng, dtype, shape)
+            for view in with_gaps(array):
+                for op in ops_of(dtype):
+                    if op != "prod" or n == 3:  # of more they are 0, or next to it
+                        check(view, op, "cpu", axis=axis)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])

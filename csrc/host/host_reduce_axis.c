@@ -26,9 +26,9 @@ RUNG(-1, "team", "host_reduce_axis_team",
 #undef RUNG
 #undef GPUOPT_RUNGS
 
-#include "host_half.h"
-#include "host_isa.h"
+#include "host_gather.h"
 #include "host_kernels.h"
+#include "host_reduce_axis.h"
 #include "host_team.h"
 
 #include <stdatomic.h>
@@ -43,6 +43,7 @@ enum {
     FIRST_LEAF = LANES,        /* of a row of bytes: it may hold what ends the search */
     TILE = 512,                /* columns of a task */
     SHORT_ROW = 16,            /* items */
+    GATHERED_MOST = 2,         /* bytes of an item that is not read where it is, in columns */
     FOLDED = 64,               /* columns, and rows of them, for which rows are taken together */
     SEARCHED = 64,             /* items of a row at a time; of 16 gcc makes no vectors */
     TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
@@ -50,23 +51,9 @@ enum {
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
-    VALUE_MAX = 16, /* bytes of an accumulator */
 };
-
-/* reduce_axis.cu's */
-enum { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
-
-struct complex_double {
-    double real, imag;
-};
-typedef int8_t type_int8;
-typedef int16_t type_int16;
-typedef int32_t type_int32;
-typedef int64_t type_int64;
-typedef uint16_t type_float16, type_bfloat16; /* their bits */
-typedef float type_float32;
-typedef double type_float64;
-typedef struct complex_double type_complex128;
+_Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
+_Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
 struct job {
     const struct functions *functions;
@@ -93,12 +80,15 @@ struct part {
 };
 
 struct functions {
-    /* A value for each column of each row. True where no other items could change the last. */
+    /* A value for each of at most TILE columns of at most BLOCK items, or of rows: those of at most
+     * LEAF items, where values have no places. These are numbers of the part's items. True where no
+     * other items could change the last value. */
     bool (*part[HOST_ISA_COUNT])(const struct part *part, void *values);
     void (*nothing)(void *value); /* the value of no items */
-    void (*apply)(void *a, const void *b, int64_t mask);
+    void (*apply)(void *a, const void *b, uint64_t count, int64_t mask);
     void (*store)(const struct job *job, uint64_t at, uint64_t count, const void *values);
     size_t item_size, value_size;
+    bool places; /* a value ends with its item's number, 64 bits */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -107,216 +97,6 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t mirrored(const struct job *job, uint64_t split) {
     return job->mask ? job->splits - 1 - split : split;
 }
-
-/* --- items as what they are combined as */
-
-static inline float keyed_float32(float item, int64_t key) {
-    union {
-        float value;
-        uint32_t bits;
-    } number = {item};
-    number.bits ^= (uint32_t)key;
-    return number.value;
-}
-static inline double keyed_float64(double item, int64_t key) {
-    union {
-        double value;
-        uint64_t bits;
-    } number = {item};
-    number.bits ^= (uint64_t)key;
-    return number.value;
-}
-
-#define KEYED_int8(x) ((int8_t)((x) ^ (int8_t)key))
-#define KEYED_int16(x) ((int16_t)((x) ^ (int16_t)key))
-#define KEYED_int32(x) ((x) ^ (int32_t)key)
-#define KEYED_int64(x) ((x) ^ key)
-#define KEYED_float16(x) half_to_float((uint16_t)((x) ^ (uint16_t)key))
-#define KEYED_bfloat16(x) bfloat_to_float((uint16_t)((x) ^ (uint16_t)key))
-#define KEYED_float32(x) keyed_float32(x, key)
-#define KEYED_float64(x) keyed_float64(x, key)
-#define BACK_int8(x) KEYED_int8(x)
-#define BACK_int16(x) KEYED_int16(x)
-#define BACK_int32(x) KEYED_int32(x)
-#define BACK_int64(x) KEYED_int64(x)
-#define BACK_float16(x) ((uint16_t)(double_to_half(x) ^ (uint16_t)key))
-#define BACK_bfloat16(x) ((uint16_t)(double_to_bfloat(x) ^ (uint16_t)key))
-#define BACK_float32(x) KEYED_float32(x)
-#define BACK_float64(x) KEYED_float64(x)
-
-typedef int8_t compared_int8;
-typedef int16_t compared_int16;
-typedef int32_t compared_int32;
-typedef int64_t compared_int64;
-typedef float compared_float16;
-typedef float compared_bfloat16;
-typedef float compared_float32;
-typedef double compared_float64;
-#define HIGHEST_int8 INT8_MAX
-#define HIGHEST_int16 INT16_MAX
-#define HIGHEST_int32 INT32_MAX
-#define HIGHEST_int64 INT64_MAX
-#define HIGHEST_float16 __builtin_inff()
-#define HIGHEST_bfloat16 __builtin_inff()
-#define HIGHEST_float32 __builtin_inff()
-#define HIGHEST_float64 __builtin_inf()
-#define PLACE_int8 int32_t
-#define PLACE_int16 int32_t
-#define PLACE_int32 int32_t
-#define PLACE_int64 int64_t
-#define PLACE_float16 int32_t
-#define PLACE_bfloat16 int32_t
-#define PLACE_float32 int32_t
-#define PLACE_float64 int64_t
-/* Nothing is less than the least integer, and nothing replaces a NaN. */
-#define LEAST_int8(x) ((x) == INT8_MIN)
-#define LEAST_int16(x) ((x) == INT16_MIN)
-#define LEAST_int32(x) ((x) == INT32_MIN)
-#define LEAST_int64(x) ((x) == INT64_MIN)
-#define LEAST_float16(x) ((x) != (x))
-#define LEAST_bfloat16(x) ((x) != (x))
-#define LEAST_float32(x) ((x) != (x))
-#define LEAST_float64(x) ((x) != (x))
-
-/* Numbers, as they are added up in runs of at most BLOCK. */
-typedef int16_t narrow_int8_int64;
-typedef int32_t narrow_int16_int64;
-typedef int64_t narrow_int32_int64;
-typedef int64_t narrow_int64_int64;
-typedef double narrow_int64_float64;
-typedef double narrow_float16_float64;
-typedef double narrow_bfloat16_float64;
-typedef double narrow_float32_float64;
-typedef double narrow_float64_float64;
-#define NUMBER_int8_int64(x) ((int16_t)((x) & (int16_t)key))
-#define NUMBER_int16_int64(x) ((int32_t)(x) & (int32_t)key)
-#define NUMBER_int32_int64(x) ((int64_t)(x)&key)
-#define NUMBER_int64_int64(x) (x)
-#define NUMBER_int64_float64(x) (key == -1 ? (double)(x) : (double)(uint64_t)(x))
-#define NUMBER_float16_float64(x) ((double)half_to_float(x))
-#define NUMBER_bfloat16_float64(x) ((double)bfloat_to_float(x))
-#define NUMBER_float32_float64(x) ((double)(x))
-#define NUMBER_float64_float64(x) (x)
-#define NUMBER_complex128_complex128(x) (x)
-typedef uint8_t unsigned_int8;
-typedef uint16_t unsigned_int16;
-typedef uint32_t unsigned_int32;
-typedef uint64_t unsigned_int64;
-
-/* --- operations: VALUE_<op>(items, acc) is the type that is combined, NARROW_ the one in which a
- * run's items are, COMBINE_ what combines those, SETTLED_ whether a run's value is the result
- * whatever else there is */
-
-#define VALUE_sum(items, acc) type_##acc
-#define VALUE_prod(items, acc) type_##acc
-#define VALUE_count(items, acc) int64_t
-#define VALUE_bits(items, acc) type_##items
-#define VALUE_min(items, acc) compared_##items
-#define VALUE_argmin(items, acc) struct placed_##items
-#define NARROW_sum(items, acc) narrow_##items##_##acc
-#define NARROW_prod(items, acc) type_##acc
-#define NARROW_count(items, acc) unsigned_##items
-#define NARROW_bits(items, acc) type_##items
-#define NARROW_min(items, acc) compared_##items
-
-#define PLACED(items)           \
-    struct placed_##items {     \
-        compared_##items value; \
-        int64_t index;          \
-    };
-PLACED(int8)
-PLACED(int16)
-PLACED(int32)
-PLACED(int64)
-PLACED(float16)
-PLACED(bfloat16)
-PLACED(float32)
-PLACED(float64)
-
-#define LOAD_sum(items, acc, x) NUMBER_##items##_##acc(x)
-#define LOAD_prod(items, acc, x) (x)
-#define LOAD_count(items, acc, x) (((x) & (type_##items)key) != 0)
-#define LOAD_bits(items, acc, x) KEYED_##items(x)
-#define LOAD_min(items, acc, x) KEYED_##items(x)
-
-#define ZERO_int64 0
-#define ZERO_float64 0
-#define ONE_int64 1
-#define ONE_float64 1
-#define ONE_complex128 ((struct complex_double){1, 0})
-#define IDENTITY_sum(items, acc) ZERO_##acc
-#define IDENTITY_prod(items, acc) ONE_##acc
-#define IDENTITY_count(items, acc) 0
-#define IDENTITY_bits(items, acc) 0
-#define IDENTITY_min(items, acc) HIGHEST_##items
-#define IDENTITY_argmin(items, acc) ((struct placed_##items){HIGHEST_##items, INT64_MAX})
-
-static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
-    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
-                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
-}
-#define PLUS_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
-#define PLUS_float64(a, b) ((a) + (b))
-#define TIMES_int64(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
-#define TIMES_float64(a, b) ((a) * (b))
-#define TIMES_complex128(a, b) complex_prod(a, b)
-#define APPLY_sum(items, acc, a, b) PLUS_##acc(a, b)
-#define APPLY_prod(items, acc, a, b) TIMES_##acc(a, b)
-#define APPLY_count(items, acc, a, b) ((a) + (b))
-#define APPLY_bits(items, acc, a, b) ((type_##items)((a) ^ (b) ^ ((a) & (b) & (type_##items)mask)))
-/* A NaN on either side wins. In two steps, each of which is a blend: gcc vectorises chains of it.
- */
-#define LESSER(items)                                                                     \
-    HOST_INLINE compared_##items lesser_##items(compared_##items a, compared_##items b) { \
-        const compared_##items less = a < b ? a : b;                                      \
-        return a != a ? a : less;                                                         \
-    }
-LESSER(int8)
-LESSER(int16)
-LESSER(int32)
-LESSER(int64)
-LESSER(float16)
-LESSER(bfloat16)
-LESSER(float32)
-LESSER(float64)
-#define APPLY_min(items, acc, a, b) lesser_##items(a, b)
-#define APPLY_argmin(items, acc, a, b)                                               \
-    ((((a).value == (b).value || ((a).value != (a).value && (b).value != (b).value)) \
-          ? (a).index < (b).index                                                    \
-          : (a).value < (b).value || (a).value != (a).value)                         \
-         ? (a)                                                                       \
-         : (b))
-#define COMBINE_sum(items, acc, a, b) PLUS_##items##_##acc(a, b)
-#define PLUS_int8_int64(a, b) ((int16_t)((a) + (b)))
-#define PLUS_int16_int64(a, b) ((a) + (b))
-#define PLUS_int32_int64(a, b) ((a) + (b))
-#define PLUS_int64_int64(a, b) PLUS_int64(a, b)
-#define PLUS_int64_float64(a, b) ((a) + (b))
-#define PLUS_float16_float64(a, b) ((a) + (b))
-#define PLUS_bfloat16_float64(a, b) ((a) + (b))
-#define PLUS_float32_float64(a, b) ((a) + (b))
-#define PLUS_float64_float64(a, b) ((a) + (b))
-#define COMBINE_prod(items, acc, a, b) TIMES_##acc(a, b)
-#define COMBINE_count(items, acc, a, b) ((unsigned_##items)((a) + (b)))
-#define COMBINE_bits(items, acc, a, b) APPLY_bits(items, acc, a, b)
-#define COMBINE_min(items, acc, a, b) APPLY_min(items, acc, a, b)
-
-#define SETTLED_sum(items, acc, value, count) false
-#define SETTLED_prod(items, acc, value, count) false
-#define SETTLED_bits(items, acc, value, count) false
-#define SETTLED_min(items, acc, value, count) LEAST_##items(value)
-#define SETTLED_count(items, acc, value, count) \
-    (part->finish == ANY ? (value) != 0 : part->finish == ALL && (value) != (int64_t)(count))
-
-/* A place among a tile's rows, as one among all: of every `apart` rows the one after `group`. Rows
- * before `mask` are counted from the end. */
-#define MOVED_sum(value, from, apart, group) ((void)0)
-#define MOVED_prod(value, from, apart, group) ((void)0)
-#define MOVED_count(value, from, apart, group) ((void)0)
-#define MOVED_bits(value, from, apart, group) ((void)0)
-#define MOVED_min(value, from, apart, group) ((void)0)
-#define MOVED_argmin(value, from, apart, group) \
-    ((value).index = (int64_t)((from) + (uint64_t)(value).index * (apart) + (group)) ^ mask)
 
 /* --- results */
 
@@ -396,219 +176,201 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 
 /* A run of at most LEAF items that lie side by side. Its lanes are folded to LANES before they are
  * widened: each has BLOCK items at most. */
-#define LEAF_OF(op, items, acc)                                                                    \
-    HOST_INLINE VALUE_##op(items, acc) leaf_##op##_##items##_##acc(                                \
-        const type_##items *in, uint64_t n, int64_t key, int64_t mask) {                           \
-        typedef NARROW_##op(items, acc) narrow;                                                    \
-        enum { MANY = MANY_##op(narrow) };                                                         \
-        narrow lanes[MANY];                                                                        \
-        VALUE_##op(items, acc) wide[LANES];                                                        \
-        (void)key, (void)mask;                                                                     \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            lanes[lane] = IDENTITY_##op(items, acc);                                               \
-        uint64_t i = 0;                                                                            \
-        if ((int)MANY > (int)LANES && n >= MANY) {                                                 \
-            for (int lane = LANES; lane < MANY; lane++)                                            \
-                lanes[lane] = IDENTITY_##op(items, acc);                                           \
-            for (; i + MANY <= n; i += MANY)                                                       \
-                for (int lane = 0; lane < MANY; lane++) {                                          \
-                    const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);             \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                     \
-                }                                                                                  \
-            for (int half = MANY / 2; half >= LANES; half /= 2)                                    \
-                for (int lane = 0; lane < half; lane++)                                            \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], lanes[lane + half]);       \
-        }                                                                                          \
-        for (; i + LANES <= n; i += LANES)                                                         \
-            for (int lane = 0; lane < LANES; lane++) {                                             \
-                const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);                 \
-                lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                         \
-            }                                                                                      \
-        for (int lane = 0; i < n; i++, lane++) {                                                   \
-            const narrow next = LOAD_##op(items, acc, in[i]);                                      \
-            lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                             \
-        }                                                                                          \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            wide[lane] = lanes[lane];                                                              \
-        for (int half = LANES / 2; half > 0; half /= 2)                                            \
-            for (int lane = 0; lane < half; lane++)                                                \
-                wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);                \
-        return wide[0];                                                                            \
-    }                                                                                              \
-                                                                                                   \
-    /* Rows, one value each. */                                                                    \
-    HOST_INLINE bool rows_##op##_##items##_##acc(const struct part *part,                          \
-                                                 VALUE_##op(items, acc) * values) {                \
-        const int64_t key = part->key, mask = part->mask;                                          \
-        const uint64_t n = part->end - part->first;                                                \
-        bool settled = false;                                                                      \
-        for (uint64_t row = 0; row < part->rows; row++) {                                          \
-            const type_##items *in =                                                               \
-                (const type_##items *)part->in + (int64_t)row * part->outer_stride;                \
-            type_##items gathered[LEAF];                                                           \
-            VALUE_##op(items, acc) stack[TREE_DEPTH];                                              \
-            int depth = 0;                                                                         \
-            stack[0] = IDENTITY_##op(items, acc);                                                  \
-            settled = false;                                                                       \
-            for (uint64_t i = 0, leaves = 1; i < n && !settled; i += LEAF, leaves++) {             \
-                const uint64_t count = least(n - i, LEAF);                                         \
-                const type_##items *run = in + i;                                                  \
-                if (part->stride != 1) {                                                           \
-                    for (uint64_t k = 0; k < count; k++)                                           \
-                        gathered[k] = in[(int64_t)(i + k) * part->stride];                         \
-                    run = gathered;                                                                \
-                }                                                                                  \
-                stack[depth] = leaf_##op##_##items##_##acc(run, count, key, mask);                 \
-                if (SETTLED_##op(items, acc, stack[depth], count)) {                               \
-                    stack[0] = stack[depth];                                                       \
-                    depth = 0;                                                                     \
-                    settled = true;                                                                \
-                }                                                                                  \
-                depth++;                                                                           \
-                for (uint64_t pairs = leaves; pairs % 2 == 0 && depth > 1; pairs /= 2, depth--)    \
-                    stack[depth - 2] = APPLY_##op(items, acc, stack[depth - 2], stack[depth - 1]); \
-            }                                                                                      \
-            for (; depth > 1; depth--)                                                             \
-                stack[depth - 2] = APPLY_##op(items, acc, stack[depth - 2], stack[depth - 1]);     \
-            values[row] = stack[0];                                                                \
-        }                                                                                          \
-        return settled;                                                                            \
-    }                                                                                              \
-                                                                                                   \
-    /* Columns side by side, from row to row; `values` has at most TILE of them. */                \
-    HOST_INLINE void tile_##op##_##items##_##acc(                                                  \
-        const type_##items *in, uint64_t rows, uint64_t columns, int64_t stride, int64_t step,     \
-        int64_t key, int64_t mask, VALUE_##op(items, acc) *restrict values) {                      \
-        typedef NARROW_##op(items, acc) narrow;                                                    \
-        narrow tile[TILE];                                                                         \
-        (void)key, (void)mask;                                                                     \
-        for (uint64_t begin = 0; begin < rows; begin += BLOCK) {                                   \
-            const uint64_t end = least(begin + BLOCK, rows);                                       \
-            uint64_t r = begin;                                                                    \
-            for (uint64_t i = 0; i < columns; i++)                                                 \
-                tile[i] = IDENTITY_##op(items, acc);                                               \
-            for (; step == 1 && r + 4 <= end; r += 4) {                                            \
-                const type_##items *a = in + (int64_t)r * stride, *b = a + stride;                 \
-                const type_##items *c = b + stride, *d = c + stride;                               \
-                for (uint64_t i = 0; i < columns; i++) {                                           \
-                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                      \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, b[i]);                                            \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, c[i]);                                            \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, d[i]);                                            \
-                    tile[i] = COMBINE_##op(items, acc, sum, next);                                 \
-                }                                                                                  \
-            }                                                                                      \
-            for (; step == 1 && r < end; r++)                                                      \
-                for (uint64_t i = 0; i < columns; i++) {                                           \
-                    const narrow next =                                                            \
-                        LOAD_##op(items, acc, in[(int64_t)r * stride + (int64_t)i]);               \
-                    tile[i] = COMBINE_##op(items, acc, tile[i], next);                             \
-                }                                                                                  \
-            for (; r < end; r++)                                                                   \
-                for (uint64_t i = 0; i < columns; i++) {                                           \
-                    const narrow next =                                                            \
-                        LOAD_##op(items, acc, in[(int64_t)r * stride + (int64_t)i * step]);        \
-                    tile[i] = COMBINE_##op(items, acc, tile[i], next);                             \
-                }                                                                                  \
-            if (begin == 0)                                                                        \
-                for (uint64_t i = 0; i < columns; i++)                                             \
-                    values[i] = tile[i];                                                           \
-            else                                                                                   \
-                for (uint64_t i = 0; i < columns; i++) {                                           \
-                    const VALUE_##op(items, acc) next = tile[i];                                   \
-                    values[i] = APPLY_##op(items, acc, values[i], next);                           \
-                }                                                                                  \
-        }                                                                                          \
+#define LEAF_OF(op, items, acc)                                                                  \
+    HOST_INLINE VALUE_##op(items, acc) leaf_##op##_##items##_##acc(                              \
+        const type_##items *in, uint64_t n, int64_t key, int64_t mask) {                         \
+        typedef NARROW_##op(items, acc) narrow;                                                  \
+        enum { MANY = MANY_##op(narrow) };                                                       \
+        narrow lanes[MANY];                                                                      \
+        VALUE_##op(items, acc) wide[LANES];                                                      \
+        (void)key, (void)mask;                                                                   \
+        for (int lane = 0; lane < LANES; lane++)                                                 \
+            lanes[lane] = IDENTITY_##op(items, acc);                                             \
+        uint64_t i = 0;                                                                          \
+        if ((int)MANY > (int)LANES && n >= MANY) {                                               \
+            for (int lane = LANES; lane < MANY; lane++)                                          \
+                lanes[lane] = IDENTITY_##op(items, acc);                                         \
+            for (; i + MANY <= n; i += MANY)                                                     \
+                for (int lane = 0; lane < MANY; lane++) {                                        \
+                    const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);           \
+                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                   \
+                }                                                                                \
+            for (int half = MANY / 2; half >= LANES; half /= 2)                                  \
+                for (int lane = 0; lane < half; lane++)                                          \
+                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], lanes[lane + half]);     \
+        }                                                                                        \
+        for (; i + LANES <= n; i += LANES)                                                       \
+            for (int lane = 0; lane < LANES; lane++) {                                           \
+                const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);               \
+                lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                       \
+            }                                                                                    \
+        for (int lane = 0; i < n; i++, lane++) {                                                 \
+            const narrow next = LOAD_##op(items, acc, in[i]);                                    \
+            lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                           \
+        }                                                                                        \
+        for (int lane = 0; lane < LANES; lane++)                                                 \
+            wide[lane] = lanes[lane];                                                            \
+        for (int half = LANES / 2; half > 0; half /= 2)                                          \
+            for (int lane = 0; lane < half; lane++)                                              \
+                wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);              \
+        return wide[0];                                                                          \
+    }                                                                                            \
+                                                                                                 \
+    /* A row of at most LEAF items to its value. True where no other items could change that. */ \
+    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
+                                                VALUE_##op(items, acc) * result) {               \
+        const uint64_t n = part->end - part->first;                                              \
+        type_##items gathered[LEAF];                                                             \
+        if (part->stride != 1)                                                                   \
+            in = gather(gathered, in, sizeof *in, 1, n, 0, part->stride);                        \
+        *result = leaf_##op##_##items##_##acc(in, n, part->key, part->mask);                     \
+        return SETTLED_##op(items, acc, *result, n);                                             \
+    }                                                                                            \
+                                                                                                 \
+    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,              \
+                                                    const type_##items *row, uint64_t columns,   \
+                                                    int64_t step, int64_t key, int64_t mask) {   \
+        (void)key, (void)mask;                                                                   \
+        for (uint64_t i = 0; i < columns; i++) {                                                 \
+            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[(int64_t)i * step]);  \
+            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                   \
+        }                                                                                        \
+    }                                                                                            \
+                                                                                                 \
+    /* At most TILE columns, from row to row of at most BLOCK. */                                \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part,                        \
+                                                 VALUE_##op(items, acc) *restrict values) {      \
+        typedef NARROW_##op(items, acc) narrow;                                                  \
+        const int64_t key = part->key, mask = part->mask;                                        \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                  \
+        const bool gathers = part->inner_stride != 1 && sizeof(type_##items) <= GATHERED_MOST;   \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                   \
+        const int64_t step = gathers ? 1 : part->inner_stride;                                   \
+        const int64_t stride = gathers ? (int64_t)columns : part->stride;                        \
+        const type_##items *in = part->in;                                                       \
+        narrow tile[TILE];                                                                       \
+        type_##items gathered[LEAF];                                                             \
+        (void)key, (void)mask;                                                                   \
+        for (uint64_t i = 0; i < columns; i++)                                                   \
+            tile[i] = IDENTITY_##op(items, acc);                                                 \
+        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {          \
+            const uint64_t count = least(rows - r, most);                                        \
+            const type_##items *a = in;                                                          \
+            uint64_t k = 0;                                                                      \
+            if (gathers)                                                                         \
+                a = gather(gathered, a, sizeof *a, count, columns, part->stride,                 \
+                           part->inner_stride);                                                  \
+            for (; step == 1 && k + 4 <= count; k += 4, a += 4 * stride) {                       \
+                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;            \
+                for (uint64_t i = 0; i < columns; i++) {                                         \
+                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                    \
+                    sum = COMBINE_##op(items, acc, sum, next);                                   \
+                    next = LOAD_##op(items, acc, b[i]);                                          \
+                    sum = COMBINE_##op(items, acc, sum, next);                                   \
+                    next = LOAD_##op(items, acc, c[i]);                                          \
+                    sum = COMBINE_##op(items, acc, sum, next);                                   \
+                    next = LOAD_##op(items, acc, d[i]);                                          \
+                    tile[i] = COMBINE_##op(items, acc, sum, next);                               \
+                }                                                                                \
+            }                                                                                    \
+            for (; k < count; k++, a += stride)                                                  \
+                if (sizeof *a <= GATHERED_MOST || step == 1)                                     \
+                    add_row_##op##_##items##_##acc(tile, a, columns, 1, key, mask);              \
+                else                                                                             \
+                    add_row_##op##_##items##_##acc(tile, a, columns, step, key, mask);           \
+        }                                                                                        \
+        for (uint64_t i = 0; i < columns; i++)                                                   \
+            values[i] = tile[i];                                                                 \
     }
 
 /* The same of argmin: where the least item is follows from the leaf that has it. */
-#define LEAF_OF_ARGMIN(op, items, acc)                                                            \
-    HOST_INLINE bool rows_##op##_##items##_##acc(const struct part *part,                         \
-                                                 VALUE_##op(items, acc) * values) {               \
-        const int64_t key = part->key, mask = part->mask;                                         \
-        const uint64_t n = part->end - part->first;                                               \
-        bool settled = false;                                                                     \
-        for (uint64_t row = 0; row < part->rows; row++) {                                         \
-            const type_##items *in =                                                              \
-                (const type_##items *)part->in + (int64_t)row * part->outer_stride;               \
-            type_##items gathered[LEAF];                                                          \
-            compared_##items best = HIGHEST_##items;                                              \
-            uint64_t at = 0, leaf = 0;                                                            \
-            settled = false;                                                                      \
-            for (uint64_t done = 0, count; done < n && !settled; done += count) {                 \
-                count = least(n - done, done || sizeof *in > 1 ? LEAF : FIRST_LEAF);              \
-                const uint64_t i = mask ? n - done - count : done;                                \
-                const type_##items *run = in + i;                                                 \
-                if (part->stride != 1) {                                                          \
-                    for (uint64_t k = 0; k < count; k++)                                          \
-                        gathered[k] = in[(int64_t)(i + k) * part->stride];                        \
-                    run = gathered;                                                               \
-                }                                                                                 \
-                const compared_##items next = leaf_min_##items##_##items(run, count, key, 0);     \
-                if (done == 0 || next < best || next != next) {                                   \
-                    best = next;                                                                  \
-                    at = i;                                                                       \
-                    leaf = count;                                                                 \
-                    settled = SETTLED_min(items, items, best, 0);                                 \
-                }                                                                                 \
-            }                                                                                     \
-            uint64_t k = 0;                                                                       \
-            for (; part->stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {    \
-                const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);        \
-                int here = 0;                                                                     \
-                for (int lane = 0; lane < SEARCHED; lane++) {                                     \
-                    const compared_##items item = LOAD_min(items, items, run[lane]);              \
-                    here |= item == best ? 1 : 0;                                                 \
-                }                                                                                 \
-                if (here)                                                                         \
-                    break;                                                                        \
-            }                                                                                     \
-            for (; k < leaf; k++) {                                                               \
-                const uint64_t r = mask ? at + leaf - 1 - k : at + k;                             \
-                const compared_##items item =                                                     \
-                    LOAD_min(items, items, in[(int64_t)r * part->stride]);                        \
-                if (item == best || item != item) {                                               \
-                    values[row] =                                                                 \
-                        (struct placed_##items){best, (int64_t)(part->first + r) ^ mask};         \
-                    break;                                                                        \
-                }                                                                                 \
-            }                                                                                     \
-        }                                                                                         \
-        return settled;                                                                           \
-    }                                                                                             \
-    HOST_INLINE void tile_##op##_##items##_##acc(                                                 \
-        const type_##items *in, uint64_t rows, uint64_t columns, int64_t stride, int64_t step,    \
-        int64_t key, int64_t mask, VALUE_##op(items, acc) *restrict values) {                     \
-        compared_##items best[TILE];                                                              \
-        PLACE_##items places[TILE]; /* of a task: below TASK_ITEMS_MOST */                        \
-        for (uint64_t i = 0; i < columns; i++) {                                                  \
-            const int64_t from = mask ? (int64_t)(rows - 1) * stride : 0;                         \
-            best[i] = LOAD_min(items, items, in[from + (int64_t)i * step]);                       \
-            places[i] = (PLACE_##items)(mask ? rows - 1 : 0);                                     \
-        }                                                                                         \
-        for (uint64_t k = 1; k < rows; k++) {                                                     \
-            const uint64_t r = mask ? rows - 1 - k : k;                                           \
-            const type_##items *row = in + (int64_t)r * stride;                                   \
-            if (step == 1)                                                                        \
-                for (uint64_t i = 0; i < columns; i++) {                                          \
-                    const compared_##items next = LOAD_min(items, items, row[i]);                 \
-                    const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i])); \
-                    best[i] = less ? next : best[i];                                              \
-                    places[i] = less ? (PLACE_##items)r : places[i];                              \
-                }                                                                                 \
-            else                                                                                  \
-                for (uint64_t i = 0; i < columns; i++) {                                          \
-                    const compared_##items next = LOAD_min(items, items, row[(int64_t)i * step]); \
-                    const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i])); \
-                    best[i] = less ? next : best[i];                                              \
-                    places[i] = less ? (PLACE_##items)r : places[i];                              \
-                }                                                                                 \
-        }                                                                                         \
-        for (uint64_t i = 0; i < columns; i++)                                                    \
-            values[i] = (struct placed_##items){best[i], (int64_t)places[i]};                     \
+#define LEAF_OF_ARGMIN(op, items, acc)                                                             \
+    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,   \
+                                                VALUE_##op(items, acc) * result) {                 \
+        const int64_t key = part->key, mask = part->mask, stride = part->stride;                   \
+        const uint64_t n = part->end - part->first;                                                \
+        type_##items gathered[LEAF];                                                               \
+        compared_##items best = HIGHEST_##items;                                                   \
+        uint64_t at = 0, leaf = 0, k = 0;                                                          \
+        bool settled = false;                                                                      \
+        for (uint64_t done = 0, count; done < n && !settled; done += count) {                      \
+            count = least(n - done, done || sizeof *in > 1 ? LEAF : FIRST_LEAF);                   \
+            const uint64_t i = mask ? n - done - count : done;                                     \
+            const type_##items *run = in + (int64_t)i * stride;                                    \
+            if (stride != 1)                                                                       \
+                run = gather(gathered, run, sizeof *run, 1, count, 0, stride);                     \
+            const compared_##items next = leaf_min_##items##_##items(run, count, key, 0);          \
+            if (done == 0 || next < best || next != next) {                                        \
+                best = next;                                                                       \
+                at = i;                                                                            \
+                leaf = count;                                                                      \
+                settled = SETTLED_min(items, items, best, 0);                                      \
+            }                                                                                      \
+        }                                                                                          \
+        for (; stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {               \
+            const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);             \
+            int here = 0;                                                                          \
+            for (int lane = 0; lane < SEARCHED; lane++) {                                          \
+                const compared_##items item = LOAD_min(items, items, run[lane]);                   \
+                here |= item == best ? 1 : 0;                                                      \
+            }                                                                                      \
+            if (here)                                                                              \
+                break;                                                                             \
+        }                                                                                          \
+        for (; k < leaf; k++) {                                                                    \
+            const uint64_t r = mask ? at + leaf - 1 - k : at + k;                                  \
+            const compared_##items item = LOAD_min(items, items, in[(int64_t)r * stride]);         \
+            if (item == best || item != item) {                                                    \
+                *result = (struct placed_##items){best, (int64_t)r};                               \
+                break;                                                                             \
+            }                                                                                      \
+        }                                                                                          \
+        return settled;                                                                            \
+    }                                                                                              \
+    HOST_INLINE void place_row_##items(compared_##items *best, PLACE_##items *places,              \
+                                       const type_##items *row, uint64_t columns, int64_t step,    \
+                                       PLACE_##items place, int64_t key) {                         \
+        for (uint64_t i = 0; i < columns; i++) {                                                   \
+            const compared_##items next = LOAD_min(items, items, row[(int64_t)i * step]);          \
+            const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i]));          \
+            best[i] = less ? next : best[i];                                                       \
+            places[i] = less ? place : places[i];                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part,                          \
+                                                 VALUE_##op(items, acc) *restrict values) {        \
+        const int64_t key = part->key, mask = part->mask;                                          \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                    \
+        const bool gathers = part->inner_stride != 1 && sizeof(type_##items) <= GATHERED_MOST;     \
+        const int64_t apart = mask ? -part->stride : part->stride;                                 \
+        const int64_t step = gathers ? 1 : part->inner_stride;                                     \
+        const int64_t stride = gathers ? (int64_t)columns : apart;                                 \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                     \
+        const type_##items *in =                                                                   \
+            (const type_##items *)part->in + (mask ? (int64_t)(rows - 1) * part->stride : 0);      \
+        type_##items gathered[LEAF];                                                               \
+        compared_##items best[TILE];                                                               \
+        PLACE_##items places[TILE];                                                                \
+        for (uint64_t i = 0; i < columns; i++) {                                                   \
+            best[i] = HIGHEST_##items;                                                             \
+            places[i] = (PLACE_##items)(mask ? rows - 1 : 0);                                      \
+        }                                                                                          \
+        for (uint64_t k = 0, end; k < rows; in += (int64_t)most * apart) {                         \
+            const type_##items *row = in;                                                          \
+            end = least(rows, k + most);                                                           \
+            if (gathers)                                                                           \
+                row =                                                                              \
+                    gather(gathered, in, sizeof *in, end - k, columns, apart, part->inner_stride); \
+            for (; k < end; k++, row += stride) {                                                  \
+                const PLACE_##items place = (PLACE_##items)(mask ? rows - 1 - k : k);              \
+                if (sizeof *in <= GATHERED_MOST || step == 1)                                      \
+                    place_row_##items(best, places, row, columns, 1, place, key);                  \
+                else                                                                               \
+                    place_row_##items(best, places, row, columns, step, place, key);               \
+            }                                                                                      \
+        }                                                                                          \
+        for (uint64_t i = 0; i < columns; i++)                                                     \
+            values[i] = (struct placed_##items){best[i], (int64_t)places[i]};                      \
     }
 
 #define ISA_PART(isa, target, bytes, prefix, here, name)                            \
@@ -617,66 +379,49 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
     }
 #define ISA_NAME(isa, target, bytes, prefix, here, name) part_##name##_##isa,
 
-/* any_part_: of narrow columns without gaps, as many rows as fill a tile are taken for one. */
-#define FUNCTIONS(op, items, acc)                                                                 \
-    BODY_##op(op, items, acc)                                                                     \
-        HOST_INLINE bool any_part_##op##_##items##_##acc(const struct part *part, void *to) {     \
-        typedef VALUE_##op(items, acc) value;                                                     \
-        value *const values = to, folded[TILE];                                                   \
-        const int64_t key = part->key, mask = part->mask;                                         \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
-        const type_##items *in = part->in;                                                        \
-        if (columns == 1)                                                                         \
-            return rows_##op##_##items##_##acc(part, values);                                     \
-        uint64_t fold = part->inner_stride == 1 && part->stride == (int64_t)columns &&            \
-                                columns <= FOLDED && rows / FOLDED > 1                            \
-                            ? least(TILE / columns, rows / FOLDED)                                \
-                            : 1;                                                                  \
-        for (uint64_t done = 0; done < rows; fold = 1) {                                          \
-            const uint64_t folds = (rows - done) / fold;                                          \
-            const bool only = folds == rows;                                                      \
-            tile_##op##_##items##_##acc(in + (int64_t)done * part->stride, folds, fold * columns, \
-                                        (int64_t)fold * part->stride, part->inner_stride, key,    \
-                                        mask, only ? values : folded);                            \
-            for (uint64_t i = 0; i < columns && only; i++)                                        \
-                MOVED_##op(values[i], part->first, 1, 0);                                         \
-            for (uint64_t g = 0; g < fold && !only; g++)                                          \
-                for (uint64_t i = 0; i < columns; i++) {                                          \
-                    value next = folded[g * columns + i];                                         \
-                    MOVED_##op(next, part->first + done, fold, g);                                \
-                    values[i] = done || g ? APPLY_##op(items, acc, values[i], next) : next;       \
-                }                                                                                 \
-            done += folds * fold;                                                                 \
-        }                                                                                         \
-        return false;                                                                             \
-    }                                                                                             \
-    HOST_ISAS(ISA_PART, op##_##items##_##acc)                                                     \
-    static void nothing_##op##_##items##_##acc(void *to) {                                        \
-        *(VALUE_##op(items, acc) *)to = IDENTITY_##op(items, acc);                                \
-    }                                                                                             \
-    static void apply_##op##_##items##_##acc(void *a, const void *b, int64_t mask) {              \
-        VALUE_##op(items, acc) *const left = a;                                                   \
-        const VALUE_##op(items, acc) *const right = b;                                            \
-        (void)mask;                                                                               \
-        *left = APPLY_##op(items, acc, *left, *right);                                            \
-    }                                                                                             \
-    static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count,  \
-                                             const void *from) {                                  \
-        const VALUE_##op(items, acc) *values = from;                                              \
-        const int64_t key = job->key;                                                             \
-        (void)key;                                                                                \
-        for (; count > 0; count--, at++, values++) {                                              \
-            const VALUE_##op(items, acc) value = *values;                                         \
-            STORE_##op(items, acc);                                                               \
-        }                                                                                         \
-    }                                                                                             \
-    static const struct functions functions_##op##_##items##_##acc = {                            \
-        {HOST_ISAS(ISA_NAME, op##_##items##_##acc)},                                              \
-        nothing_##op##_##items##_##acc,                                                           \
-        apply_##op##_##items##_##acc,                                                             \
-        store_##op##_##items##_##acc,                                                             \
-        sizeof(type_##items),                                                                     \
-        sizeof(VALUE_##op(items, acc))};
+#define FUNCTIONS(op, items, acc)                                                                \
+    BODY_##op(op, items, acc)                                                                    \
+        HOST_INLINE bool any_part_##op##_##items##_##acc(const struct part *part, void *to) {    \
+        VALUE_##op(items, acc) *const values = to;                                               \
+        const type_##items *in = part->in;                                                       \
+        bool settled = false;                                                                    \
+        if (part->columns > 1)                                                                   \
+            tile_##op##_##items##_##acc(part, values);                                           \
+        else                                                                                     \
+            for (uint64_t row = 0; row < part->rows; row++, in += part->outer_stride)            \
+                settled = row_##op##_##items##_##acc(part, in, &values[row]);                    \
+        return settled;                                                                          \
+    }                                                                                            \
+    HOST_ISAS(ISA_PART, op##_##items##_##acc)                                                    \
+    static void nothing_##op##_##items##_##acc(void *to) {                                       \
+        *(VALUE_##op(items, acc) *)to = IDENTITY_##op(items, acc);                               \
+    }                                                                                            \
+    static void apply_##op##_##items##_##acc(void *a, const void *b, uint64_t count,             \
+                                             int64_t mask) {                                     \
+        VALUE_##op(items, acc) *left = a;                                                        \
+        const VALUE_##op(items, acc) *right = b;                                                 \
+        (void)mask;                                                                              \
+        for (; count > 0; count--, left++, right++)                                              \
+            *left = APPLY_##op(items, acc, *left, *right);                                       \
+    }                                                                                            \
+    static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count, \
+                                             const void *from) {                                 \
+        const VALUE_##op(items, acc) *values = from;                                             \
+        const int64_t key = job->key;                                                            \
+        (void)key;                                                                               \
+        for (; count > 0; count--, at++, values++) {                                             \
+            const VALUE_##op(items, acc) value = *values;                                        \
+            STORE_##op(items, acc);                                                              \
+        }                                                                                        \
+    }                                                                                            \
+    static const struct functions functions_##op##_##items##_##acc = {                           \
+        {HOST_ISAS(ISA_NAME, op##_##items##_##acc)},                                             \
+        nothing_##op##_##items##_##acc,                                                          \
+        apply_##op##_##items##_##acc,                                                            \
+        store_##op##_##items##_##acc,                                                            \
+        sizeof(type_##items),                                                                    \
+        sizeof(VALUE_##op(items, acc)),                                                          \
+        HAS_PLACES_##op};
 
 /* Named after what they are compared as. */
 #define leaf_min_float16_float16 leaf_min_float16_float32
@@ -688,9 +433,107 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
 #define BODY_bits(op, items, acc) LEAF_OF(op, items, acc)
 #define BODY_min(op, items, acc) LEAF_OF(op, items, acc)
 #define BODY_argmin(op, items, acc) LEAF_OF_ARGMIN(op, items, acc)
+#define HAS_PLACES_sum false
+#define HAS_PLACES_prod false
+#define HAS_PLACES_count false
+#define HAS_PLACES_bits false
+#define HAS_PLACES_min false
+#define HAS_PLACES_argmin true
 HOST_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- tasks */
+
+/* Places among a part's rows as places among all: of every `apart` rows the one after `group`. Rows
+ * before `mask` are counted from the end. */
+static void move_places(const struct functions *functions, void *values, uint64_t count,
+                        uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
+    char *value = values;
+    for (; functions->places && count > 0; count--) {
+        int64_t place;
+        value += functions->value_size;
+        memcpy(&place, value - sizeof place, sizeof place);
+        place = (int64_t)(from + (uint64_t)place * apart + group) ^ mask;
+        memcpy(value - sizeof place, &place, sizeof place);
+    }
+}
+
+static const void *items_after(const struct functions *functions, const void *in, uint64_t count,
+                               int64_t stride) {
+    return (const char *)in + (int64_t)count * stride * (int64_t)functions->item_size;
+}
+
+/* Columns, BLOCK rows at a time. Of narrow ones that are all the same step apart as many rows as
+ * fill a tile are taken for one. */
+static void columns_part(const struct functions *functions, const struct part *part, char *values) {
+    struct complex_double tile[TILE]; /* of the widest type */
+    const uint64_t rows = part->end - part->first, columns = part->columns;
+    const size_t row_size = columns * functions->value_size;
+    const bool folds = columns <= FOLDED && part->stride == (int64_t)columns * part->inner_stride;
+    uint64_t fold = folds ? least(TILE / columns, rows / FOLDED) : 1;
+    for (uint64_t done = 0, count; done < rows; done += count * fold) {
+        struct part piece = *part;
+        fold = fold <= rows - done ? fold : 1;
+        count = least((rows - done) / fold, BLOCK);
+        piece.in = items_after(functions, part->in, done, part->stride);
+        piece.end = piece.first + count;
+        piece.columns = fold * columns;
+        piece.stride = (int64_t)fold * part->stride;
+        functions->part[host_isa()](&piece, done || fold > 1 ? (char *)tile : values);
+        for (uint64_t g = 0; g < fold; g++) {
+            char *next = done || fold > 1 ? (char *)tile + g * row_size : values;
+            move_places(functions, next, columns, part->first + done, fold, g, part->mask);
+            if (done || g)
+                functions->apply(values, next, columns, part->mask);
+            else if (next != values)
+                memcpy(values, next, row_size);
+        }
+    }
+}
+
+/* A row of several leaves, in a binary tree. True where no other items could change its value. */
+static bool long_row(const struct functions *functions, const struct part *part, char *value) {
+    struct complex_double stack[TREE_DEPTH];
+    const size_t size = functions->value_size;
+    const uint64_t n = part->end - part->first;
+    char *top = (char *)stack; /* after the last */
+    struct part piece = *part;
+    for (uint64_t done = 0, leaves = 1; done < n; done += LEAF, leaves++, top += size) {
+        piece.end = piece.first + least(n - done, LEAF);
+        if (functions->part[host_isa()](&piece, top)) {
+            memcpy(value, top, size);
+            return true;
+        }
+        for (uint64_t pairs = leaves; pairs % 2 == 0; pairs /= 2, top -= size)
+            functions->apply(top - size, top, 1, part->mask);
+        piece.in = items_after(functions, piece.in, LEAF, part->stride);
+    }
+    for (top -= size; top > (char *)stack; top -= size)
+        functions->apply(top - size, top, 1, part->mask);
+    memcpy(value, stack, size);
+    return false;
+}
+
+/* A value for each of the part's columns, or rows. True where no other items could change the last.
+ */
+static bool whole_part(const struct functions *functions, const struct part *part, char *values) {
+    const uint64_t n = part->end - part->first;
+    bool settled = false;
+    if (part->columns > 1 && n > BLOCK) {
+        columns_part(functions, part, values);
+    } else if (part->columns > 1 || functions->places || n <= LEAF) {
+        settled = functions->part[host_isa()](part, values);
+        move_places(functions, values, part->columns > 1 ? part->columns : part->rows, part->first,
+                    1, 0, part->mask);
+    } else {
+        struct part row = *part;
+        row.rows = 1;
+        for (uint64_t r = 0; r < part->rows; r++, values += functions->value_size) {
+            row.in = items_after(functions, part->in, r, part->outer_stride);
+            settled = long_row(functions, &row, values);
+        }
+    }
+    return settled;
+}
 
 /* A task's rows, a few at a time: a value for each of their columns. */
 static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
@@ -714,7 +557,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     part.in = job->in + from * (int64_t)functions->item_size;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
         functions->nothing(values);
-    } else if (functions->part[host_isa()](&part, values) && job->settled) {
+    } else if (whole_part(functions, &part, (char *)values) && job->settled) {
         uint64_t known = atomic_load(job->settled);
         while (place < known && !atomic_compare_exchange_weak(job->settled, &known, place))
             ;
@@ -747,9 +590,8 @@ static void last_task(const void *state, uint64_t row, struct host_worker *worke
     (void)worker;
     for (uint64_t apart = 1; apart < job->splits; apart *= 2)
         for (uint64_t s = 0; s + apart < job->splits; s += 2 * apart)
-            for (uint64_t i = 0; i < job->inner; i++)
-                functions->apply(partials + (s * job->inner + i) * size,
-                                 partials + ((s + apart) * job->inner + i) * size, job->mask);
+            functions->apply(partials + s * job->inner * size,
+                             partials + (s + apart) * job->inner * size, job->inner, job->mask);
     functions->store(job, row * job->inner, job->inner, partials);
 }
 
