@@ -205,7 +205,19 @@ template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, 
     return All || k * apart < left;
 }
 
-template <class Op, class In, unsigned Count> struct lanes {
+// add() for all that take one pack after the other, by add_one(): a pack and its place.
+template <class Mine> struct one_by_one {
+    template <bool All, class Op, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+                        unsigned left) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            if (is_there<All>(k, apart, left))
+                static_cast<Mine *>(this)->add_one(op, packs[k], place + k);
+    }
+};
+
+template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op, In, Count>> {
     using Part = typename Op::Acc;
     Part values[Count];
     __device__ lanes() {
@@ -213,15 +225,10 @@ template <class Op, class In, unsigned Count> struct lanes {
         for (unsigned i = 0; i < Count; i++)
             values[i] = Op::identity();
     }
-    template <bool All, class Pack, unsigned N>
-    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t) {
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < Count; i++)
-                    values[i] = op.apply(values[i], op.load(packs[k].items[i], 0));
+        for (unsigned i = 0; i < Count; i++)
+            values[i] = op.apply(values[i], op.load(one.items[i], 0));
     }
     __device__ Part part(unsigned i) const { return values[i]; }
     static __device__ Part whole(const Op &, Part part, places) { return part; }
@@ -239,21 +246,18 @@ template <unsigned Count> struct byte_sums {
     }
     __device__ Part part(unsigned i) const { return values[i]; }
 };
-template <> struct lanes<op_sum<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+template <>
+struct lanes<op_sum<int8_t, int64>, int8_t, 16>
+    : byte_sums<16>, one_by_one<lanes<op_sum<int8_t, int64>, int8_t, 16>> {
     using Op = op_sum<int8_t, int64>;
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
         const bool is_signed = op.s.key == -1;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 16; i++) {
-                    const uint32_t word = packs[k].word[i / 4], pick = 1u << i % 4 * 8;
-                    values[i] = is_signed ? __dp4a(int32(word), int32(pick), values[i])
-                                          : int32(__dp4a(word, pick, uint32_t(values[i])));
-                }
+        for (unsigned i = 0; i < 16; i++) {
+            const uint32_t word = one.word[i / 4], pick = 1u << i % 4 * 8;
+            values[i] = is_signed ? __dp4a(int32(word), int32(pick), values[i])
+                                  : int32(__dp4a(word, pick, uint32_t(values[i])));
+        }
     }
     static __device__ int64 whole(const Op &op, Part part, places) {
         return op.s.key == -1 ? part : int64(uint32_t(part));
@@ -263,19 +267,16 @@ template <> struct lanes<op_sum<int8_t, int64>, int8_t, 16> : byte_sums<16> {
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
-template <> struct lanes<op_count<int8_t, int64>, int8_t, 16> : byte_sums<16> {
+template <>
+struct lanes<op_count<int8_t, int64>, int8_t, 16>
+    : byte_sums<16>, one_by_one<lanes<op_count<int8_t, int64>, int8_t, 16>> {
     using Op = op_count<int8_t, int64>;
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
         const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 16; i++)
-                    values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i / 4] & kept),
-                                             1u << i % 4 * 8, uint32_t(values[i])));
+        for (unsigned i = 0; i < 16; i++)
+            values[i] = int32(__dp4a(nonzero_bytes(one.word[i / 4] & kept), 1u << i % 4 * 8,
+                                     uint32_t(values[i])));
     }
     static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
 };
@@ -321,38 +322,30 @@ template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half
 template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
 
 // Bits need no lanes: keys are 0 or -1, so that 32 of them are as good as an item.
-template <class In, unsigned Count> struct lanes<op_bits<In, In>, In, Count> {
+template <class In, unsigned Count>
+struct lanes<op_bits<In, In>, In, Count> : one_by_one<lanes<op_bits<In, In>, In, Count>> {
     using Op = op_bits<In, In>;
     using Part = In;
     pack<In> values;
     __device__ lanes() { values.words = {0, 0, 0, 0}; }
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
         const uint32_t key = uint32_t(op.s.key), mask = uint32_t(op.s.mask);
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 4; i++) {
-                    const uint32_t a = values.word[i], b = packs[k].word[i] ^ key;
-                    values.word[i] = a ^ b ^ (a & b & mask);
-                }
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t a = values.word[i], b = one.word[i] ^ key;
+            values.word[i] = a ^ b ^ (a & b & mask);
+        }
     }
     __device__ Part part(unsigned i) const { return values.items[i]; }
     static __device__ In whole(const Op &, Part part, places) { return part; }
 };
-template <class In> struct lanes<op_bits<In, In>, In, 1> {
+template <class In>
+struct lanes<op_bits<In, In>, In, 1> : one_by_one<lanes<op_bits<In, In>, In, 1>> {
     using Op = op_bits<In, In>;
     using Part = In;
     Part value = 0;
-    template <bool All, class Pack, unsigned N>
-    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-                value = op.apply(value, op.load(packs[k].items[0], 0));
+    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t) {
+        value = op.apply(value, op.load(one.items[0], 0));
     }
     __device__ Part part(unsigned) const { return value; }
     static __device__ In whole(const Op &, Part part, places) { return part; }
@@ -370,43 +363,37 @@ __device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
     return (high & 0xffff0000u) | (low & 0xffffu);
 #endif
 }
-template <> struct lanes<op_min<int16_t, int16_t>, int16_t, 8> {
+template <>
+struct lanes<op_min<int16_t, int16_t>, int16_t, 8>
+    : one_by_one<lanes<op_min<int16_t, int16_t>, int16_t, 8>> {
     using Op = op_min<int16_t, int16_t>;
     using Part = int16_t;
     uint32_t values[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<int16_t> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<int16_t> &one, uint32_t) {
         const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 4; i++)
-                    values[i] = min_halves(values[i], packs[k].word[i] ^ key);
+        for (unsigned i = 0; i < 4; i++)
+            values[i] = min_halves(values[i], one.word[i] ^ key);
     }
     __device__ Part part(unsigned i) const { return Part(values[i / 2] >> i % 2 * 16); }
     static __device__ int16_t whole(const Op &, Part part, places) { return part; }
 };
 // Bytes as the upper ones of such halves: what lies below decides only among equals.
-template <> struct lanes<op_min<int8_t, int8_t>, int8_t, 16> {
+template <>
+struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
+    : one_by_one<lanes<op_min<int8_t, int8_t>, int8_t, 16>> {
     using Op = op_min<int8_t, int8_t>;
     using Part = int8_t;
     uint32_t odd[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
     uint32_t even[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
         const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 4; i++) {
-                    const uint32_t word = packs[k].word[i] ^ key;
-                    odd[i] = min_halves(odd[i], word);
-                    even[i] = min_halves(even[i], word << 8);
-                }
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t word = one.word[i] ^ key;
+            odd[i] = min_halves(odd[i], word);
+            even[i] = min_halves(even[i], word << 8);
+        }
     }
     __device__ Part part(unsigned i) const {
         return Part((i % 2 ? odd : even)[i / 4] >> (i % 4 / 2 * 16 + 8));
@@ -427,7 +414,7 @@ template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
     asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
     return smaller;
 }
-template <class In> struct min_small_floats {
+template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
     using Op = op_min<In, float32>;
     using Part = In;
     pack<In> values;
@@ -436,16 +423,11 @@ template <class In> struct min_small_floats {
         for (unsigned i = 0; i < 8; i++)
             values.items[i] = compared<In>::back(Op::identity());
     }
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned apart,
-                        unsigned left) {
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
         const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            if (is_there<All>(k, apart, left))
-#pragma unroll
-                for (unsigned i = 0; i < 4; i++)
-                    values.word[i] = min_floats<In>(values.word[i], packs[k].word[i] ^ key);
+        for (unsigned i = 0; i < 4; i++)
+            values.word[i] = min_floats<In>(values.word[i], one.word[i] ^ key);
     }
     __device__ Part part(unsigned i) const { return values.items[i]; }
     static __device__ float32 whole(const Op &, Part part, places) { return widened(part); }
@@ -457,7 +439,8 @@ template <> struct lanes<op_min<bfloat, float32>, bfloat, 8> : min_small_floats<
 // A thread meets its items in order, so the first of equals stays, and a NaN; with mask -1 the last
 // of equals takes its place, and the last NaN. NOWHERE: none yet.
 constexpr uint32_t NOWHERE = UINT32_MAX;
-template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count> {
+template <class In, unsigned Count>
+struct lanes<op_argmin<In, int64>, In, Count> : one_by_one<lanes<op_argmin<In, int64>, In, Count>> {
     using Op = op_argmin<In, int64>;
     using V = typename compared<In>::type;
     struct Part {
@@ -470,23 +453,15 @@ template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count
         for (unsigned i = 0; i < Count; i++)
             best[i] = {compared<In>::highest(), NOWHERE};
     }
-    template <bool All, class Pack, unsigned N>
-    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
-                        unsigned left) {
-        const bool last = op.s.mask != 0;
+    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t place) {
+        const bool last = op.s.mask != 0, equal_is_better = last || place == 0;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++) {
-            if (!is_there<All>(k, apart, left))
-                continue;
-            const bool equal_is_better = last || place + k == 0;
-#pragma unroll
-            for (unsigned i = 0; i < Count; i++) {
-                const V a = best[i].value, b = compared<In>::of(keyed(packs[k].items[i], op.s.key));
-                const bool better =
-                    b < a || (equal_is_better && b == a) || (b != b && (last || a == a));
-                best[i].value = better ? b : a;
-                best[i].place = better ? place + k : best[i].place;
-            }
+        for (unsigned i = 0; i < Count; i++) {
+            const V a = best[i].value, b = compared<In>::of(keyed(one.items[i], op.s.key));
+            const bool better =
+                b < a || (equal_is_better && b == a) || (b != b && (last || a == a));
+            best[i].value = better ? b : a;
+            best[i].place = better ? place : best[i].place;
         }
     }
     __device__ Part part(unsigned i) const { return best[i]; }
@@ -498,7 +473,9 @@ template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count
 };
 // A byte above its place is one number: with mask -1 a later place is a smaller one. No thread has
 // 2^24 - 1 packs.
-template <> struct lanes<op_argmin<int8_t, int64>, int8_t, 16> {
+template <>
+struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
+    : one_by_one<lanes<op_argmin<int8_t, int64>, int8_t, 16>> {
     using Op = op_argmin<int8_t, int64>;
     using Part = uint32_t;
     static constexpr uint32_t PLACE = 0xffffff;
@@ -508,21 +485,14 @@ template <> struct lanes<op_argmin<int8_t, int64>, int8_t, 16> {
         for (unsigned i = 0; i < 16; i++)
             best[i] = INT32_MAX;
     }
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t place,
-                        unsigned apart, unsigned left) {
-        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t place) {
+        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u,
+                       below = (place - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
 #pragma unroll
-        for (unsigned k = 0; k < N; k++) {
-            if (!is_there<All>(k, apart, left))
-                continue;
-            const uint32_t below = (place + k - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
-#pragma unroll
-            for (unsigned i = 0; i < 16; i++) {
-                const uint32_t byte = (packs[k].word[i / 4] ^ key) << (24 - i % 4 * 8);
-                const int32 item = int32((byte & ~PLACE) | below);
-                best[i] = item < best[i] ? item : best[i];
-            }
+        for (unsigned i = 0; i < 16; i++) {
+            const uint32_t byte = (one.word[i / 4] ^ key) << (24 - i % 4 * 8);
+            const int32 item = int32((byte & ~PLACE) | below);
+            best[i] = item < best[i] ? item : best[i];
         }
     }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
