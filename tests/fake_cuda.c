@@ -10,7 +10,8 @@
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an
  *   experiment's copies and launches), "frees" (the story tells of memory that is given back);
- * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls";
+ * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
+ *   that a block may have;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
  * - fake_cuda_texture(): the last texture object's description.
@@ -56,11 +57,15 @@ void fake_cuda_set(const char *what, long long value) {
     if (!strcmp(what, "elapsed"))
         elapsed = value;
 }
+enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
+static size_t shared_allowed = 48 << 10;
+
 long long fake_cuda_get(const char *what) {
-    return !strcmp(what, "live")    ? live
-           : !strcmp(what, "depth") ? depth
-           : !strcmp(what, "used")  ? used
-                                    : calls;
+    return !strcmp(what, "live")     ? live
+           : !strcmp(what, "depth")  ? depth
+           : !strcmp(what, "used")   ? used
+           : !strcmp(what, "shared") ? (long long)shared_allowed
+                                     : calls;
 }
 
 static int fails(const char *name) {
@@ -130,8 +135,6 @@ static result cuDeviceGetName(char *name, int size, int device) {
     snprintf(name, (size_t)size, "Fake GPU %d", device);
     return OK;
 }
-enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
-static size_t shared_allowed = 48 << 10;
 static result cuDeviceGetAttribute(int *value, int attribute, int device) {
     MAY_FAIL;
     (void)device;
@@ -356,7 +359,8 @@ static result cuModuleGetFunction(void **function, void *module, const char *nam
 static result cuFuncGetAttribute(int *value, int attribute, void *function) {
     MAY_FAIL;
     (void)function;
-    *value = attribute == 0 ? 1024 : 0; /* threads; no static shared memory */
+    /* threads; what was allowed of shared memory; none is static */
+    *value = attribute == 0 ? 1024 : attribute == 8 ? (int)shared_allowed : 0;
     return OK;
 }
 /* Three parameters of 8 bytes, but for the kernels of the experiments. */

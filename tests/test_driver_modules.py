@@ -27,6 +27,9 @@ module = gpuopt.load_ptx(text, "cuda")
 launch = module["reduce_k"]
 caught(ValueError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
 caught(ValueError, lambda: launch(1, 32, x, x, 1, shared=1 << 20), "shared memory", "GPU's 232448")
+for bytes in (200_000, 60_000, 1000):  # one stream's launch leaves another's what it asked for
+    launch(1, 32, x, x, 1, shared=bytes)
+    assert get("shared") >= 200_000
 fake.fake_cuda_fail(b"cuModuleLoadDataEx", 218, 1)  # CUDA_ERROR_INVALID_PTX
 error = caught(gpuopt.PTXError, use, "line 7; error   : made by the test")
 assert error.line == 7 and error.column == 0 and not str(error).endswith("\\n")

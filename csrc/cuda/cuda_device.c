@@ -420,15 +420,28 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
 }
 
 /* Past 48 KiB of shared memory, static and dynamic, a kernel has to ask; and that a multiprocessor
- * give its blocks as much as it has, or the driver may leave room for one of them. */
-CUresult cuda_allow_shared(const struct device_launch *launch) {
+ * give its blocks as much as it has, or the driver may leave room for one of them. It asks once,
+ * for all there is: other queues launch the same kernel, some of them with more than this launch.
+ */
+CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch) {
     const CUfunction function = (CUfunction)launch->kernel;
-    const CUresult result = cuda.cuFuncSetAttribute(
-        function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)launch->shared_bytes);
-    return result ? result
-                  : cuda.cuFuncSetAttribute(function,
-                                            CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                            CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
+    int allowed = 0, fixed = 0, most = 0;
+    CUresult result = cuda.cuFuncGetAttribute(
+        &allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
+    if (result || (uint64_t)allowed >= launch->shared_bytes)
+        return result;
+    result = cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
+    if (!result)
+        result = cuda.cuDeviceGetAttribute(
+            &most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device);
+    if (!result)
+        result =
+            cuda.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
+    if (!result)
+        result = cuda.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                         most - fixed);
+    return result;
 }
 
 static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
@@ -437,11 +450,11 @@ static enum status cuda_launch(struct device *device, const struct device_launch
     if (status)
         return status;
     const bool much = launch->shared_bytes > CUDA_SHARED_FREE;
-    CUresult result = much ? cuda_allow_shared(launch) : CUDA_SUCCESS;
+    CUresult result = much ? cuda_allow_shared(queue->gpu, launch) : CUDA_SUCCESS;
     if (!result)
         result = start_kernel(queue, launch);
     if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !much &&
-        !cuda_allow_shared(launch)) /* its static shared memory is large */
+        !cuda_allow_shared(queue->gpu, launch)) /* its static shared memory is large */
         result = start_kernel(queue, launch);
     if (result)
         status = cuda_refused(queue->gpu, launch, result, "cuLaunchKernel");

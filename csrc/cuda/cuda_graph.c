@@ -39,7 +39,7 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
     status = cuda_check(cuda.cuGraphCreate(&chain, 0), "cuGraphCreate");
     for (size_t i = 0; i < count && !status; i++)
         if (launches[i].shared_bytes > CUDA_SHARED_FREE)
-            status = cuda_check(cuda_allow_shared(&launches[i]), "cuFuncSetAttribute");
+            status = cuda_check(cuda_allow_shared(gpu, &launches[i]), "cuFuncSetAttribute");
     if (!status)
         status = add_chain(gpu, chain, launches, count);
     if (!status)

@@ -82,7 +82,7 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call);
 enum { CUDA_SHARED_FREE = 48 << 10 }; /* bytes of dynamic shared memory that need no asking */
-CUresult cuda_allow_shared(const struct device_launch *launch);
+CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch);
 /* Copies through the ring; false, with nothing done, where another copy has it or there are no
  * threads for it. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
