@@ -111,7 +111,6 @@ typedef double narrow_float64_float64;
 #define NUMBER_bfloat16_float64(x) ((double)bfloat_to_float(x))
 #define NUMBER_float32_float64(x) ((double)(x))
 #define NUMBER_float64_float64(x) (x)
-#define NUMBER_complex128_complex128(x) (x)
 typedef uint8_t unsigned_int8;
 typedef uint16_t unsigned_int16;
 typedef uint32_t unsigned_int32;
