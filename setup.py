@@ -234,8 +234,9 @@ def extension():
         depends=sorted(str(path) for path in SOURCES.rglob("*") if path.suffix in HEADERS),
         define_macros=macros,
         extra_compile_args=[
-            "-std=c11", "-O3", "-g1", "-MMD", "-fvisibility=hidden", "-fopenmp", "-ffp-contract=off",
-            "-Wall", "-Wextra", "-Wpedantic", f"-isystem{numpy.get_include()}", *extra,
+            "-std=c11", "-O3", "-g1", "-MMD", "-fvisibility=hidden", "-fopenmp",
+            "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic",
+            f"-isystem{numpy.get_include()}", *extra,
         ],
         extra_link_args=["-fopenmp", *extra],
         libraries=["dl", "pthread"],
