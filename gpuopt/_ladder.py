@@ -438,8 +438,8 @@ def ladder(
         Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
         far as they are installed.
     rounds : int
-        Samples of each rung: runs back to back, timed by the device; on a GPU many short ones are
-        started as one CUDA graph, so that the host's launches do not count.
+        Samples of each rung: runs back to back, timed by the device; on a GPU several are started
+        as one CUDA graph, so that the host's launches do not count.
     seed : int
         Of the random items.
     progress : callable
