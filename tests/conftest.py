@@ -145,7 +145,7 @@ def fake_cuda(tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
 
     def compile_it(*macros):
-        path = folder / f"libcuda{len(macros)}.so"
+        path = folder / f"{'-'.join(('libcuda', *macros))}.so"
         if not path.exists():
             source = Path(__file__).with_name("fake_cuda.c")
             command = [compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path, source]
