@@ -35,7 +35,6 @@ INTEGERS = [np.dtype(code) for code in "bhilBHIL"]
 FLOATS = [np.dtype(code) for code in "efd"]
 COMPLEX = [np.dtype(code) for code in "FD"]
 DTYPES = [np.dtype(bool), *INTEGERS, *FLOATS, *COMPLEX]
-EVERYWHERE = [np.dtype(name) for name in ("bool", "int32", "int64", "float32", "float64")]
 
 
 def _kinds():

@@ -297,7 +297,7 @@ def test_out_initial_dtype_and_nothing(rng):
     compare(gpuopt.reduce(x, axis=()), array, "sum", axis=())
 
 
-def test_what_cannot_be(rng):
+def test_what_cannot_be():
     x = Strided(np.ones((3, 4), "f4")[:, ::2])
     host = np.ones((3, 4), "f4")
     cases = [
