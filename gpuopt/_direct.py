@@ -63,14 +63,14 @@ def receives(
 
 
 def vectors(family: str, a: object, x: object, y: object, out: object, how: How) -> Any:
-    """Run `add` (a is 0) or `saxpy` on two vectors of one shape and dtype."""
+    """Run `add`, which takes no a, or `saxpy` on two arrays of one shape and dtype."""
     if not (is_plain(x) and is_plain(y)) or type(a) not in (int, float):
         return None
     dtype, shape = x.dtype, x.shape
     name = (_NAMES if family == "add" else _FLOATS).get(dtype)
     if name is None or y.dtype != dtype or y.shape != shape:
         return None
-    numbers = (x.size, arrays.bits(a, dtype) if a else 0)
+    numbers = (x.size, arrays.bits(a, dtype) if family == "saxpy" else 0)
     return _run((family, family, name, name), (x, y), shape, dtype, numbers, out, how)
 
 

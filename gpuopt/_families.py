@@ -603,6 +603,8 @@ def saxpy(
 
     Raises
     ------
+    OverflowError
+        An integer `a` that no float64 holds.
     TypeError, ValueError, DeviceMemoryError, DeviceError
         As `gpuopt.add`.
 
@@ -616,6 +618,11 @@ def saxpy(
     >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
     array([2.5 , 4.25])
     """
+    if type(a) is int and a.bit_length() > 63:  # NumPy has no integer of this size
+        try:
+            a = float(a)
+        except OverflowError:
+            raise OverflowError("a: is too large for float64") from None
     direct = _direct.vectors("saxpy", a, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
