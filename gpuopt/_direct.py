@@ -16,8 +16,8 @@ import numpy as np
 from gpuopt import _arrays as arrays
 from gpuopt import _core
 
-_NAMES = {np.dtype(name): name for name in ("int32", "int64", "float32", "float64")}
-_FLOATS = {np.dtype(name): name for name in ("float32", "float64")}
+_NAMES = {np.dtype(name): name for name in arrays.NUMBERS}
+_FLOATS = {np.dtype(name): name for name in arrays.FLOATS}
 _MOVED = frozenset("?bBhHiIlLqQefdD")  # dtypes that are aligned as the words that they move as
 _KEPT = 512  # descriptions of a family
 
@@ -89,7 +89,7 @@ def matmul(a: object, b: object, out: object, how: How) -> Any:
 def _transposed(
     dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...] | None
 ) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers]:
-    from gpuopt._families import WORDS, permutation
+    from gpuopt._transpose import WORDS, permutation
 
     order = permutation(axes, len(shape))
     word = WORDS[dtype.itemsize]
@@ -111,9 +111,11 @@ def transpose(a: object, axes: object, out: object, how: How) -> Any:
 @lru_cache(_KEPT)
 def _stencil(
     dtype: np.dtype, shape: tuple[int, ...], radius: int, mode: str
-) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers, np.ndarray]:
-    from gpuopt._families import stencil1d_numbers
+) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers, np.ndarray] | None:
+    from gpuopt._stencil1d import MODES, stencil1d_numbers
 
+    if mode not in MODES:
+        return None
     outputs, numbers = stencil1d_numbers(shape, radius, mode, 0)
     name = _NAMES[dtype]
     return ("stencil1d", "sum", name, name), (*shape[:-1], outputs), numbers, np.empty(0, dtype)
@@ -128,9 +130,8 @@ def stencil1d(
     last = axis in (-1, a.ndim - 1)
     if radius < 0 or cval or not last or not a.ndim or a.dtype not in _NAMES:
         return None
-    from gpuopt._families import MODES
-
-    if type(mode) is not str or mode not in MODES:
+    known = _stencil(a.dtype, a.shape, radius, mode) if type(mode) is str else None
+    if known is None:
         return None
-    head, shape, numbers, weights = _stencil(a.dtype, a.shape, radius, mode)
+    head, shape, numbers, weights = known
     return _run(head, (a, weights), shape, a.dtype, numbers, out, how)
