@@ -50,11 +50,14 @@ def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
 
 
 def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
+    """Describe a * x + y on a device, where nothing is converted, for a Python number."""
+    if x.dtype.name not in FLOATS:
+        raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(FLOATS)}")
     return saxpy_problem(0.0, x, y)
 
 
 def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
-    """Describe a * x + y on a device, where nothing is converted."""
+    """Describe it for a number that has a dtype."""
     dtype, _ = arrays.common((("a", a), ("x", x), ("y", y)), FLOATS)
     if dtype != x.dtype:
         raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")

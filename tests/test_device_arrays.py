@@ -120,6 +120,20 @@ def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
         assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "c8"])
+def test_nothing_is_converted(dtype):
+    """The items are on the device: only those dtypes are taken that need no conversion."""
+    x = simulated([1, 2, 3], dtype)
+    for call in (
+        lambda: gpuopt.saxpy(2, x, x),
+        lambda: gpuopt.saxpy(2.5, x, x),
+        lambda: gpuopt.saxpy(np.float64(2.5), x, x),
+        lambda: gpuopt.matmul(simulated([[1]], dtype), simulated([[1]], dtype)),
+    ):
+        with pytest.raises(TypeError, match=r"supported|float"):
+            call()
+
+
 def test_a_parameter_that_changes_is_read_again():
     class Weights:
         def __init__(self, *values):
