@@ -48,6 +48,21 @@ _SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
 AxisError = getattr(np, "exceptions", np).AxisError
 
 
+def _dtype_of(array: object) -> np.dtype | None:
+    """Return the dtype that NumPy gives what is no array; None for Python's numbers: a wide one."""
+    item = array
+    for _ in range(64):  # NumPy's axes
+        if type(item) not in (list, tuple) or not item:
+            break
+        item = item[0]
+    if type(item) in (bool, int, float, complex, list, tuple, str):
+        return None
+    try:
+        return np.asarray(array).dtype
+    except Exception:  # whatever reads it next says so
+        return None
+
+
 def serves_whole(
     array: object, variant: object, dtype: object, block: object, device: str | None
 ) -> bool:
@@ -55,11 +70,14 @@ def serves_whole(
 
     The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
     """
-    if variant is not None or block is not None or not isinstance(array, np.ndarray):
+    if variant is not None or block is not None:
         return False
-    if array.dtype.kind == "V":
-        return is_bfloat16(array.dtype)
-    if dtype is not None or array.dtype.char not in _SMALL:
+    given = array.dtype if isinstance(array, np.ndarray) else _dtype_of(array)
+    if given is None:
+        return False
+    if given.kind == "V":
+        return is_bfloat16(given)
+    if dtype is not None or given.char not in _SMALL:
         return False
     name = device or os.environ.get("GPUOPT_DEVICE") or ""
     if not isinstance(name, str):

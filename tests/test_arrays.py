@@ -4,6 +4,7 @@ import contextlib
 import gc
 import sys
 import warnings
+from array import array as Buffer
 
 import numpy as np
 import pytest
@@ -310,6 +311,22 @@ def test_cpu_initial_and_dtype(data):
 
 
 # --- dtype=
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_small_dtypes_of_what_is_no_array(device):
+    """The ladder's kernels do not take them, those of reduce_axis do."""
+    for values in (
+        np.int16(5),
+        [np.int16(5), np.int16(-7)],
+        [(np.float16(1), np.float16(2.5))],
+        Buffer("b", [100, 100]),
+        memoryview(b"ab"),
+        [np.int8(100), 100],
+    ):
+        want = np.add.reduce(np.asarray(values), axis=None)
+        got = gpuopt.reduce(values, device=device)
+        assert got == want and got.dtype == want.dtype, values
 
 
 @pytest.mark.parametrize("device", kinds())
