@@ -268,7 +268,7 @@ def pass_of(
 def passes(work: Work, groups: tuple[Group, ...], most: int = AXES) -> tuple[Pass, ...]:
     """Return the passes over groups, whose steps are items.
 
-    None at all where more than `most` axes beside the reduced one cannot be merged.
+    There are none where more than `most` axes beside the reduced one cannot be merged.
     """
     found: list[Pass] = []
     while True:
@@ -301,9 +301,9 @@ class Scheme(NamedTuple):
     ----------
     layout : Layout
     passes : tuple of Pass
-        None where the items cannot be read where they are: they do not lie whole numbers of them
+        Empty where the items cannot be read where they are: they do not lie whole numbers of them
         apart, too many axes cannot be merged, or places are counted along several axes that are
-        no run of memory in C order. A copy in C order has passes.
+        no run of memory in C order, forwards or backwards. A copy in C order has passes.
     between : dtype
         Of the passes' results.
     straight : bool
