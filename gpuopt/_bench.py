@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -293,6 +294,8 @@ def _fetched(got: Any) -> np.ndarray:
 
 def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
     """Return gpuopt's calls: on a GPU, of arrays that are there, to others (`out`) there."""
+    from gpuopt import reduce
+
     task, name = work.task, device.name
     call, view = _function(work, name), VIEWS[task.view]
     shape, dtype = _result_shape(work), _works.numpy_dtype(task.dtype)
@@ -303,13 +306,14 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
         if device.kind != "cpu":
             _core.wait(name, LEGACY)
 
-    value = np.empty((), dtype)
+    from_host = device.kind == "cpu" or task.from_host
+    value = np.empty((), dtype)  # a number comes by the shortest way: a 0-d array on the host
+    where = name if from_host else None
 
-    def number(*given: Any) -> Any:  # by the shortest way: a 0-d array on the host
-        call(value, *given)
-        return value.item()
+    def number(x: Any) -> Any:
+        return reduce(x, task.op, out=value, device=where).item()
 
-    if device.kind == "cpu" or task.from_host:
+    if from_host:
         one = number if task.as_number else lambda *given: call(None, *map(view, given))
         move = (lambda each: each) if task.from_host else np.copy
         calls = _peers.bound(one, move, arguments)
@@ -332,9 +336,7 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
         [move_there(a) if isinstance(a, np.ndarray) else a for a in arguments]
         for _ in range(_peers.copies_of(arguments))
     ]
-    calls = [(lambda given=given: number(*given)) for given in moved]
-    if not task.as_number:
-        calls = [one_there(*given) for given in moved]
+    calls = [partial(number, *given) if task.as_number else one_there(*given) for given in moved]
 
     def verified_there() -> Any:
         return call(poison.copy() if task.as_number else asarray(poison, name), *moved[0])

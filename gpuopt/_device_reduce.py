@@ -27,26 +27,14 @@ from gpuopt._views import View, check_device, run_start, view_of
 _ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
 
 
-class _Out(NamedTuple):
-    """Where a result goes: an array on the device, one on the host, or neither yet."""
-
-    view: View | None
-    host: np.ndarray | None
-    dtype: np.dtype | None
-
-
-_NOWHERE = _Out(None, None, None)
-
-
-def _out(out: Any) -> _Out:
-    if out is None:
-        return _NOWHERE
-    if type(out) is np.ndarray:
-        return _Out(None, out, out.dtype)
+def _target(out: Any) -> View | None:
+    """Return where a result goes on the device; None for a new array, or one on the host."""
+    if out is None or type(out) is np.ndarray:
+        return None
     view = view_of(out, "out")
     if view is None:
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
-    return _Out(view, None, view.dtype)
+    return view
 
 
 def reduce(
@@ -66,16 +54,17 @@ def reduce(
         check_device(view, device)
     if dtype is not None:
         dtype = np.dtype(dtype)
-    to = _out(out)
+    target = _target(out)
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
         start = run_start(view)
         if named and start is None:
             view = compact(view)
             start = view.address
-        if named or (start is not None and _on_ladder(view.dtype, op, dtype, to.dtype)):
-            return _whole(view, start, op, variant, dtype, out, to, initial, block)
-    return _along(view, op, axis, keepdims, (variant, block), dtype, out, to, initial)
+        given = None if out is None else out.dtype if target is None else target.dtype
+        if named or (start is not None and _on_ladder(view.dtype, op, dtype, given)):
+            return _whole(view, start, op, variant, dtype, out, target, initial, block)
+    return _along(view, op, axis, keepdims, (variant, block), dtype, out, target, initial)
 
 
 # --- on the ladder
@@ -110,23 +99,23 @@ def _whole(
     variant: int | str | None,
     dtype: np.dtype | None,
     out: Any,
-    to: _Out,
+    target: View | None,
     initial: Any,
     block: int | None,
 ) -> Any:
-    made, target, queues, address = None, to.view, (view.stream,), 0
-    if to.dtype is None:
+    made, queues, address = None, (view.stream,), 0
+    if out is None:
         result = dtype if dtype is not None else _default(op, view.dtype)
         made, target = view.library.empty(view, (), result)
+    elif target is None:  # the host's: the one way to have the value there at once
+        result = out.dtype if dtype is None else dtype
+        if out.shape != () or out.dtype != result or not out.flags.writeable:
+            check_out(out, (), result)
     else:
-        result = to.dtype if dtype is None else dtype
-        if to.host is not None:  # the one way to have the value on the host at once
-            if out.shape != () or out.dtype != result or not out.flags.writeable:
-                check_out(out, (), result)
-        else:
-            check_target(target, (), result)
-            if target.device != view.device:
-                same_device([("array", view), ("out", target)])
+        result = target.dtype if dtype is None else dtype
+        check_target(target, (), result)
+        if target.device != view.device:
+            same_device([("array", view), ("out", target)])
     if target is not None:
         address = target.address
         if target.stream != view.stream:
@@ -135,13 +124,11 @@ def _whole(
     value = _core.reduce_resident(
         view.device, queues, start, n, view.dtype, op, variant, result, initial, block, address
     )
-    if target is not None and (view.waits or target.waits):
-        settle([view, target])
-    if made is not None:
-        return view.library.finish(made)
     if target is None:
-        out[...] = value
-    return out
+        out[()] = value
+    elif view.waits or target.waits:
+        settle([view, target])
+    return out if made is None else view.library.finish(made)
 
 
 # --- along axes
@@ -308,21 +295,23 @@ def _along(
     how: tuple[int | str | None, int | None],
     dtype: np.dtype | None,
     out: Any,
-    to: _Out,
+    target: View | None,
     initial: Any,
 ) -> Any:
     axis_rules.check_op(op)
     axes = axis_rules.axes_of(axis, len(view.shape), op)
-    asked = _asked(view.shape, view.strides, view.dtype, op, axes, bool(keepdims), dtype, to.dtype)
+    host = out if target is None else None
+    given = None if out is None else out.dtype if target is None else target.dtype
+    asked = _asked(view.shape, view.strides, view.dtype, op, axes, bool(keepdims), dtype, given)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
     if initial is not ... and initial is not None and np.ndim(initial):
         raise ValueError(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
-    if to.host is not None:
-        check_out(out, asked.shape, asked.result)
-    made, target = None, to.view
+    if host is not None:
+        check_out(host, asked.shape, asked.result)
+    made = None
     if target is None:
         made, target = view.library.empty(view, asked.shape, asked.result)
     else:
@@ -338,7 +327,7 @@ def _along(
         place.join(target)
         _compute(place, view, op, axes, target, initial)
         settle([view, target])
-    if to.host is not None:
-        np.copyto(out, asarray(made).get(), casting="same_kind")
-        return out
+    if host is not None:
+        np.copyto(host, asarray(made).get(), casting="same_kind")
+        return host
     return out if made is None else view.library.finish(made)

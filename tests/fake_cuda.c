@@ -390,51 +390,62 @@ static void micro(const char *name, void **arguments) {
         for (unsigned step = 0; step < steps; step++)
             items[i] = items[i] * 1664525u + 1013904223u;
 }
-static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                             void *stream, void **arguments, void **extra) {
-    MAY_FAIL;
-    (void)grid_y, (void)grid_z, (void)extra;
-    const char *name = function;
-    note("launch", stream);
-    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > shared_allowed)
-        return 1; /* CUDA_ERROR_INVALID_VALUE */
-    if (!strncmp(name, "micro_", 6)) {
-        micro(name, arguments);
-        return OK;
-    }
-    if (strncmp(name, "reduce_", 7) || !strncmp(name, "reduce_axis_", 12))
-        return OK; /* not computed */
+/* A sum, as far as it is computed here. */
+static void reduction(const char *name, unsigned blocks, void **arguments) {
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
     const uint64_t n = *(uint64_t *)arguments[2];
     const int narrow = !!strstr(name, "_sum_int32_int64");
     if (!narrow && !strstr(name, "_sum_int64_int64"))
-        return OK;
+        return;
     for (uint64_t i = 0; i < n; i++)
         sum += narrow ? ((const int32_t *)items)[i] : ((const int64_t *)items)[i];
-    for (unsigned i = 0; i < grid_x; i++)
+    for (unsigned i = 0; i < blocks; i++)
         partials[i] = 0;
     partials[0] = sum;
     if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
         memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
+}
+static void compute(const char *name, unsigned blocks, void **arguments) {
+    if (!strncmp(name, "micro_", 6))
+        micro(name, arguments);
+    else if (!strncmp(name, "reduce_", 7) && strncmp(name, "reduce_axis_", 12))
+        reduction(name, blocks, arguments);
+}
+static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                             void *stream, void **arguments, void **extra) {
+    MAY_FAIL;
+    (void)grid_y, (void)grid_z, (void)extra;
+    note("launch", stream);
+    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > shared_allowed)
+        return 1; /* CUDA_ERROR_INVALID_VALUE */
+    compute(function, grid_x, arguments);
     return OK;
 }
 
-/* A graph is a chain of kernels, each with a copy of its three arguments; so is an instance. */
+/* A graph is a chain of kernels, each with a copy of the arguments that are read here; so is an
+ * instance. */
 struct node {
     void *function;
     unsigned grid[3], block[3], shared;
     void **arguments;
 };
-enum { MOST_NODES = 4000 };
+enum { MOST_NODES = 4000, MOST_VALUES = 6 };
 struct graph {
     size_t count;
     struct {
         const char *name;
-        uint64_t values[3];
+        unsigned blocks;
+        uint64_t values[MOST_VALUES];
     } nodes[MOST_NODES];
 };
+/* How many arguments of a kernel are read, all of 8 bytes but the third of micro_advance. */
+static int values_of(const char *name) {
+    if (!strncmp(name, "micro_", 6))
+        return strcmp(name, "micro_advance_uint32") ? 0 : 3;
+    return !strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10) ? 6 : 3;
+}
 static result cuGraphCreate(struct graph **graph, unsigned flags) {
     MAY_FAIL;
     (void)flags;
@@ -451,9 +462,10 @@ static result cuGraphAddKernelNode(void **added, struct graph *graph, void *cons
         return 1; /* not a chain */
     *added = &graph->nodes[graph->count];
     graph->nodes[graph->count].name = node->function;
-    if (!strcmp(node->function, "micro_advance_uint32"))
-        for (int i = 0; i < 3; i++)
-            memcpy(&graph->nodes[graph->count].values[i], node->arguments[i], i < 2 ? 8 : 4);
+    graph->nodes[graph->count].blocks = node->grid[0];
+    const int micro_steps = !strcmp(node->function, "micro_advance_uint32") ? 2 : -1;
+    for (int i = 0; i < values_of(node->function); i++)
+        memcpy(&graph->nodes[graph->count].values[i], node->arguments[i], i == micro_steps ? 4 : 8);
     graph->count++;
     return OK;
 }
@@ -470,11 +482,10 @@ static result cuGraphLaunch(struct graph *ready, void *stream) {
     MAY_FAIL;
     note("graph", stream);
     for (size_t i = 0; i < ready->count; i++) {
-        void *arguments[3];
-        for (int k = 0; k < 3; k++)
+        void *arguments[MOST_VALUES];
+        for (int k = 0; k < MOST_VALUES; k++)
             arguments[k] = &ready->nodes[i].values[k];
-        if (!strncmp(ready->nodes[i].name, "micro_", 6)) /* others are not computed */
-            micro(ready->nodes[i].name, arguments);
+        compute(ready->nodes[i].name, ready->nodes[i].blocks, arguments);
     }
     return OK;
 }

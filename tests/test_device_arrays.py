@@ -559,6 +559,32 @@ def test_memory_is_given_back(fake_cuda):
     )
 
 
+def test_a_repeated_launch_becomes_a_graph(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
+        x, y = Interface(items, stream=0x7700), Interface(items + 1, stream=0x7700)
+        host = np.array(0)
+        def told(array, total):
+            forget()
+            assert gpuopt.reduce(array, out=host) == total
+            return story()
+        first = [told(x, total) for _ in range(30)]
+        assert first == ["launch 7700;"] * 15 + ["graph 7700;"] * 15, first
+        items[7] += 5  # the same memory
+        assert told(x, total + 5) == "graph 7700;"
+        live = get("live")
+        other = total + len(items)
+        assert told(y, other) == "launch 7700;"  # another launch: the graph is given back
+        assert get("live") == live - 1
+        assert [told(y, other) for _ in range(15)][-1] == "graph 7700;"
+        fake.fake_cuda_fail(b"cuGraphLaunch", 999, 1)
+        caught(gpuopt.DeviceError, lambda: gpuopt.reduce(y, out=host), "cuGraphLaunch")
+        assert gpuopt.reduce(y, out=host) == other
+        """,
+    )
+
+
 def test_every_failing_driver_call(fake_cuda):
     with_producers(
         fake_cuda,
@@ -585,7 +611,8 @@ def test_every_failing_driver_call(fake_cuda):
             fake.fake_cuda_fail(b"*", 0, 0)
             assert get("depth") == 0, nth
         gc.collect()
-        work()
+        for _ in range(20):  # what is repeated becomes a graph
+            work()
         live = get("live")
         for _ in range(20):
             work()

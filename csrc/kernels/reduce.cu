@@ -431,32 +431,33 @@ __device__ uint4 load_if(bool there, const uint4 *from) {
     return words;
 }
 
-// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for; the last round
-// is not whole. (With one loop in which every load had its bounds check, each was waited for before
-// the next: rung 11 read 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
+// Packs from `first` on, every `step`-th: rounds of IN_FLIGHT, all of them under way before the
+// first is waited for; the last round is not whole. (With one loop in which every load had its
+// bounds check, each was waited for before the next: rung 11 read 2,995 GB/s at 2^28 float32 on an
+// H200 instead of 4,481, November 2026.)
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
-                               uint64 stride) {
+                               unsigned step) {
     pack<In> loaded[IN_FLIGHT];
-    for (; first + (IN_FLIGHT - 1) * THREADS < end; first += stride) {
+    for (; first + (IN_FLIGHT - 1) * step < end; first += IN_FLIGHT * step) {
         const uint4 *from = &packs[first].words;
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
-            loaded[k].words = __ldcs(from + k * THREADS);
+            loaded[k].words = __ldcs(from + k * step);
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
             combine_pack<Op>(sums, loaded[k]);
     }
     if (first >= end)
         return;
-    const unsigned left = static_cast<unsigned>(end - first); // up to IN_FLIGHT * THREADS
+    const unsigned left = static_cast<unsigned>(end - first); // up to IN_FLIGHT * step
     const uint4 *from = &packs[first].words;
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
-        loaded[k].words = load_if(k * THREADS < left, from + k * THREADS);
+        loaded[k].words = load_if(k * step < left, from + k * step);
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
-        if (k * THREADS < left)
+        if (k * step < left)
             combine_pack<Op>(sums, loaded[k]);
 }
 
@@ -489,13 +490,12 @@ template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, co
     return sum;
 }
 
-// This thread's packs from `first`, its own, up to `end`: every THREADS-th of IN_FLIGHT * THREADS,
-// then as many again, `stride` further on.
+// This thread's packs: every `step`-th from `first` up to `end`.
 template <class Op, class Acc, class In>
-__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, uint64 stride) {
+__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsigned step) {
     Acc sums[CHAINS<In>];
     begin_sums<Op>(sums);
-    combine_rounds<Op>(sums, p.packs, first, end, stride);
+    combine_rounds<Op>(sums, p.packs, first, end, step);
     return combine_rest<Op>(end_sums<Op>(sums), p);
 }
 
@@ -503,9 +503,8 @@ __device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, uint
 template <class Op, class In, class Acc>
 __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
     const packed<In> p(in, n);
-    constexpr uint64 block = IN_FLIGHT * THREADS;
-    const Acc sum = block_tree<Op>(
-        combine_packs<Op, Acc>(p, blockIdx.x * block + threadIdx.x, p.count, gridDim.x * block));
+    const unsigned first = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
+    const Acc sum = block_tree<Op>(combine_packs<Op, Acc>(p, first, p.count, step));
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
 }
@@ -517,8 +516,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_share(const In *
     const uint64 share = ((p.count + gridDim.x - 1) / gridDim.x + line - 1) / line * line;
     const uint64 begin = blockIdx.x * share,
                  end = begin + share < p.count ? begin + share : p.count;
-    return block_tree<Op>(
-        combine_packs<Op, Acc>(p, begin + threadIdx.x, end, uint64(IN_FLIGHT * THREADS)));
+    return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS));
 }
 
 // New: a block walks through one share instead of the whole array.

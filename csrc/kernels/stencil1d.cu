@@ -131,9 +131,11 @@ __device__ __noinline__ void load_piece(tile_of_rows<In, Acc> where, int64 from,
     load_places(where, shared_memory<In>(), from, places, blockDim.x, In(0));
 }
 
-// Any radius, any block: a window wider than PIECE comes in pieces.
+// Any radius, any block: a window wider than PIECE comes in pieces. A call, as above: what it keeps
+// would go to local memory before the deck's case, which has 32 registers.
 template <bool Barrier, class Op, class In, class Acc>
-__device__ Acc any_window(const tile_of_rows<In, Acc> &where) {
+__device__ __noinline__ void any_window(stencil<In, Acc> rows) {
+    const tile_of_rows<In, Acc> where(rows, blockDim.x);
     const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
     const unsigned t = threadIdx.x, block = blockDim.x;
@@ -161,23 +163,21 @@ __device__ Acc any_window(const tile_of_rows<In, Acc> &where) {
         if (Barrier && begin + PIECE < width)
             __syncthreads(); // the next piece overwrites this one
     }
-    return sum;
-}
-
-template <bool Barrier, class Op, class In, class Acc>
-__device__ void shared_rung(const stencil<In, Acc> &s) {
-    const int64 first = static_cast<int64>(blockIdx.x) * blockDim.x, middle = s.first + first;
-    if (s.radius == DECK_RADIUS && s.rows == 1 &&
-        s.whole(middle - DECK_RADIUS, middle + blockDim.x + DECK_RADIUS - 1)) {
-        const Acc sum = deck_window<Barrier, Op>(s, s.in + middle);
-        s.out[first + threadIdx.x] = static_cast<In>(sum);
-        return;
-    }
-    const tile_of_rows<In, Acc> where(s, blockDim.x);
-    const Acc sum = any_window<Barrier, Op>(where);
-    const int64 output = where.output(threadIdx.x);
+    const int64 output = where.output(t);
     if (output >= 0)
         s.out[output] = static_cast<In>(sum);
+}
+
+// A block has its halo inside the row if one comes before it and two come after: the last of them
+// may have fewer outputs than the radius.
+template <bool Barrier, class Op, class In, class Acc>
+__device__ void shared_rung(const stencil<In, Acc> &s) {
+    const bool inside = blockIdx.x > 0 && blockIdx.x + 2 < gridDim.x;
+    if (s.radius != DECK_RADIUS || s.rows != 1 || !inside)
+        return any_window<Barrier, Op>(s);
+    const int64 first = static_cast<int64>(blockIdx.x) * blockDim.x;
+    const Acc sum = deck_window<Barrier, Op>(s, s.in + s.first + first);
+    s.out[first + threadIdx.x] = static_cast<In>(sum);
 }
 template <class Op, class In, class Acc> __device__ void stencil1d_2(const stencil<In, Acc> &s) {
     shared_rung<true, Op>(s);

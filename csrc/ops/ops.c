@@ -49,8 +49,15 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
     return status;
 }
 
+static void forget_repeated(struct ops_queue *queue) {
+    if (queue->repeated.graph)
+        queue->device->ops->graph_close(queue->device, queue->repeated.graph);
+    memset(&queue->repeated, 0, sizeof queue->repeated);
+}
+
 void ops_close(struct ops_queue *queue) {
     const struct device_ops *ops = queue->device->ops;
+    forget_repeated(queue);
     forget_tickets(queue);
     if (queue->kept)
         ops->free(queue->device, queue->kept);
@@ -154,6 +161,37 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     }
     if (status)
         forget_tickets(queue); /* a launch that did not end may have left some drawn */
+    return status;
+}
+
+/* The driver starts a graph of one kernel in less time than the kernel: a sum of 1,024 float32 took
+ * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (November 2026). Making
+ * one takes as long as some ten launches. */
+enum { REPEATED_MOST = 16 };
+
+enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
+    const struct device_ops *ops = queue->device->ops;
+    struct ops_repeated *last = &queue->repeated;
+    const struct ops_step *step = &plan->steps[0];
+    if (plan->step_count != 1 || step->takes_wide ||
+        !(queue->device->capabilities & DEVICE_STREAMS))
+        return ops_run(queue, plan);
+    if (memcmp(&last->step, step, sizeof *step) != 0) {
+        forget_repeated(queue);
+        memcpy(&last->step, step, sizeof *step); /* with its padding, to be compared */
+    }
+    if (last->times < REPEATED_MOST && ++last->times == REPEATED_MOST) {
+        void *arguments[OPS_ARGUMENTS_MAX];
+        const struct device_launch launch = ops_launch_of(plan, 0, arguments);
+        const enum status status = ops->graph_open(queue->device, &launch, 1, &last->graph);
+        if (status)
+            return status;
+    }
+    if (!last->graph)
+        return ops_run(queue, plan);
+    const enum status status = ops->graph_launch(queue->device, last->graph);
+    if (status)
+        forget_tickets(queue);
     return status;
 }
 

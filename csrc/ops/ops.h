@@ -7,6 +7,25 @@
 #include "../device.h"
 #include "../registry.h"
 
+enum {
+    OPS_STEPS_MAX = 16,
+    OPS_VALUES_MAX = 32,
+    OPS_INPUTS_MAX = 3,
+    OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
+    OPS_WIDE_BYTES = 2048,
+    OPS_KEPT_BYTES = 8192
+};
+
+/* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`
+ * the plan's struct is the last argument. */
+struct ops_step {
+    struct device_kernel *kernel;
+    unsigned grid[3], block[3], shared_bytes;
+    uint64_t values[OPS_VALUES_MAX];
+    unsigned value_count;
+    bool takes_wide;
+};
+
 /* A device's queue, with what the operations remember of it. One thread at a time. */
 struct ops_queue {
     struct device *device;
@@ -16,6 +35,11 @@ struct ops_queue {
     void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */
     bool word_awaited;      /* an interrupted call's kernel may still write there */
     bool keeping;           /* a plan's scratch may be the kept one */
+    struct ops_repeated {
+        struct ops_step step;
+        unsigned times;             /* it was the same, one after the other */
+        struct device_graph *graph; /* NULL: not yet */
+    } repeated;                     /* the last short call's launch */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -53,15 +77,6 @@ struct ops_choice {
     const struct ops_tuning *tuning; /* NULL: the table's values; a sweep has others */
 };
 
-enum {
-    OPS_STEPS_MAX = 16,
-    OPS_VALUES_MAX = 32,
-    OPS_INPUTS_MAX = 3,
-    OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
-    OPS_WIDE_BYTES = 2048,
-    OPS_KEPT_BYTES = 8192
-};
-
 /* What a call works on: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning is the family's. Floating-point numbers are given by their bits. */
 struct ops_problem {
@@ -71,16 +86,6 @@ struct ops_problem {
     device_address output; /* 0: the plan makes room for its result itself */
     size_t output_bytes;
     uint64_t numbers[OPS_NUMBERS_MAX];
-};
-
-/* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`
- * the plan's struct is the last argument. */
-struct ops_step {
-    struct device_kernel *kernel;
-    unsigned grid[3], block[3], shared_bytes;
-    uint64_t values[OPS_VALUES_MAX];
-    unsigned value_count;
-    bool takes_wide;
 };
 
 /* All launches of a call, and the device memory that it needs. */
@@ -105,6 +110,9 @@ void ops_close(struct ops_queue *queue);
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
+/* The same, for calls whose time is the host's: a launch that comes again and again becomes a
+ * graph. */
+enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan);
 
 /* A step's launch, whose arguments point into the plan. */
 enum { OPS_ARGUMENTS_MAX = OPS_VALUES_MAX + 1 };

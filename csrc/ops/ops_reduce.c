@@ -326,7 +326,7 @@ static enum status reduce_polled(struct ops_queue *queue, const struct ops_choic
         return status;
     memcpy(queue->word, &unlikely, sizeof unlikely);
     plan.steps[0].values[3] = (uintptr_t)queue->word;
-    status = ops_run(queue, &plan);
+    status = ops_run_short(queue, &plan);
     if (!status)
         status = await_word(queue, &unlikely, plan.result_bytes);
     if (!status)
