@@ -247,7 +247,7 @@ def test_progress_goes_forward():
     assert shares == sorted(shares) and shares[-1] <= 1 and all(text for text, _ in told)
 
 
-def test_counters_beside_the_times(monkeypatch):
+def test_counters_beside_the_times():
     """As on a GPU: the same kernels, on fewer items."""
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
@@ -409,7 +409,7 @@ def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
     assert shown or stream.text == ""
 
 
-def test_a_bar_is_for_what_takes_longer(monkeypatch):
+def test_a_bar_is_for_what_takes_longer():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
     with _progress.bar(stream) as progress:
