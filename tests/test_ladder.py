@@ -122,6 +122,18 @@ def test_json_and_back(timed, counted):
     assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
 
 
+@pytest.mark.parametrize("family", ["reduce", "transpose", "add", "matmul"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
+    """A G80 has 16 KiB of shared memory and blocks of 512 threads."""
+    old = gpuopt.ladder(family, 4096, device="sim:g80")
+    assert old.rows and old.refused
+    for rung, why in old.refused:
+        assert rung.name in str(old) and re.search(
+            "shared memory|threads a block|rung .threads.", why
+        )
+
+
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
     with pytest.raises(ValueError, match="told: is no ladder of format 2"):

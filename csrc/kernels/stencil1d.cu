@@ -24,7 +24,7 @@
     SIGNATURE(weighted, float32, float64) \
     SIGNATURE(weighted, float64, float64)
 
-// What an input beyond the ends is; the order of gpuopt/_families.py.
+// What an input beyond the ends is; the order of gpuopt/_stencil1d.py.
 #define STENCIL1D_MODES(MODE) MODE(CONSTANT) MODE(NEAREST) MODE(REFLECT) MODE(MIRROR) MODE(WRAP)
 
 #ifdef GPUOPT_RUNGS
