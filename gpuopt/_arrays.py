@@ -15,6 +15,9 @@ import numpy as np
 
 from gpuopt import _core
 
+NUMBERS = ("int32", "int64", "float32", "float64")
+FLOATS = ("float32", "float64")
+
 
 @dataclass
 class Problem:
@@ -71,6 +74,28 @@ def array_in(value: object, name: str) -> np.ndarray:
             f"{name}: masked arrays are not supported; pass {name}.filled(value) instead"
         )
     return np.asarray(value)
+
+
+def common(
+    values: tuple[tuple[str, object], ...], dtypes: tuple[str, ...]
+) -> tuple[np.dtype, list[np.ndarray]]:
+    """Return the dtype in which NumPy would combine some arguments, and them as arrays."""
+    found = [array_in(value, name) for name, value in values]
+    for each, (name, _) in zip(found, values, strict=True):
+        if each.dtype.kind not in "biuf":
+            raise TypeError(f"{name}: dtype {each.dtype} is not supported; use {', '.join(dtypes)}")
+    # A Python number has no dtype of its own to bring in.
+    weak = [
+        value if type(value) in (int, float) else each.dtype
+        for each, (_, value) in zip(found, values, strict=True)
+    ]
+    dtype = np.result_type(*weak).newbyteorder("=")
+    if dtype.name not in dtypes:
+        raise TypeError(
+            f"{', '.join(name for name, _ in values)}: their common dtype {dtype} is not "
+            f"supported; use {', '.join(dtypes)}"
+        )
+    return np.dtype(dtype.name), found
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -1,10 +1,8 @@
 """Reductions along axes, and the operations that are no ufunc's: mean, any, all, count, arg*.
 
 Whatever the shape, the layout and the axes, a reduction is one or more passes over memory in its
-own order: the axes are sorted by their strides, neighbours of one kind (kept or reduced) are
-merged, and each pass takes outer x reduced x inner items to outer x inner results. Few kernels
-serve many operations and dtypes: `Work` says which, with which keys (see reduce_axis.cu). Here are
-arrays of the host; those of a device are in _device_reduce.py.
+own order (_axis_plan.py). Here are NumPy's rules, and arrays of the host; those of a device are in
+_device_reduce.py.
 """
 
 from __future__ import annotations
@@ -12,16 +10,27 @@ from __future__ import annotations
 import math
 import operator
 import os
-from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from gpuopt import _arrays as arrays
-from gpuopt import _direct
+from gpuopt import _core
 from gpuopt._arrays import Problem
+from gpuopt._axis_plan import (
+    CPU_AXES,
+    PLACES,
+    TRUTHS,
+    Work,
+    memory_order,
+    pass_of,
+    scheme_of,
+)
+from gpuopt._axis_plan import work_of as work_of  # _sweep.py has it from here
 from gpuopt._devices import available
-from gpuopt._dtypes import by_name, is_bfloat16, kind_of, name_of
+from gpuopt._direct import How, receives
+from gpuopt._dtypes import is_bfloat16, kind_of, name_of
 
 UFUNCS = {
     "sum": np.add,
@@ -34,50 +43,24 @@ UFUNCS = {
 }
 IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
 OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
-TRUTHS = ("any", "all", "count")
-PLACES = ("argmin", "argmax")
-
-# What becomes of a result, as reduce_axis.cu numbers them.
-RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
 _SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
-_OF_SIZE = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
-_OF_FLOAT = {"float16": FLOAT16, "bfloat16": BFLOAT16, "float32": FLOAT32, "complex64": FLOAT32}
 
 AxisError = getattr(np, "exceptions", np).AxisError
 
 
-@dataclass(frozen=True)
-class Work:
-    """What a pass runs: the kernel's operation and types, its settings, and what it stores."""
-
-    op: str
-    items: str  # the dtype that the items are viewed as
-    accumulator: str
-    stored: str  # the dtype of the results
-    key: int = -1
-    mask: int = 0
-    finish: int = RAW
-    divisor: float = 0.0
-
-    def numbers(self) -> tuple[int, ...]:
-        """Return what it tells a kernel."""
-        divisor = arrays.bits(self.divisor, np.dtype(np.float64))
-        return self.key, self.mask, self.finish, divisor
-
-    def backwards(self, n: int) -> Work:
-        """Return the work of argmin on n items that lie in memory from the last to the first."""
-        return replace(self, mask=-1, divisor=float(n))
-
-    def raw(self) -> Work:
-        """Return the work whose results a further pass can take."""
-        numbers = self.op in ("sum", "prod", "count")
-        stored = self.accumulator if numbers else self.items
-        return replace(self, stored=stored, finish=RAW, divisor=0.0)
-
-    def next(self) -> Work:
-        """Return the work on raw results of this one."""
-        op = "sum" if self.op == "count" else self.op
-        return replace(self, op=op, items=self.raw().stored, key=-1 if op == "sum" else self.key)
+def _dtype_of(array: object) -> np.dtype | None:
+    """Return the dtype that NumPy gives what is no array; None for Python's numbers: a wide one."""
+    item = array
+    for _ in range(64):  # NumPy's axes
+        if type(item) not in (list, tuple) or not item:
+            break
+        item = item[0]
+    if type(item) in (bool, int, float, complex, list, tuple, str):
+        return None
+    try:
+        return np.asarray(array).dtype
+    except Exception:  # whatever reads it next says so
+        return None
 
 
 def serves_whole(
@@ -87,11 +70,14 @@ def serves_whole(
 
     The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
     """
-    if variant is not None or block is not None or not isinstance(array, np.ndarray):
+    if variant is not None or block is not None:
         return False
-    if array.dtype.kind == "V":
-        return is_bfloat16(array.dtype)
-    if dtype is not None or array.dtype.char not in _SMALL:
+    given = array.dtype if isinstance(array, np.ndarray) else _dtype_of(array)
+    if given is None:
+        return False
+    if given.kind == "V":
+        return is_bfloat16(given)
+    if dtype is not None or given.char not in _SMALL:
         return False
     name = device or os.environ.get("GPUOPT_DEVICE") or ""
     if not isinstance(name, str):
@@ -155,8 +141,8 @@ def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) 
         return np.dtype(np.float64) if given.kind in "biu" else given
     elif op in ("sum", "prod") and given.kind in "biu":
         return np.dtype(np.uint64 if given.kind == "u" else np.int64)
-    else:
-        return given
+    else:  # not the other of two C types with the same size
+        return given if given.kind == "V" else np.dtype(given.str)
     if not supported(result):
         raise TypeError(f"dtype: {result} is not supported; {TYPES}")
     return result
@@ -203,180 +189,169 @@ def _cast(array: np.ndarray, op: str, result: np.dtype) -> np.ndarray:
     return array.astype(wanted, copy=False)
 
 
-def _ordered_key(dtype: np.dtype, *, largest: bool) -> int:
-    """Return the bits that turn the order into that of signed items, smallest first."""
-    top = 1 << (8 * dtype.itemsize - 1)
-    if kind_of(dtype) == "f":
-        return top if largest else 0
-    if dtype.kind == "b":  # what is looked for becomes the least item: nothing can be less
-        return top | largest
-    key = top if dtype.kind == "u" else 0
-    return key ^ (2 * top - 1) if largest else key
-
-
-def _number_finish(result: np.dtype) -> tuple[str, int]:
-    """Return how a number is stored, and what `result` is then made of."""
-    if result.kind in "iu":
-        return f"int{8 * result.itemsize}", _OF_SIZE[result.itemsize]
-    finish = _OF_FLOAT.get(name_of(result), FLOAT64)
-    names = {FLOAT16: "float16", BFLOAT16: "bfloat16", FLOAT32: "float32", FLOAT64: "float64"}
-    return names[finish], finish
-
-
-def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
-    """Return the pass that gives `op` of items, n to a result."""
-    kind = kind_of(items)
-    signed = f"int{8 * items.itemsize}"
-    plain = name_of(items) if kind == "f" else signed
-    if op in TRUTHS or (kind == "b" and op in ("sum", "prod", "mean", "xor")):
-        top = {"f": 1 << (8 * items.itemsize - 1), "c": 0x8000000080000000}.get(kind, 0)
-        stored, finish, divisor = {
-            "any": ("int8", ANY, 0),
-            "all": ("int8", ALL, n),
-            "prod": ("int8", ALL, n),
-            "xor": ("int8", ODD, 0),
-            "mean": (*_number_finish(np.dtype(float) if result.kind in "biu" else result), n),
-            "sum": (*_number_finish(np.dtype(int) if result.kind == "b" else result), 0),
-        }.get(op, ("int64", INT64, 0))
-        return Work("count", signed, "int64", stored, ~top, 0, finish, divisor)
-    if op in PLACES or op in ("min", "max"):
-        key = _ordered_key(items, largest=op in ("max", "argmax"))
-        if op in PLACES:
-            return Work("argmin", plain, "int64", "int64", key, 0, INT64)
-        small = kind == "f" and items.itemsize == 2
-        return Work("min", plain, "float32" if small else plain, plain, key)
-    if op in ("and", "or", "xor"):
-        return Work("bits", signed, signed, signed, -(op == "and"), -(op != "xor"))
-    if op == "prod" and items.kind == "c":
-        return Work("prod", "complex128", "complex128", "complex128")
-    divisor = n if op == "mean" else 0
-    whole = op == "mean" and result.kind in "biu"  # cut off later
-    stored, finish = _number_finish(np.dtype(float) if whole else result)
-    op = "sum" if op == "mean" else op
-    if items.kind in "iu":
-        key = (1 << 8 * items.itemsize) - 1 if items.kind == "u" else -1
-        wide = "int64"
-        if divisor and items.itemsize == 8:  # may be more than 64 bits hold
-            key, wide = 0 if items.kind == "u" else -1, "float64"
-        return Work(op, signed, wide, stored, key, 0, finish, divisor)
-    plain = "float" + str(4 * items.itemsize) if items.kind == "c" else plain
-    return Work(op, plain, "float64", stored, -1, 0, finish, divisor)
-
-
-def merged(shape: list[int], reduced: list[bool]) -> list[tuple[int, bool]]:
-    """Return the sizes with neighbours of one kind merged."""
-    found: list[tuple[int, bool]] = []
-    for size, kind in zip(shape, reduced, strict=True):
-        if found and found[-1][1] == kind:
-            found[-1] = (found[-1][0] * size, kind)
-        elif size != 1:
-            found.append((size, kind))
-    return found
-
-
-def _in_memory_order(
-    array: np.ndarray,
-) -> tuple[np.ndarray, list[int], list[int]]:
-    """Return the array with axes from the largest stride to the smallest, and none negative.
-
-    Also: which axis each of them was, and those that were turned round.
-    """
-    turned = [k for k in range(array.ndim) if array.strides[k] < 0 and array.shape[k] > 1]
-    if turned:
-        array = np.flip(array, turned)
-    order = sorted(
-        range(array.ndim),
-        key=lambda k: -abs(array.strides[k]) if array.shape[k] > 1 else -math.inf,
-    )
-    return array.transpose(order), order, turned
-
-
-AXES = 4  # that a kernel takes on either side of the reduced one
-
-
-def side(groups: list[tuple[int, int]]) -> tuple[int, ...]:
-    """Return the axes on one side of the reduced one, (size, step) each, as a kernel takes them.
-
-    The last axis' step, then up to three periods, then as many further steps (reduce_axis.cu).
-    """
-    sizes = [size for size, _ in reversed(groups)][:-1]
-    steps = [step for _, step in reversed(groups)] or [0]
-    fill = [0] * (AXES - len(steps))
-    return (steps[0], *sizes, *fill, *steps[1:], *fill)
-
-
 def one_pass(run: np.ndarray, outer: int, count: int, inner: int, work: Work) -> Problem:
     """Describe a pass over a run of outer x count x inner items."""
-    sides = (*side([(outer, count * inner)]), *side([(inner, 1)]))
-    return Problem(
-        "reduce_axis",
-        work.op,
-        work.items,
-        work.accumulator,
-        (run,),
-        (outer * inner,),
-        by_name(work.stored),
-        (outer, count, inner, inner, *sides, *work.numbers()),
-    )
+    rows, columns = (outer, count * inner, False), (inner, 1, False)
+    one = pass_of(work, [rows], (count, inner), [columns])
+    return Problem(*one.kernel, (run,), (one.results,), one.dtype, one.numbers)
 
 
-def _passes(
-    run: np.ndarray,
-    groups: list[tuple[int, bool]],
-    work: Work,
-    how: tuple[int | str | None, int | None, str | None],
-) -> np.ndarray:
-    """Reduce a contiguous array's groups, those first that leave least."""
-    while True:
-        reduced = [k for k, (_, kind) in enumerate(groups) if kind]
-        k = max(reduced, key=lambda k: groups[k][0], default=len(groups))
-        sizes = [size for size, _ in groups]
-        outer, inner = math.prod(sizes[:k]), math.prod(sizes[k + 1 :])
-        count = sizes[k] if reduced else 1
-        this = work.raw() if len(reduced) > 1 else work
-        run = arrays.run(one_pass(run, outer, count, inner, this), *how)
-        if len(reduced) <= 1:
-            return run
-        groups = merged([*sizes[:k], *sizes[k + 1 :]], [g[1] for g in groups[:k] + groups[k + 1 :]])
-        work = work.next()
+class _Plan:
+    """A reduction along axes of a layout that is read where it is.
+
+    Attributes
+    ----------
+    turned : tuple of slice or None
+        What makes all strides positive.
+    before : list of Pass
+        All but the last, whose are `head` and `numbers`; of an array without gaps.
+    head : tuple of str
+    numbers : tuple of int
+    dtype : dtype
+        The results'.
+    made : tuple of int
+        The results' shape, their axes in the order in which they lie in memory.
+    order : tuple or None
+        What turns them round, and then the axes as the caller wants them; None: as they are.
+    shape : tuple of int
+        What the caller gets.
+    """
+
+    __slots__ = ("before", "dtype", "head", "made", "numbers", "order", "shape", "turned")
+
+    def run(self, array: np.ndarray, how: How, out: object) -> Any:
+        """Return the result; None where the device or `out` cannot take it this way."""
+        if self.turned is not None:
+            array = array[self.turned]
+        if out is not None:
+            if self.order is not None or not receives(out, self.shape, self.dtype, (array,)):
+                return None
+            made = out
+        else:
+            made = np.empty(self.made, self.dtype)
+        if self.before:
+            array = self.halfway(array, how)
+            if array is None:
+                return None
+        if _core.call((*self.head, ((array,),), made, self.numbers), *how) is False:
+            return None
+        if out is not None:
+            return out
+        if self.order is not None:
+            made = made[self.order[0]].transpose(self.order[1]).reshape(self.shape)
+        return made if made.ndim else made[()]
+
+    def halfway(self, array: np.ndarray, how: How) -> np.ndarray | None:
+        """Return the results of all passes but the last; None as `run`."""
+        for one in self.before:
+            between = np.empty(one.results, one.dtype)
+            if _core.call((*one.kernel, ((array,),), between, one.numbers), *how) is False:
+                return None
+            array = between
+        return array
+
+
+def _backwards(axes: list[int], turned: list[int]) -> tuple[slice, ...]:
+    return tuple(slice(None, None, -1 if k in turned else None) for k in axes)
+
+
+def _plan(
+    op: str,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axes: tuple[int, ...],
+    keepdims: bool,
+    result: np.dtype,
+) -> _Plan | None:
+    """Plan a reduction of an array with items; None where it cannot be read where it is."""
+    layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result, CPU_AXES)
+    extent = sum(abs(step) * (n - 1) for n, step in zip(shape, strides, strict=True))
+    gaps = extent + dtype.itemsize != math.prod(shape) * dtype.itemsize
+    # Of several passes those over a copy are fewer, and its bits are the ones to give.
+    if not passes or (len(passes) > 1 and gaps):
+        return None
+    plan = _Plan()
+    *plan.before, last = passes
+    plan.head, plan.numbers = last.kernel, last.numbers
+    plan.dtype = result if between == result else between
+    plan.turned = _backwards(range(len(shape)), layout.turned) if layout.turned else None
+    left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
+    plan.shape, plan.made, plan.order = left, left, None
+    if not layout.straight:
+        there = [k for k in layout.order if k not in axes]
+        plan.made = tuple(shape[k] for k in there)
+        plan.order = _backwards(there, layout.turned), tuple(there.index(k) for k in sorted(there))
+    return plan
+
+
+@lru_cache(1024)
+def _planned(
+    op: str,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axis: int | tuple[int, ...] | None,
+    keepdims: bool,
+) -> _Plan | None:
+    """Plan what is asked; None where it takes more than a plan, or an argument is wrong."""
+    try:
+        check_op(op)
+        axes = axes_of(axis, len(shape), op)
+        if not supported(dtype) or not dtype.isnative or not math.prod(shape):
+            return None
+        result = result_dtype(op, dtype, None, None)
+        check_kind(op, dtype)
+    except (TypeError, ValueError):
+        return None
+    if computed_on(op, dtype, result) != dtype:
+        return None
+    plan = _plan(op, dtype, shape, strides, axes, keepdims, result)
+    return plan if plan and plan.dtype == result else None
+
+
+def _as_it_lies(
+    array: object, op: object, axis: object, keepdims: object, out: object, how: How
+) -> Any:
+    """Reduce an array where it is, by the plan for its layout; None where that is not enough."""
+    if type(array) is not np.ndarray or type(op) is not str:
+        return None
+    if not (
+        axis is None
+        or type(axis) is int
+        or (type(axis) is tuple and all(type(each) is int for each in axis))
+    ):
+        return None
+    if not array.flags.aligned:
+        return None
+    plan = _planned(op, array.dtype, array.shape, array.strides, axis, bool(keepdims))
+    return plan and plan.run(array, how, out)
+
+
+def _without_gaps(array: np.ndarray) -> np.ndarray:
+    """Return the array as one aligned run of memory, in its own order of axes; mostly as it is."""
+    order, turned = memory_order(array.shape, array.strides)
+    back = (*_backwards(range(array.ndim), turned), ...)
+    run = np.require(array[back].transpose(order), requirements=["C_CONTIGUOUS", "ALIGNED"])
+    return run.transpose(np.argsort(order))[back]
 
 
 def _reduced(
-    array: np.ndarray,
-    op: str,
-    axes: tuple[int, ...],
-    result: np.dtype,
-    how: tuple[int | str | None, int | None, str | None],
+    array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, how: How
 ) -> np.ndarray:
     """Return the reduction of an array with items, as an array over the kept axes."""
-    kept = [k for k in range(array.ndim) if k not in axes]
-    n = math.prod(array.shape[k] for k in axes)
     array = _cast(array, op, result)
     check_kind(op, array.dtype)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if op in PLACES and len(axes) > 1:
         array = np.ascontiguousarray(array)  # places count in C order
-    ordered, order, turned = _in_memory_order(array)
-    ordered = np.require(ordered, requirements=["C_CONTIGUOUS", "ALIGNED"])
-    groups = merged(list(ordered.shape), [k in axes for k in order])
-    work = work_of(op, array.dtype, result, n)
-    if op in PLACES and any(k in axes for k in turned):
-        work = work.backwards(n)
-    turned = [kept.index(k) for k in turned if k in kept]
-    if array.dtype.kind == "c" and op in ("sum", "mean"):
-        groups.append((2, False))
-    flat = _passes(ordered.reshape(-1).view(by_name(work.items)), groups, work, how)
-    if array.dtype.kind == "c" and op in ("sum", "mean"):
-        flat = flat.view(np.complex64 if flat.dtype == np.float32 else np.complex128)
-    elif result.itemsize == flat.dtype.itemsize and result.kind in "biuf":
-        flat = flat.view(result) if (result.kind == "f") == (flat.dtype.kind == "f") else flat
-    if flat.dtype != result:
+    array = _without_gaps(array)
+    plan = _plan(op, array.dtype, array.shape, array.strides, axes, False, result)
+    found = np.asarray(plan.run(array, how, None))
+    if found.dtype != result:
         with np.errstate(over="ignore", invalid="ignore"):
-            flat = flat.astype(result)
-    order = [k for k in order if k in kept]
-    there = flat.reshape([array.shape[k] for k in order])
-    there = there.transpose([order.index(k) for k in kept])
-    return np.flip(there, turned) if turned else there
+            found = found.astype(result)
+    return found
 
 
 def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
@@ -409,7 +384,7 @@ def reduce_axis(
 ) -> Any:
     """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
     if dtype is None and initial is ...:
-        found = _direct.reduce_axis(array, op, axis, keepdims, out, (variant, block, device))
+        found = _as_it_lies(array, op, axis, keepdims, out, (variant, block, device))
         if found is not None:
             return found
     check_op(op)

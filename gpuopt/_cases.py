@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuopt import _core, _families
-from gpuopt._arrays import Problem
+from gpuopt._arrays import NUMBERS, Problem
 from gpuopt._rungs import Rung
 
 # Items where none are named: on a device that is timed, and on one that executes lane by lane.
@@ -25,7 +25,7 @@ ITEMS = {
 }
 # Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
-DTYPES = ("int32", "int64", "float32", "float64")
+DTYPES = NUMBERS
 
 
 @dataclass

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -39,7 +39,7 @@ def reduce(
 ) -> Any: ...
 def call(
     problem: tuple[Any, ...], variant: int | str | None, block: int | None, device: str | None, /
-) -> None: ...
+) -> Literal[False] | None: ...  # False: an input has gaps, and it would have to be copied
 def reduce_resident(
     device: str,
     streams: tuple[int, ...],

@@ -206,7 +206,10 @@ _Layout = tuple[tuple[int, ...], np.dtype]
 _APART = 1 << 40  # bytes between the stand-ins' addresses, which only tell them apart
 
 
-@lru_cache(512)
+_PLAIN = frozenset((bool, int, float, str, type(None)))  # types whose values never change
+
+
+@lru_cache(512, typed=True)
 def _described(
     maker: Callable[..., Problem], layouts: tuple[_Layout, ...], text: str, *parameters: Any
 ) -> Call:
@@ -230,17 +233,19 @@ def _described(
 
 
 def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
-    """Return what `maker` says of arrays that are in C order on a device; it is remembered.
+    """Return what `maker` says of arrays that are in C order on a device.
 
-    It takes arrays in the place of the views, whose items it must not read, and the parameters.
+    It takes arrays in the place of the views, whose items it must not read, and the parameters. Of
+    numbers, strings and tuples of them it is remembered.
     """
     layouts = tuple([(view.shape, view.dtype) for view in views.values()])
-    # The text tells apart what is equal, 0.0 and -0.0, 1 and True.
-    key = maker, layouts, repr(parameters) if parameters else "", *parameters
-    try:
-        return _described(*key)
-    except TypeError:  # a parameter that cannot be remembered, or the maker's own
-        return _described.__wrapped__(*key)
+    for each in parameters:
+        if type(each) not in _PLAIN and not (
+            type(each) is tuple and _PLAIN.issuperset(map(type, each))
+        ):
+            return _described.__wrapped__(maker, layouts, "", *parameters)
+    # The text tells apart what is equal, 0.0 and -0.0, (1,) and (True,).
+    return _described(maker, layouts, repr(parameters) if parameters else "", *parameters)
 
 
 def run(

@@ -1,26 +1,19 @@
 """Passes of the family reduce_axis over arrays on a device, of any layout; copies are among them.
 
-A pass takes outer x reduced x inner items to outer x inner results, each of the three one axis or,
-the outer and the inner ones, up to `AXES` that cannot be merged. A reduction of one item to each
-result is a copy: it makes an array contiguous, or converts it.
+A reduction of one item to each result is a copy: it makes an array contiguous, or converts it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from gpuopt import _core
-from gpuopt._axis import AXES, Work, side, work_of
-from gpuopt._dtypes import by_name, kind_of, name_of
+from gpuopt._axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
+from gpuopt._dtypes import kind_of, name_of
 from gpuopt._views import View, in_order
-
-Group = tuple[int, int, bool]  # size, step in items, whether it is reduced
 
 _WIDEST = 8  # bytes that a copy moves as one item
 
@@ -62,51 +55,6 @@ class Place:
         _core.call_resident(
             self.view.device, tuple(self.streams), problem, self.variant, self.block
         )
-
-
-class Pass(NamedTuple):
-    """A launch but for its addresses: family, operation and types, sizes, the kernel's numbers."""
-
-    kernel: tuple[str, str, str, str]
-    bytes: int
-    result_bytes: int
-    numbers: tuple[int, ...]
-
-
-@lru_cache(512)
-def pass_of(
-    work: Work, outer: tuple[Group, ...], reduced: tuple[int, int], inner: tuple[Group, ...]
-) -> Pass:
-    """Return the pass over axes in this order; `reduced` is a size and a step."""
-    count, step = reduced
-    sides = [side_axes(outer), side_axes(inner)]
-    sizes = [math.prod(size for size, _, _ in each) for each in sides]
-    results = sizes[0] * sizes[1]
-    axes = [side([group[:2] for group in each]) for each in sides]
-    return Pass(
-        ("reduce_axis", work.op, work.items, work.accumulator),
-        results * count * by_name(work.items).itemsize,
-        results * by_name(work.stored).itemsize,
-        (sizes[0], count, sizes[1], step, *axes[0], *axes[1], *work.numbers()),
-    )
-
-
-def merge(axes: Iterable[Group]) -> list[Group]:
-    """Return axes, outermost first, with those merged that are one."""
-    found: list[Group] = []
-    for size, step, kind in axes:
-        if size == 1:
-            continue
-        if found and found[-1][2] == kind and found[-1][1] == size * step:
-            found[-1] = (found[-1][0] * size, step, kind)
-        else:
-            found.append((size, step, kind))
-    return found
-
-
-def side_axes(groups: Iterable[Group]) -> list[Group]:
-    """Return the axes beside the reduced one, which a pass keeps whatever comes later."""
-    return merge((size, step, False) for size, step, _ in groups)
 
 
 def strides_of(view: View) -> tuple[int, ...]:
@@ -169,7 +117,7 @@ def copy(place: Place, source: View, target: View) -> None:
     if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
         _turn(place, source.address, unit, groups, target.address)
     else:
-        one = pass_of(work, tuple(groups[:-AXES]), (1, 0), tuple(groups[-AXES:]))
+        (one,) = passes(work, tuple(groups))
         place.call(one, source.address, target.address)
 
 

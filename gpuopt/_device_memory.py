@@ -48,18 +48,43 @@ class DeviceArray:
 
     __slots__ = (
         "__weakref__",
+        "_address",
+        "_device",
+        "_dtype",
         "_holder",
+        "_read_only",
+        "_shape",
         "_view",  # _views.py's description, once it is asked for
-        "address",
-        "device",
-        "dtype",
-        "read_only",
-        "shape",
     )
     __array_priority__ = 1000
 
     def __init__(self) -> None:
         raise TypeError("use gpuopt.asarray or gpuopt.empty to make a DeviceArray")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the extents."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Return the items' dtype."""
+        return self._dtype
+
+    @property
+    def device(self) -> str:
+        """Return the name of the device, as "cuda:0"."""
+        return self._device
+
+    @property
+    def address(self) -> int:
+        """Return where the items begin in the device's memory."""
+        return self._address
+
+    @property
+    def read_only(self) -> bool:
+        """Return whether nothing may be written to it."""
+        return self._read_only
 
     @property
     def ndim(self) -> int:
@@ -191,8 +216,8 @@ def make(
 ) -> DeviceArray:
     """Return an array of what a holder keeps."""
     made = DeviceArray.__new__(DeviceArray)
-    made.address, made.shape, made.dtype = address, shape, dtype
-    made.device, made._holder, made.read_only = device, holder, read_only
+    made._address, made._shape, made._dtype = address, shape, dtype
+    made._device, made._holder, made._read_only = device, holder, read_only
     made._view = None
     return made
 

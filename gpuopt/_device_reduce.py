@@ -17,22 +17,11 @@ from numpy.typing import DTypeLike
 from gpuopt import _axis as axis_rules
 from gpuopt import _core
 from gpuopt._arrays import check_out
-from gpuopt._axis import AXES, IDENTITIES, OTHERS, PLACES, UFUNCS, Work
+from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS
+from gpuopt._axis_plan import Pass, scheme_of
 from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle
-from gpuopt._device_axes import (
-    Group,
-    Pass,
-    Place,
-    compact,
-    copy,
-    in_c_order,
-    merge,
-    on_items,
-    pass_of,
-    side_axes,
-    strides_of,
-)
-from gpuopt._dtypes import by_name, is_bfloat16, kind_of
+from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
+from gpuopt._dtypes import is_bfloat16
 from gpuopt._views import View, check_device, run_start, view_of
 
 _ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
@@ -145,171 +134,13 @@ def _whole(
 # --- along axes
 
 
-class _Plan(NamedTuple):
-    """How a layout is reduced along axes.
-
-    Attributes
-    ----------
-    start : int
-        The first item in memory, from the array's first.
-    groups : tuple
-        The merged axes, largest step first.
-    result : int
-        The result's first item, from the first of the passes' results, which are in memory order.
-    steps : tuple of int
-        The steps between the results along the axes that are left, as the caller counts them.
-    straight : bool
-        Whether that is C order already.
-    backwards : bool
-        Whether a reduced axis is read from its last item to its first.
-    """
-
-    start: int
-    groups: tuple[Group, ...]
-    result: int
-    steps: tuple[int, ...]
-    straight: bool
-    backwards: bool
-
-
-def _plan(shape: tuple[int, ...], steps: tuple[int, ...], axes: tuple[int, ...]) -> _Plan:
-    """Plan a reduction of a shape whose items are `steps` apart.
-
-    Axes are taken in the order of memory: from the largest step to the smallest, none backwards.
-    """
-    start, forwards, turned = 0, list(steps), set()
-    for k, (size, step) in enumerate(zip(shape, steps, strict=True)):
-        if step < 0 and size > 1:
-            start += step * (size - 1)
-            forwards[k] = -step
-            turned.add(k)
-    order = sorted(
-        range(len(shape)), key=lambda k: -abs(forwards[k]) if shape[k] > 1 else -math.inf
-    )
-    groups = merge((shape[k], forwards[k], k in axes) for k in order)
-    apart, step = {}, 1
-    for k in reversed(order):
-        if k not in axes:
-            apart[k] = step
-            step *= shape[k]
-    kept = [k for k in range(len(shape)) if k not in axes]
-    first = sum(apart[k] * (shape[k] - 1) for k in kept if k in turned)
-    results = tuple(-apart[k] if k in turned else apart[k] for k in kept)
-    in_c_order, step = [], 1
-    for k in reversed(kept):
-        in_c_order.append(shape[k] == 1 or apart[k] == step)
-        step *= shape[k]
-    straight = all(in_c_order) and not any(k in turned for k in kept)
-    backwards = any(k in turned for k in axes)
-    return _Plan(start, tuple(groups), first, results, straight, backwards)
-
-
-@lru_cache(512)
-def _step(
-    work: Work, groups: tuple[Group, ...]
-) -> tuple[Pass, tuple[Work, tuple[Group, ...], np.dtype, int] | None]:
-    """Return the pass over the largest reduced group, which leaves least, and what then is left.
-
-    That is the work, the groups, and the dtype and number of the results between; None after the
-    last pass.
-    """
-    reduced = [k for k, group in enumerate(groups) if group[2]]
-    k = max(reduced, key=lambda k: groups[k][0], default=-1)
-    if k < 0:
-        return pass_of(work, groups[:-AXES], (1, 0), groups[-AXES:]), None
-    outer, inner = groups[:k], groups[k + 1 :]
-    if len(reduced) == 1:
-        return pass_of(work, outer, groups[k][:2], inner), None
-    this, left, step = work.raw(), [], 1
-    for size, _, kind in reversed((*outer, *inner)):
-        left.append((size, step, kind))
-        step *= size
-    following = (work.next(), tuple(merge(reversed(left))), by_name(this.stored), step)
-    return pass_of(this, outer, groups[k][:2], inner), following
-
-
-def _passes(place: Place, scheme: _Scheme, source: int, to: int) -> None:
-    one, following = _step(scheme.work, scheme.groups)
-    while following:
-        work, groups, dtype, count = following
-        between = place.empty((count,), dtype)
+def _passes(place: Place, passes: tuple[Pass, ...], source: int, to: int) -> None:
+    *before, last = passes
+    for one in before:
+        between = place.empty((one.results,), one.dtype)
         place.call(one, source, between.address)
         keep, source = between, between.address  # noqa: F841 (the memory is read yet)
-        one, following = _step(work, groups)
-    place.call(one, source, to)
-
-
-def _line(view: View) -> View:
-    """Return all items in C order as one axis, if need be of a copy."""
-    n, axes = math.prod(view.shape), zip(view.shape, strides_of(view), strict=True)
-    groups = merge((size, step, True) for size, step in axes)
-    if len(groups) > 1:
-        return replace(compact(view), shape=(n,))
-    return replace(view, shape=(n,), strides=tuple(step for _, step, _ in groups) or None)
-
-
-def _fits(groups: tuple[Group, ...]) -> bool:
-    """Tell whether every pass has few enough axes on either side of the reduced one."""
-    reduced = [k for k, group in enumerate(groups) if group[2]]
-    k = max(reduced, key=lambda k: groups[k][0], default=None)
-    if k is None:
-        return len(groups) <= 2 * AXES
-    return all(len(side_axes(side)) <= AXES for side in (groups[:k], groups[k + 1 :]))
-
-
-class _Scheme(NamedTuple):
-    """What is to be done to a layout of items that a kernel can read.
-
-    Attributes
-    ----------
-    plan : _Plan
-    work : Work
-    groups : tuple
-        The plan's; complex items are pairs of numbers, an axis more.
-    fits : bool
-        Whether the passes take so many axes.
-    between : dtype
-        Of the passes' results.
-    straight : bool
-        Whether those are the caller's: of the result's dtype, and in C order.
-    """
-
-    plan: _Plan
-    work: Work
-    groups: tuple[Group, ...]
-    fits: bool
-    between: np.dtype
-    straight: bool
-
-
-@lru_cache(512)
-def _scheme(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    given: np.dtype,
-    op: str,
-    axes: tuple[int, ...],
-    result: np.dtype,
-) -> _Scheme:
-    size, pair = given.itemsize, 2 if given.kind == "c" and op in ("sum", "mean") else 1
-    plan = _plan(shape, tuple(step // size for step in strides), axes)
-    groups = [(extent, pair * step, kind) for extent, step, kind in plan.groups]
-    groups = tuple(merge([*groups, (pair, 1, False)]))
-    n = math.prod(shape[k] for k in axes)
-    work = axis_rules.work_of(op, given, result, n)
-    if op in PLACES and plan.backwards:
-        work = work.backwards(n)
-    stored = by_name(work.stored)
-    same = stored == result or (
-        stored.itemsize * pair == result.itemsize
-        and (kind_of(stored) == "f") == (kind_of(result) in "fc")
-    )
-    between = result if same else np.dtype(bool) if work.finish == axis_rules.ALL else stored
-    return _Scheme(plan, work, groups, _fits(groups), between, same and plan.straight)
-
-
-def _scheme_of(view: View, op: str, axes: tuple[int, ...], result: np.dtype) -> _Scheme:
-    return _scheme(view.shape, strides_of(view), view.dtype, op, axes, result)
+    place.call(last, source, to)
 
 
 def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
@@ -329,25 +160,23 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
     """Queue the reduction of an array with items to `target`, which is in C order."""
     result = target.dtype
     view = _readable(place, view, op, result)
-    if op in PLACES and len(axes) > 1:
-        view, axes = place.join(_line(view)), (0,)
-    scheme = _scheme_of(view, op, axes, result)
-    if not scheme.fits:
+    scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
+    if not scheme.passes:
         view = place.join(compact(view))
-        scheme = _scheme_of(view, op, axes, result)
-    source = view.address + scheme.plan.start * view.dtype.itemsize
+        scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
+    source = view.address + scheme.layout.start
     if scheme.straight:
-        _passes(place, scheme, source, target.address)
+        _passes(place, scheme.passes, source, target.address)
         return
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
     flat = place.empty((math.prod(kept),), scheme.between)
-    _passes(place, scheme, source, flat.address)
+    _passes(place, scheme.passes, source, flat.address)
     size = scheme.between.itemsize
     turned = replace(
         flat,
-        address=flat.address + scheme.plan.result * size,
+        address=flat.address + scheme.layout.result * size,
         shape=kept,
-        strides=tuple(step * size for step in scheme.plan.steps),
+        strides=tuple(step * size for step in scheme.layout.steps),
     )
     copy(place, turned, replace(target, shape=kept, strides=None))
 
@@ -432,21 +261,13 @@ def _asked(
         )
     result = axis_rules.result_dtype(op, given, dtype, out)
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
-    steps, size = strides or in_c_order(shape, given), given.itemsize
-    apart = any(step % size for n, step in zip(shape, steps, strict=True) if n > 1)
-    if (
-        math.prod(shape) == 0
-        or apart
-        or axis_rules.computed_on(op, given, result) != given
-        or (op in PLACES and len(axes) > 1)
-    ):
+    steps = strides or in_c_order(shape, given)
+    if math.prod(shape) == 0 or axis_rules.computed_on(op, given, result) != given:
         return _Asked(result, left, None, 0)
     axis_rules.check_kind(op, given)
-    scheme = _scheme(shape, steps, given, op, axes, result)
-    if not (scheme.fits and scheme.straight):
-        return _Asked(result, left, None, 0)
-    one, following = _step(scheme.work, scheme.groups)
-    return _Asked(result, left, None if following else one, scheme.plan.start * size)
+    scheme = scheme_of(shape, steps, given, op, axes, result)
+    one = scheme.passes[0] if scheme.straight and len(scheme.passes) == 1 else None
+    return _Asked(result, left, one, scheme.layout.start)
 
 
 def _at_once(

@@ -438,8 +438,8 @@ def ladder(
         Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
         far as they are installed.
     rounds : int
-        Samples of each rung: runs back to back, timed by the device; on a GPU many short ones are
-        started as one CUDA graph, so that the host's launches do not count.
+        Samples of each rung: runs back to back, timed by the device; on a GPU several are started
+        as one CUDA graph, so that the host's launches do not count.
     seed : int
         Of the random items.
     progress : callable
@@ -553,6 +553,19 @@ class Racer:
         self.runs = min(RUNS_MOST, max(1 if slow else 3, int(sample_seconds / once)))
 
 
+# What a kernel asks for and a device has not, as its error says it.
+_LIMITS = ("bytes of shared memory, static and dynamic, are more", "threads a block are more")
+
+
+def _refuse(measured: Ladder, rung: Rung, error: ValueError) -> None:
+    """Note that a rung is left out, where that is no mistake of the caller's; else raise."""
+    text = str(error)
+    whose = measured.family != "reduce" and "variant: rung" in text
+    if not whose and not any(limit in text for limit in _LIMITS):
+        raise error
+    measured.refused.append((rung, text))
+
+
 def _time(
     measured: Ladder,
     case: Case,
@@ -563,19 +576,17 @@ def _time(
     progress: Progress,
 ) -> None:
     bench = case.bench(device)
-    for rung in wanted:
-        try:
-            size = bench.bytes(rung.variant, _block(rung, measured.block))
-            measured.rows.append(Row(rung, size))
-        except ValueError as error:
-            if measured.family == "reduce" or "variant: rung" not in str(error):
-                raise
-            measured.refused.append((rung, str(error)))
-    calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
-
     progress("verifying", 0.1)
-    for row, *call in calls:
-        _verify(case, row.rung, bench.run(*call))
+    for rung in wanted:
+        call = rung.variant, _block(rung, measured.block)
+        try:
+            size, got = bench.bytes(*call), bench.run(*call)
+        except ValueError as error:
+            _refuse(measured, rung, error)
+            continue
+        _verify(case, rung, got)
+        measured.rows.append(Row(rung, size))
+    calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
     # Before the rungs: once a second module's kernels have run, an H200 starts those of a graph
     # some 0.3 us later, for as long as the process lives. So all its ladders are alike.
     progress("measuring the copy", 0.15)
@@ -621,9 +632,7 @@ def _count(
         try:
             counted = profile(case.call, rung, _block(rung, measured.block), device)
         except ValueError as error:
-            if measured.family == "reduce" or "variant: rung" not in str(error):
-                raise
-            measured.refused.append((rung, str(error)))
+            _refuse(measured, rung, error)
             continue
         _verify(case, rung, counted.result)
         measured.rows.append(Row(rung, counted=counted))

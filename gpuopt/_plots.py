@@ -195,7 +195,7 @@ def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
     placed = [each for each in roof.points if each.flops and each.bytes]
     for point in placed:
         labels.keep_clear(point.intensity, point.rate)
-    _name_roofs(roof, ax, labels, peaks, high)
+    _name_roofs(ax, labels, peaks, high)
     _name_ramps(roof, ax, labels, (low, high, bottom, top))
     ax.annotate(f"ridge {ridge:.3g}", (ridge, bottom), (3, 4), textcoords="offset points",
                 fontsize=SMALL, color=GREY)  # fmt: skip
@@ -216,7 +216,7 @@ def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _name_roofs(roof: Roofline, ax: Axes, labels: _Labels, peaks: list[Any], high: float) -> None:
+def _name_roofs(ax: Axes, labels: _Labels, peaks: list[Any], high: float) -> None:
     """Write each roof's name and rate above its right end; below it where that is taken."""
     for each in sorted(peaks, key=lambda peak: -peak.rate):
         text = f"{each.name}  {_draw.rate(each.rate, each.unit)}"

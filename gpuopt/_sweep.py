@@ -414,7 +414,7 @@ def sweep(
 
     Notes
     -----
-    Launches are queued from C, back to back on the same data (many short ones as one CUDA graph),
+    Launches are queued from C, back to back on the same data (as one CUDA graph),
     and timed by the device. A choice more than 20 times slower than the best has one sample.
 
     Examples

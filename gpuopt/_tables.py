@@ -74,10 +74,12 @@ def times(measured: Ladder) -> str:
     deck = bool(measured.deck and first.rung.deck_us)
     known = any(row.reference for row in measured.rows)
     unit = "GFLOP/s" if measured.flops else "GB/s"
+    taken = [len(row.warm.samples) for row in measured.rows]  # of slow rungs fewer
+    samples = f"{taken[0]}" if len(set(taken)) == 1 else f"{min(taken)} to {max(taken)}"
     lines = [
         f"{measured.title}{blocks(measured)}, on "
         f"{measured.device.description} ({measured.device.name})",
-        f"medians of {len(first.warm.samples)} samples; warm: the same data each time; "
+        f"medians of {samples} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
         f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
         "",

@@ -35,7 +35,6 @@ INTEGERS = [np.dtype(code) for code in "bhilBHIL"]
 FLOATS = [np.dtype(code) for code in "efd"]
 COMPLEX = [np.dtype(code) for code in "FD"]
 DTYPES = [np.dtype(bool), *INTEGERS, *FLOATS, *COMPLEX]
-EVERYWHERE = [np.dtype(name) for name in ("bool", "int32", "int64", "float32", "float64")]
 
 
 def _kinds():
@@ -145,7 +144,7 @@ def fake_cuda(tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
 
     def compile_it(*macros):
-        path = folder / f"libcuda{len(macros)}.so"
+        path = folder / f"{'-'.join(('libcuda', *macros))}.so"
         if not path.exists():
             source = Path(__file__).with_name("fake_cuda.c")
             command = [compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path, source]

@@ -5,7 +5,7 @@ Each case has a process of its own, since a driver is started once.
 
 from conftest import run_python
 
-PREAMBLE = """
+PREAMBLE = '''
 import ctypes, os
 import numpy as np, gpuopt
 fake = ctypes.CDLL(os.environ["GPUOPT_CUDA_DRIVER"])
@@ -24,7 +24,24 @@ def caught(kind, function, *texts):
             assert text in str(error), (text, str(error))
         return error
     raise AssertionError(f"no {kind.__name__}")
-"""
+def settled(objects=None, told=None):
+    """Check that no memory is in use, no context is pushed and, if told, so many objects live."""
+    found = get("used"), get("depth"), get("live")
+    assert found == (0, 0, found[2] if objects is None else objects), (told, found, objects)
+def ctrl_c(function, after):
+    """Interrupt a call on a GPU that never gets ready; it ends within 0.3 s."""
+    import signal, threading, time
+    fake.fake_cuda_set(b"busy", 1)
+    sent = []
+    def send():
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Timer(after, send).start()
+    caught(KeyboardInterrupt, function)
+    took = time.monotonic() - sent[0]
+    fake.fake_cuda_set(b"busy", 0)
+    assert took < 0.3, took
+'''
 
 
 def with_fake(fake_cuda, code, **environment):

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import sys
 import warnings
+from array import array as Buffer
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ class WithInterface:
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_whatever_asarray_takes(device, rng):
+def test_whatever_asarray_takes(device):
     matrix = np.arange(1.0, 7).reshape(2, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)
@@ -313,7 +314,23 @@ def test_cpu_initial_and_dtype(data):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_dtype_converts_as_numpys_own(device, rng):
+def test_small_dtypes_of_what_is_no_array(device):
+    """The ladder's kernels do not take them, those of reduce_axis do."""
+    for values in (
+        np.int16(5),
+        [np.int16(5), np.int16(-7)],
+        [(np.float16(1), np.float16(2.5))],
+        Buffer("b", [100, 100]),
+        memoryview(b"ab"),
+        [np.int8(100), 100],
+    ):
+        want = np.add.reduce(np.asarray(values), axis=None)
+        got = gpuopt.reduce(values, device=device)
+        assert got == want and got.dtype == want.dtype, values
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_dtype_converts_as_numpys_own(device):
     """Unsafe casts: the items first, then the operation, as in NumPy."""
     for array in (
         np.array([1.9, -1.9, 2.5, 100.7]),
@@ -505,7 +522,7 @@ def test_a_huge_broadcast_array_needs_little_memory():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_nothing_holds_the_arrays_afterwards(device, rng):
+def test_nothing_holds_the_arrays_afterwards(device):
     for array in (np.ones(1000), np.ones(1000)[::2], np.ones(1000, ">f8"), np.ones((3, 4)).T):
         out = np.zeros(())
         everything = [array, out, array.dtype, np.dtype("f4"), np.dtype("f8"), np.float32]

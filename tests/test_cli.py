@@ -72,6 +72,8 @@ def test_a_readme_without_marks_is_left_alone(tmp_path):
     ("arguments", "text"),
     [
         (["ladder", "reduce", "--n", "many"], "such as 4194304 or 2^22"),
+        (["ladder", "reduce", "--n", "2^-1"], "is not a count"),
+        (["ladder", "reduce", "--n", "9^999999999"], "is not a count"),
         (["ladder", "reduce", "--rounds", "0"], "is not a count"),
         (["ladder", "reduce", "--device", "abacus"], "'cuda', 'cuda:1' (a GPU by number)"),
         (["ladder", "reduce", "--op", "and", "--dtype", "float32"], "op='and'"),

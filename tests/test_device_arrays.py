@@ -120,6 +120,41 @@ def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
         assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "c8"])
+def test_nothing_is_converted(dtype):
+    """The items are on the device: only those dtypes are taken that need no conversion."""
+    x = simulated([1, 2, 3], dtype)
+    for call in (
+        lambda: gpuopt.saxpy(2, x, x),
+        lambda: gpuopt.saxpy(2.5, x, x),
+        lambda: gpuopt.saxpy(np.float64(2.5), x, x),
+        lambda: gpuopt.matmul(simulated([[1]], dtype), simulated([[1]], dtype)),
+    ):
+        with pytest.raises(TypeError, match=r"supported|float"):
+            call()
+
+
+def test_a_parameter_that_changes_is_read_again():
+    class Weights:
+        def __init__(self, *values):
+            self.values = list(values)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(self.values, dtype)
+
+    x, weights = simulated([1.0, 2.0, 4.0]), Weights(0, 1, 0)
+    assert gpuopt.stencil1d(x, weights=weights).get().tolist() == [1, 2, 4]
+    weights.values[1] = 3
+    assert gpuopt.stencil1d(x, weights=weights).get().tolist() == [3, 6, 12]
+
+
+def test_what_an_array_is_does_not_change():
+    array = simulated(np.arange(6))
+    for name in ("shape", "dtype", "device", "address", "read_only"):
+        with pytest.raises(AttributeError):
+            setattr(array, name, getattr(array, name))
+
+
 def test_families(rng):
     a = rng.random((33, 65)).astype(np.float32)
     b = rng.random((65, 20)).astype(np.float32)

@@ -129,7 +129,7 @@ def test_every_rung_plans_its_passes_right(fake_cuda):
                         got = gpuopt.reduce(array[::-1][::2], variant=rung.variant, block=block)
                         assert got == array[::-1][::2].sum(dtype=np.int64)
                 block *= 2
-        assert get("used") == 0 and get("depth") == 0
+        settled()
         """.replace("\n        ", "\n"),
     )
 
@@ -234,7 +234,7 @@ for each in threads:
     each.start()
 for each in threads:
     each.join()
-assert get("depth") == 0 and get("used") == 0
+settled()
 """,
     )
     assert process.stdout == ""

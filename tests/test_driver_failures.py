@@ -23,7 +23,8 @@ for array in (items, items[::-1], np.broadcast_to(items[3:4], 2**38)):
     assert isinstance(error, MemoryError)
     assert error.bytes_asked == min(array.nbytes, 2**28), vars(error)
     assert error.bytes_free == 300_000
-    assert out == 7 and get("live") == live and get("used") == 0 and get("depth") == 0
+    assert out == 7
+    settled(live)
     assert gpuopt.reduce(items[:1000], device="cuda") == 499500
 # room for the items but not for the partial results
 fake.fake_cuda_set(b"memory", items.nbytes)
@@ -50,7 +51,7 @@ for name, nth in ((b"cuMemcpyAsync", 1), (b"cuMemcpyAsync", 2), (b"cuLaunchKerne
                   (b"cuMemAllocFromPoolAsync", 2)):
     fake.fake_cuda_fail(name, 999, nth)
     caught(gpuopt.DeviceError, lambda: gpuopt.reduce(part, device="cuda"), "999")
-    assert get("used") == 0 and get("depth") == 0 and get("live") == live
+    settled(live)
 assert gpuopt.reduce(part, device="cuda") == want
 """,
     )
@@ -82,8 +83,7 @@ for nth in itertools.count(1):
         if get("calls") - calls < nth:
             break  # it ended before its turn came
     fake.fake_cuda_fail(b"", 0, 0)
-    assert get("used") == 0 and get("depth") == 0, (nth, get("used"), get("depth"))
-    assert get("live") == live, (nth, get("live"), live)
+    settled(live, nth)
     use()
 """
         + f"assert failed > {least}, failed\n",
@@ -125,7 +125,7 @@ for each in several:
 for each in several:
     each.join()
 assert results == [want] * 3
-assert get("used") == 0 and get("depth") == 0
+settled()
 assert threads_ended()
 """,
     )
@@ -150,7 +150,7 @@ for nth in itertools.chain(range(1, 30), range(30, 230, 20)):
         if get("calls") - calls < nth:
             break
     fake.fake_cuda_fail(b"", 0, 0)
-    assert get("used") == 0 and get("depth") == 0 and get("live") == live, nth
+    settled(live, nth)
     assert threads_ended()
 assert failed > 25, failed
 """,
@@ -162,19 +162,10 @@ def test_ctrl_c_while_the_ring_is_full(fake_cuda):
         fake_cuda,
         LARGE
         + """
-import signal, threading, time
 for _ in range(2):
-    fake.fake_cuda_set(b"busy", 1)
-    sent = []
-    def send():
-        sent.append(time.monotonic())
-        os.kill(os.getpid(), signal.SIGINT)
-    threading.Timer(1.0, send).start()
-    caught(KeyboardInterrupt, use)
-    took = time.monotonic() - sent[0]
-    fake.fake_cuda_set(b"busy", 0)
-    assert took < 0.3, took
-    assert use() == want and get("used") == 0 and get("depth") == 0 and get("live") == live
+    ctrl_c(use, 1.0)
+    assert use() == want
+    settled(live)
 assert threads_ended()
 """,
     )
@@ -203,7 +194,7 @@ def test_a_failure_while_starting_is_not_for_ever(fake_cuda):
 assert gpuopt.available("cuda")
 fake.fake_cuda_fail(b"{name}", 999, 1)
 caught(gpuopt.DeviceError, lambda: gpuopt.reduce(items, device="cuda"), "999")
-assert get("depth") == 0 and get("used") == 0
+settled()
 live = get("live")
 assert gpuopt.reduce(items, device="cuda") == total
 if "{name}" in {opening}:
@@ -235,20 +226,10 @@ def test_ctrl_c_while_the_gpu_is_busy(fake_cuda):
     with_fake(
         fake_cuda,
         """
-import _thread, signal, threading, time
 assert gpuopt.reduce(items, device="cuda") == total
-fake.fake_cuda_set(b"busy", 1)
-sent = []
-def send():
-    sent.append(time.monotonic())
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.3, send).start()
-caught(KeyboardInterrupt, lambda: gpuopt.reduce(items, device="cuda"))
-took = time.monotonic() - sent[0]
-fake.fake_cuda_set(b"busy", 0)
-assert took < 0.3, took
+ctrl_c(lambda: gpuopt.reduce(items, device="cuda"), 0.3)
 assert gpuopt.reduce(items, device="cuda") == total
-assert get("used") == 0 and get("depth") == 0
+settled()
 """,
     )
 

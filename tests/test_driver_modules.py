@@ -16,7 +16,7 @@ def test_a_users_module_ends_with_its_object(fake_cuda):
         + """
 for _ in range(5):
     use()
-assert get("live") == live and get("used") == 0 and get("depth") == 0
+settled(live)
 module = gpuopt.load_ptx(text, "cuda")
 assert get("live") == live + 1
 assert gpuopt.reduce(items, device="cuda") == total  # the embedded image is another one
@@ -48,7 +48,7 @@ def test_streams_and_textures_end_with_their_module(fake_cuda):
         + """
 for _ in range(3):
     use()
-assert get("live") == live and get("used") == 0 and get("depth") == 0
+settled(live)
 module = Module(None, "cuda")
 array = module.pinned((3, 5), np.int16)
 assert array.shape == (3, 5) and array.dtype == np.int16 and array.flags.writeable
@@ -70,7 +70,7 @@ assert get("live") == before - 1
 caught(ValueError, lambda: module.texture(np.zeros(1001, np.float32)), "1001 x 1", "1000 x 1")
 launch = module["micro_empty"].bind(1, (32, 33))
 caught(ValueError, lambda: module.time([launch], 1, "graph"), "1056 threads a block", "1024")
-assert get("used") == 0 and get("live") == before - 1
+settled(before - 1)
 """,
     )
 
@@ -149,7 +149,7 @@ for function in (lambda: run.host_link(4096), lambda: run.overlap(5000)):
     caught(lost, function, "gave")
 caught(lost, lambda: run.launch_overhead(10), "not 30 launches")
 fake.fake_cuda_set(b"lose", 0)
-assert get("used") == 0 and get("depth") == 0
+settled()
 """,
     )
 

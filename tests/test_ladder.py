@@ -122,6 +122,18 @@ def test_json_and_back(timed, counted):
     assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
 
 
+@pytest.mark.parametrize("family", ["reduce", "transpose", "add", "matmul"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
+    """A G80 has 16 KiB of shared memory and blocks of 512 threads."""
+    old = gpuopt.ladder(family, 4096, device="sim:g80")
+    assert old.rows and old.refused
+    for rung, why in old.refused:
+        assert rung.name in str(old) and re.search(
+            "shared memory|threads a block|rung .threads.", why
+        )
+
+
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
     with pytest.raises(ValueError, match="told: is no ladder of format 2"):
@@ -247,7 +259,7 @@ def test_progress_goes_forward():
     assert shares == sorted(shares) and shares[-1] <= 1 and all(text for text, _ in told)
 
 
-def test_counters_beside_the_times(monkeypatch):
+def test_counters_beside_the_times():
     """As on a GPU: the same kernels, on fewer items."""
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
@@ -409,7 +421,7 @@ def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
     assert shown or stream.text == ""
 
 
-def test_a_bar_is_for_what_takes_longer(monkeypatch):
+def test_a_bar_is_for_what_takes_longer():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
     with _progress.bar(stream) as progress:

@@ -31,7 +31,6 @@ last:
 }}
 """
 )
-H200 = models.gpu("h200")
 SMS = next(row["multiprocessors"] for row in _core.presets() if row["name"] == "h200")
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import UFUNCS, kinds, on, random_items
+from conftest import KINDS, UFUNCS, kinds, on, random_items
 
 import gpuopt
 from gpuopt import _axis
@@ -361,6 +361,25 @@ def test_dtype_out_and_initial(rng):
         gpuopt.reduce(array, axis=0, out=np.zeros(6), device="cpu")
     with pytest.raises(TypeError, match=r"^out: cannot cast"):
         gpuopt.reduce(floats, axis=0, out=np.zeros(4, int), dtype=float, device="cpu")
+
+
+@pytest.mark.parametrize("first", ["l", "q"])
+def test_equal_dtypes_of_different_names(first):
+    """Of the C types with the same size the result has one, whichever a call before had."""
+    for code in (first, "l", "q"):
+        array = np.arange(12, dtype=code).reshape(3, 4)
+        for keepdims in (False, True):
+            for axis in (0, (0, 1)):
+                got = gpuopt.reduce(array, "max", axis=axis, keepdims=keepdims, device="cpu")
+                assert np.asarray(got).dtype.char == np.dtype(np.int64).char
+
+
+def test_several_passes_over_what_is_no_run_of_memory():
+    """As many bytes from end to end as items have, and yet with a gap and items twice."""
+    few = np.lib.stride_tricks.as_strided(np.arange(8.0), (2, 2, 2), (0, 48, 8))
+    for device in ("cpu", *(["sim"] if not KINDS["sim"] else [])):
+        for op in ("sum", "argmax"):
+            check(few, op, device, axis=(0, 2) if op == "sum" else None)
 
 
 def test_no_axes_and_no_items():

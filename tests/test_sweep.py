@@ -176,7 +176,7 @@ def test_the_table_marks_the_best_and_the_default():
 
 
 @needs_sim
-def test_a_wrong_choice_is_an_error(monkeypatch):
+def test_a_wrong_choice_is_an_error():
     class Liar(Timed):
         def run(self, **call):
             return self.bench.run(**call) + (call.get("tuning") == {"share_packs": 4})

@@ -293,7 +293,7 @@ def test_offsets_of_both_arrays(device, dtype, rng):
 
 
 @on_sim
-def test_what_rows_that_begin_anywhere_cost(rng):
+def test_what_rows_that_begin_anywhere_cost():
     """Against aligned ones, for each byte: the traffic, the conflicts and the instructions."""
 
     def cost(array):

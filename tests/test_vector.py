@@ -87,6 +87,18 @@ def test_shapes_dtypes_and_out(device, rng):
     assert np.array_equal(wide, x + y)
 
 
+@pytest.mark.parametrize("device", kinds())
+def test_any_python_number_is_a_factor(device):
+    """The sign of zero counts, and integers may be more than NumPy's hold."""
+    x, y = np.array([1.0, -1.0]), np.array([-0.0, -0.0])
+    for a in (0, 0.0, -0.0, 1 << 63, -(1 << 63), 10**30):
+        want = float(a) * x + y
+        assert gpuopt.saxpy(a, x, y, device=device).tobytes() == want.tobytes(), a
+        assert gpuopt.saxpy(a, x[::-1], y, device=device).tobytes() == want[::-1].tobytes(), a
+    with pytest.raises(OverflowError, match=r"^a: is too large"):
+        gpuopt.saxpy(10**400, x, y, device=device)
+
+
 # --- rung 7: packs of 16 bytes, in arrays that begin and end anywhere
 
 GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]

@@ -1,9 +1,9 @@
 // reduce_axis.cu: reductions along an axis: outer x reduced x inner items become outer x inner
 // results, from arrays of every shape and layout.
 //
-// Any axes of any layout come down to that, once neighbouring axes are merged (gpuopt/_axis.py); an
-// array with gaps may leave several outer and inner axes. A reduction of one item to each result
-// is a copy: it makes an array contiguous, or converts it.
+// Any axes of any layout come down to that, once neighbouring axes are merged
+// (gpuopt/_axis_plan.py); an array with gaps may leave several outer and inner axes. A reduction of
+// one item to each result is a copy: it makes an array contiguous, or converts it.
 // ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
 // splits the reduced axis, and the same kernel combines the partial results: no atomics, and a tree
 // that depends on sizes alone. An H200 at 4,600 GB/s has time for 100 instructions of a thread to
@@ -155,7 +155,7 @@ struct work {
 };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
-// gpuopt/_axis.py number them.
+// gpuopt/_axis_plan.py number them.
 enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 // Not inlined, as every shape of work would have it: what is seldom asked for.

@@ -1,0 +1,96 @@
+"""`gpuopt.matmul`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt import _arrays as arrays
+from gpuopt import _device_arrays as device_arrays
+from gpuopt import _direct
+from gpuopt._arrays import FLOATS, Problem
+
+
+def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
+    """Describe a matrix product."""
+    dtype, (a, b) = arrays.common((("a", a), ("b", b)), FLOATS)
+    for name, each in (("a", a), ("b", b)):
+        if each.ndim != 2:
+            raise ValueError(f"{name}: must have 2 dimensions, not {each.ndim}")
+    if a.shape[1] != b.shape[0]:
+        raise ValueError(
+            f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
+        )
+    inputs = (arrays.contiguous(a, dtype), arrays.contiguous(b, dtype))
+    shape = (a.shape[0], b.shape[1])
+    numbers = (*shape, a.shape[1])
+    return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Multiply two matrices, on a rung of the matrix product ladder.
+
+    Parameters
+    ----------
+    a : array_like, shape (M, K)
+    b : array_like, shape (K, N)
+        Any layout (one that is not in C order is copied); their common dtype must be float32 or
+        float64. Or both on a device, of one dtype (one that is not in C order is made so by a
+        kernel there): the result is one there, of a's library, and nobody waits.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
+        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA
+        kernels, "serial", "openmp" and "simd" run on the cpu. Default: the best for the device,
+        which is the highest that its shared memory holds.
+    out : ndarray, shape (M, N), optional
+        Receives the result and is returned. It may overlap `a` and `b`.
+    device : str, optional
+        As `gpuopt.reduce`.
+
+    Returns
+    -------
+    ndarray, shape (M, N)
+        In C order.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
+    ValueError
+        Not two dimensions; shapes that do not fit; `out` has another shape or is read-only; an
+        unknown variant or device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    With u the unit roundoff of the dtype, the error of an item is at most about K * u * (abs(a) @
+    abs(b)) on a GPU, in true float32 or float64 arithmetic, the same bits in every run. The cpu
+    adds up in float64, float32 too: at most half the rate of a BLAS that does not.
+
+    Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6
+    on, NVIDIA's CUTLASS, "Efficient GEMM in CUDA".
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.matmul([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]], device="cpu")
+    array([[2., 1.],
+           [4., 3.]])
+    """
+    direct = _direct.matmul(a, b, out, (variant, None, device))
+    if direct is not None:
+        return direct
+    views = device_arrays.inputs(device, a=a, b=b)
+    if views:
+        device_arrays.alike(views)
+        call = device_arrays.described(matmul_problem, views)
+        return device_arrays.run(call, views, variant, None, out)
+    return arrays.run(matmul_problem(a, b), variant, None, device, out)

@@ -1,0 +1,202 @@
+"""`gpuopt.add` and `gpuopt.saxpy`, of vectors and of arrays that broadcast."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt import _arrays as arrays
+from gpuopt import _device_arrays as device_arrays
+from gpuopt import _direct
+from gpuopt._arrays import FLOATS, NUMBERS, Problem
+
+
+def _vector_problem(
+    family: str, a: float, x: np.ndarray, y: np.ndarray, dtype: np.dtype
+) -> Problem:
+    try:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        raise ValueError(
+            f"x, y: operands could not be broadcast together with shapes {x.shape} {y.shape}"
+        ) from None
+    inputs = tuple(arrays.contiguous(np.broadcast_to(each, shape), dtype) for each in (x, y))
+    numbers = (inputs[0].size, arrays.bits(a, dtype))
+    return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def _check_alike(views: dict[str, device_arrays.View]) -> None:
+    """Raise where two vectors on a device cannot be combined as they are."""
+    device_arrays.alike(views)
+    x, y = views.values()
+    if x.shape != y.shape:
+        raise ValueError(
+            f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"
+        )
+
+
+def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
+    """Describe a sum of vectors."""
+    dtype, (x, y) = arrays.common((("x", x), ("y", y)), NUMBERS)
+    return _vector_problem("add", 0, x, y, dtype)
+
+
+def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
+    """Describe a * x + y."""
+    dtype, (factor, x, y) = arrays.common((("a", a), ("x", x), ("y", y)), FLOATS)
+    if factor.ndim:
+        raise ValueError(f"a: must be a number, not an array of shape {factor.shape}")
+    return _vector_problem("saxpy", factor[()], x, y, dtype)
+
+
+def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
+    """Describe a * x + y on a device, where nothing is converted, for a Python number."""
+    if x.dtype.name not in FLOATS:
+        raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(FLOATS)}")
+    return saxpy_problem(0.0, x, y)
+
+
+def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
+    """Describe it for a number that has a dtype."""
+    dtype, _ = arrays.common((("a", a), ("x", x), ("y", y)), FLOATS)
+    if dtype != x.dtype:
+        raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
+    return saxpy_problem(a, x, y)
+
+
+def add(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Add two arrays, on a rung of the first ladder of them all.
+
+    Parameters
+    ----------
+    x, y : array_like
+        Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
+        float64. Or both on a device, of one shape and dtype (one that is not in C order is made
+        so by a kernel there): the result is one there, of x's library, and nobody waits.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
+        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",
+        6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the
+        cpu. Default: the best for the device.
+    out : ndarray, optional
+        Receives the result and is returned. It may overlap `x` and `y`.
+    block : int, optional
+        Threads a block, a power of two from 32 to 1024, of rungs 4 to 7. Default: the deck's 512;
+        of rung 7, 128.
+    device : str, optional
+        As `gpuopt.reduce`.
+
+    Returns
+    -------
+    ndarray
+        x + y, bit for bit as NumPy's; integers wrap.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
+    ValueError
+        Shapes that do not broadcast; more items than the rung takes; `out` has another shape or is
+        read-only; an unknown variant, block or device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    Rung 7 moves 16 bytes an instruction where x, y and the result all begin at the same distance
+    from a multiple of 16 bytes, and single items, as many at once, where they do not. More bytes
+    than the GPU's last cache holds go past it.
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
+    loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
+    array([11, 22, 33])
+    """
+    direct = _direct.vectors("add", 0, x, y, out, (variant, block, device))
+    if direct is not None:
+        return direct
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        _check_alike(views)
+        call = device_arrays.described(add_problem, views)
+        return device_arrays.run(call, views, variant, block, out, in_place=True)
+    return arrays.run(add_problem(x, y), variant, block, device, out)
+
+
+def saxpy(
+    a: float,
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Return a * x + y, on the rungs of `gpuopt.add`.
+
+    Parameters
+    ----------
+    a : float
+        The factor. A NumPy scalar brings in its dtype, a Python number none.
+    x, y : array_like
+        Of shapes that broadcast together; the common dtype must be float32 or float64. Or arrays on
+        a device, as for `gpuopt.add`.
+    variant, block, device
+        As `gpuopt.add`.
+    out : ndarray, optional
+        Receives the result and is returned; ``out=y`` updates y, as BLAS does.
+
+    Returns
+    -------
+    ndarray
+        Rounded twice on the cpu, as NumPy does; once on a GPU, which fuses the two operations.
+
+    Raises
+    ------
+    OverflowError
+        An integer `a` that no float64 holds.
+    TypeError, ValueError, DeviceMemoryError, DeviceError
+        As `gpuopt.add`.
+
+    Notes
+    -----
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), saxpy.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
+    array([2.5 , 4.25])
+    """
+    if type(a) is int and a.bit_length() > 63:  # NumPy has no integer of this size
+        try:
+            a = float(a)
+        except OverflowError:
+            raise OverflowError("a: is too large for float64") from None
+    direct = _direct.vectors("saxpy", a, x, y, out, (variant, block, device))
+    if direct is not None:
+        return direct
+    views = device_arrays.inputs(device, x=x, y=y)
+    if views:
+        _check_alike(views)
+        if type(a) in (int, float):
+            call = device_arrays.described(_saxpy_of, views)
+            size, _ = call.numbers
+            call = call._replace(numbers=(size, arrays.bits(a, call.dtype)))
+        else:
+            call = device_arrays.described(_saxpy_by, views, a)
+        return device_arrays.run(call, views, variant, block, out, in_place=True)
+    return arrays.run(saxpy_problem(a, x, y), variant, block, device, out)
