@@ -443,14 +443,21 @@ def _tile_words(trace: Trace) -> tuple[dict[int, list[int]], dict[int, list[int]
 
 
 def _tile_columns(trace: Trace) -> int:
-    """Return how long the rows seem to be: the least distance between two that are written."""
-    starts = {
-        min(access.addresses.values()) // 4
+    """Return how long the rows seem to be, from how they are written.
+
+    That is the one distance between the lanes of a warp that writes columns, else the least one
+    between two rows.
+    """
+    written = [
+        [address // 4 for address in access.addresses.values()]
         for access in trace.accesses("shared")
         if access.kind == "store" and len(access.addresses) > 1
-    }
-    gap = min((b - a for a, b in itertools.pairwise(sorted(starts))), default=32)
-    return gap if 8 <= gap <= 64 else 32
+    ]
+    steps = {b - a for words in written for a, b in itertools.pairwise(words)}
+    starts = sorted({min(words) for words in written})
+    gap = min((b - a for a, b in itertools.pairwise(starts)), default=32)
+    found = steps.pop() if len(steps) == 1 and steps != {1} else gap
+    return found if 8 <= found <= 64 else 32
 
 
 def tile(trace: Trace, warp: int, columns: int | None) -> Picture:

@@ -333,7 +333,8 @@ class Trace:
         warp : int
             The warp whose words stand out.
         columns : int, optional
-            Words a row, up to 64. Default: the least distance between two rows that are written.
+            Words a row, up to 64. Default: the distance between the lanes of a warp that writes a
+            column, else the least one between two rows that are written.
 
         Returns
         -------

@@ -35,9 +35,11 @@ def test_transpose(rng):
                         ("multi", coalesced)):  # fmt: skip
         assert by_name[name].global_load_sectors == loads, name
         assert by_name[name].global_store_sectors == coalesced, name
-    assert by_name["shared"].shared_load_wavefronts == 32 * warps
-    assert by_name["padded"].shared_load_wavefronts == warps
-    assert by_name["multi"].shared_load_wavefronts == warps
+    # Turned on its way into the tile, or out of it.
+    assert by_name["shared"].shared_store_wavefronts == 32 * warps
+    assert by_name["padded"].shared_store_wavefronts == warps
+    for name in ("shared", "padded", "multi"):
+        assert by_name[name].shared_load_wavefronts == warps, name
     deck = counted(gpuopt.transpose, a, variant="padded", block=1024)  # one item a thread
     assert by_name["multi"].barriers * 8 == deck.barriers
 
@@ -149,7 +151,7 @@ def test_the_models_say_what_the_simulator_counts(rng):
     column = [4 * 32 * lane for lane in range(32)]
     passes = gpuopt.models.bank_conflicts("h200", column).passes
     a = rng.random((32, 32), np.float32)
-    assert counted(gpuopt.transpose, a, variant="shared").shared_load_wavefronts == 32 * passes
+    assert counted(gpuopt.transpose, a, variant="shared").shared_store_wavefronts == 32 * passes
     rows = [4 * 32 * lane for lane in range(32)]
     sectors = gpuopt.models.transactions("h200", rows).count
     assert counted(gpuopt.transpose, a, variant="2d").global_load_sectors == 32 * sectors

@@ -218,8 +218,8 @@ def test_the_way_through_a_tile():
     assert data["columns"] == 33 and data["rows"] == 32
     for y in (0, 5, 31):
         for x in (0, 7, 31):
-            assert data["writers"][33 * y + x] == [32 * (y % height) + x]
-            assert data["readers"][33 * y + x] == [32 * (x % height) + y]
+            assert data["writers"][33 * y + x] == [32 * (x % height) + y]
+            assert data["readers"][33 * y + x] == [32 * (y % height) + x]
     halo = gpuopt.trace("stencil1d", 2, n=96, block=32, block_index=1).tile().data
     assert len(halo["writers"]) == 32 + 6
     assert [len(halo["readers"][word]) for word in (0, 1, 6, 31, 37)] == [1, 2, 7, 7, 1]

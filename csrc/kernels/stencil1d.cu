@@ -53,6 +53,7 @@ RUNG(5, "shared-sums", "stencil1d_5",
 #else
 
 #include "stencil1d.cuh"
+#include "stencil1d_plan.cuh"
 
 namespace stencil1d {
 
@@ -95,26 +96,43 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     s.out[output] = static_cast<In>(sum);
 }
 
+// An item past what the caches keep, where `there`; else anything. No branch: what tells whether it
+// is would be waited for.
+template <class In> __device__ In load_if(bool there, const In *from) {
+    union {
+        In item;
+        unsigned word;
+        uint64 words;
+    } loaded;
+    if (sizeof(In) == 4)
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %2, 0;\n"
+                     "@there ld.global.cs.u32 %0, [%1]; }"
+                     : "=r"(loaded.word)
+                     : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+    else
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %2, 0;\n"
+                     "@there ld.global.cs.u64 %0, [%1]; }"
+                     : "=l"(loaded.words)
+                     : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+    return loaded.item;
+}
+
 // New: the block's inputs, and those on both sides of them, go through shared memory. This is the
 // deck's case: its radius, and a block whose inputs are all there. Every thread loads an input, and
-// the first ones what is left; both loads are under way before either is waited for. With the block
-// known when compiling, and loads and stores past what the caches keep, 2^28 float32 took an H200
-// 2,429 GB/s, without either 2,248 (November 2026).
-constexpr int DECK_RADIUS = 3;
-constexpr unsigned DEFAULT_BLOCK = 256; // as above
+// the first ones what is left. A block lives for some 1,900 cycles: 2^28 float32 took an H200 2,308
+// GB/s with the block known when compiling and the loads under way before the first branch, 2,155
+// without (November 2026).
+constexpr int DECK_RADIUS = STENCIL1D_DECK_RADIUS;
 
-template <unsigned Block, bool Barrier, class Op, class In, class Acc>
-__device__ void deck_window(const stencil<In, Acc> &s) {
+template <bool Barrier, class Op, class In, class Acc>
+__device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, In other,
+                            unsigned block, In *out) {
     In *tile = shared_memory<In>();
-    const unsigned t = threadIdx.x, block = Block ? Block : blockDim.x;
-    const int64 first = static_cast<int64>(blockIdx.x) * block;
-    const In *from = s.in + (s.first + first + t);
-    const In one = __ldcs(from - DECK_RADIUS);
-    In other = 0;
-    if (t < 2 * DECK_RADIUS)
-        other = from[static_cast<int>(block) - DECK_RADIUS];
+    const unsigned t = threadIdx.x;
     tile[t] = one;
-    if (t < 2 * DECK_RADIUS)
+    if (has_other)
         tile[t + block] = other;
     if (Barrier)
         __syncthreads();
@@ -122,7 +140,7 @@ __device__ void deck_window(const stencil<In, Acc> &s) {
 #pragma unroll
     for (int k = 0; k <= 2 * DECK_RADIUS; k++)
         sum = Op::add(sum, static_cast<Acc>(tile[t + k]), s.weights, k);
-    __stcs(s.out + first + t, static_cast<In>(sum));
+    __stcs(out, static_cast<In>(sum));
 }
 
 // Inputs of a window that shared memory holds at a time: more than the deck's case needs.
@@ -134,10 +152,9 @@ __device__ __noinline__ void load_piece(tile_of_rows<In, Acc> where, int64 from,
     load_places(where, shared_memory<In>(), from, places, blockDim.x, In(0));
 }
 
-// Any radius, any block: a window wider than PIECE comes in pieces. A call, as above: what it keeps
-// would go to local memory before the deck's case, which has 32 registers.
+// Any radius, any block: a window wider than PIECE comes in pieces.
 template <bool Barrier, class Op, class In, class Acc>
-__device__ __noinline__ void any_window(stencil<In, Acc> rows) {
+__device__ void any_window(const stencil<In, Acc> &rows) {
     const tile_of_rows<In, Acc> where(rows, blockDim.x);
     const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
@@ -171,19 +188,36 @@ __device__ __noinline__ void any_window(stencil<In, Acc> rows) {
         s.out[output] = static_cast<In>(sum);
 }
 
+// All but the deck's case at its default block. A call, as above: what it keeps would go to local
+// memory before that case, which has 32 registers.
+template <bool Barrier, class Op, class In, class Acc>
+__device__ __noinline__ void other_window(stencil<In, Acc> s, bool inside) {
+    if (s.deck == STENCIL1D_OTHER || !inside)
+        return any_window<Barrier, Op>(s);
+    const unsigned t = threadIdx.x, block = blockDim.x;
+    const int64 output = static_cast<int64>(blockIdx.x) * block + t;
+    const In *from = s.in + (s.first + output) - DECK_RADIUS;
+    const bool has_other = t < 2 * DECK_RADIUS;
+    const In one = *from, other = has_other ? from[block] : In(0);
+    deck_window<Barrier, Op>(s, one, has_other, other, block, s.out + output);
+}
+
 // A block has its halo inside the row if one comes before it and two come after: the last of them
-// may have fewer outputs than the radius. What tells the deck's case is asked all at once: a block
-// lives for 2,000 cycles, and each branch on the way to its loads would take 30.
+// may have fewer outputs than the radius.
 template <bool Barrier, class Op, class In, class Acc>
 __device__ void shared_rung(const stencil<In, Acc> &s) {
+    constexpr unsigned BLOCK = STENCIL1D_DECK_BLOCK;
+    const unsigned t = threadIdx.x;
     const bool inside = (blockIdx.x > 0) & (blockIdx.x + 2 < gridDim.x);
-    const bool deck = ((s.radius ^ DECK_RADIUS) | (s.rows ^ 1)) == 0;
-    if (inside & deck & (blockDim.x == DEFAULT_BLOCK))
-        deck_window<DEFAULT_BLOCK, Barrier, Op>(s);
-    else if (inside & deck)
-        deck_window<0, Barrier, Op>(s);
+    const bool deck = inside & (s.deck == STENCIL1D_DECK);
+    const int64 output = static_cast<int64>(blockIdx.x) * BLOCK + t;
+    const In *from = s.in + output - DECK_RADIUS;
+    const bool has_other = deck & (t < 2 * DECK_RADIUS);
+    const In one = load_if(deck, from), other = load_if(has_other, from + BLOCK);
+    if (deck)
+        deck_window<Barrier, Op>(s, one, has_other, other, BLOCK, s.out + output);
     else
-        any_window<Barrier, Op>(s);
+        other_window<Barrier, Op>(s, inside);
 }
 template <class Op, class In, class Acc> __device__ void stencil1d_2(const stencil<In, Acc> &s) {
     shared_rung<true, Op>(s);
@@ -577,14 +611,14 @@ using type_float32 = float32;
 using type_float64 = float64;
 
 // With 32 registers a thread a multiprocessor has room for as many threads as it can hold.
-#define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                        \
-    extern "C" __global__ void limit rung##_##op##_##items##_##acc(                          \
-        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,   \
-        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                      \
-        given<type_##acc>::type beyond, int64 rows) {                                        \
-        rung<op_##op>(stencil<type_##items, type_##acc>{in, weights, out, n, outputs, first, \
-                                                        radius, static_cast<unsigned>(mode), \
-                                                        beyond, rows});                      \
+#define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                         \
+    extern "C" __global__ void limit rung##_##op##_##items##_##acc(                           \
+        const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,    \
+        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                       \
+        given<type_##acc>::type beyond, int64 rows) {                                         \
+        rung<op_##op>(stencil<type_##items, type_##acc>{                                      \
+            in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond, \
+            rows, static_cast<unsigned>(mode >> 32)});                                        \
     }
 #define STENCIL1D_EVERY_RUNG(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \

@@ -101,6 +101,7 @@ template <class In, class Acc> struct stencil {
     unsigned mode;
     typename given<Acc>::type beyond; // what the constant mode reads
     int64 rows;
+    unsigned deck; // of rung 2: an enum stencil1d_deck
 
     __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
     __device__ Acc read(int64 i) const {

@@ -3,6 +3,7 @@
  * output 0, radius, mode, the constant beyond the ends, by its bits in the accumulator's type, and
  * rows.
  */
+#include "../kernels/stencil1d_plan.cuh"
 #include "ops.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@
 enum {
     GRID_MAX = 0x7fffffff, /* blocks, in x */
     NUMBERS = 7,
+    MODE = 4, /* of the numbers */
     /* of stencil1d.cu: */
     PACK = 16,               /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
@@ -121,12 +123,19 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                            "block",
                            rung->name, choice->block,
                            (unsigned long long)(shape.outputs * shape.rows));
+    const bool nearly = shape.radius == STENCIL1D_DECK_RADIUS && shape.rows == 1 && blocks > 3;
+    const bool deck = nearly && choice->block == STENCIL1D_DECK_BLOCK && shape.first == 0;
+    const enum stencil1d_deck told = deck     ? STENCIL1D_DECK
+                                     : nearly ? STENCIL1D_NEARLY_DECK
+                                              : STENCIL1D_OTHER;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
     if (groups)
         step->shared_bytes = (unsigned)group_bytes(&shape, choice->block);
-    if (rung->number == 2)
+    if (rung->number == 2) {
+        step->values[step->value_count - NUMBERS + MODE] |= (uint64_t)told << 32;
         step->shared_bytes =
             (choice->block + (unsigned)(width < PIECE ? width : PIECE) - 1) * (unsigned)shape.item;
+    }
     return STATUS_OK;
 }
