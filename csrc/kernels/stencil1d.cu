@@ -121,9 +121,9 @@ template <class In> __device__ In load_if(bool there, const In *from) {
 
 // New: the block's inputs, and those on both sides of them, go through shared memory. This is the
 // deck's case: its radius, and a block whose inputs are all there. Every thread loads an input, and
-// the first ones what is left. A block lives for some 1,900 cycles: 2^28 float32 took an H200 2,308
-// GB/s with the block known when compiling and the loads under way before the first branch, 2,155
-// without (November 2026).
+// the first ones what is left. A block lives for some 1,900 cycles: a trial kernel with the block
+// known when compiling and the loads under way before the first branch took an H200 2,308 GB/s of
+// 2^28 float32, one without 2,155 (November 2026).
 constexpr int DECK_RADIUS = STENCIL1D_DECK_RADIUS;
 
 template <bool Barrier, class Op, class In, class Acc>
