@@ -17,17 +17,13 @@ import numpy as np
 
 from gpuopt import _arrays as arrays
 from gpuopt import _core
-from gpuopt._arrays import Problem
 from gpuopt._axis_plan import (
     CPU_AXES,
     PLACES,
     TRUTHS,
-    Work,
     memory_order,
-    pass_of,
     scheme_of,
 )
-from gpuopt._axis_plan import work_of as work_of  # _sweep.py has it from here
 from gpuopt._devices import available
 from gpuopt._direct import How, receives
 from gpuopt._dtypes import is_bfloat16, kind_of, name_of
@@ -187,13 +183,6 @@ def _cast(array: np.ndarray, op: str, result: np.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and wanted.kind != "c":
         return array.real.astype(wanted)
     return array.astype(wanted, copy=False)
-
-
-def one_pass(run: np.ndarray, outer: int, count: int, inner: int, work: Work) -> Problem:
-    """Describe a pass over a run of outer x count x inner items."""
-    rows, columns = (outer, count * inner, False), (inner, 1, False)
-    one = pass_of(work, [rows], (count, inner), [columns])
-    return Problem(*one.kernel, (run,), (one.results,), one.dtype, one.numbers)
 
 
 class _Plan:

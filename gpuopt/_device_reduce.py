@@ -32,7 +32,8 @@ def _target(out: Any) -> View | None:
     if out is None or type(out) is np.ndarray:
         return None
     view = view_of(out, "out")
-    if view is None:
+    of_host = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
+    if view is None and not of_host:
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
     return view
 

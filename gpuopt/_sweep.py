@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt import _axis, _cases, _core, _ladder, _works
+from gpuopt import _axis_plan, _cases, _core, _ladder, _works
+from gpuopt._arrays import Problem
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, available
@@ -255,10 +256,12 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     work = _works.Work("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
     arguments = _works.draw(work)
     check = _works.check_of(work, arguments)
-    reduced = _axis.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
+    reduced = _axis_plan.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
     outer, inner = (shape[0], 1) if axis else (1, shape[1])
     run = arguments[0].reshape(-1).view(reduced.items)
-    problem = _axis.one_pass(run, outer, shape[axis], inner, reduced)
+    rows, columns = (outer, shape[axis] * inner, False), (inner, 1, False)
+    one = _axis_plan.pass_of(reduced, [rows], (shape[axis], inner), [columns])
+    problem = Problem(*one.kernel, (run,), (one.results,), one.dtype, one.numbers)
 
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(got.view(problem.dtype).astype(result), True)

@@ -270,6 +270,12 @@ def test_out_initial_dtype_and_nothing(rng):
     np.testing.assert_array_equal(host, array.sum(1))
     zero = np.zeros((), np.int64)
     assert gpuopt.reduce(x, out=zero) is zero and zero == array.sum()
+    for sub, axis in ((np.zeros((), np.int64), None), (np.zeros((6, 5), np.int64), 1)):
+        sub = sub.view(np.memmap)  # a subclass is an array of the host's; a masked one is not
+        assert gpuopt.reduce(x, axis=axis, out=sub) is sub
+        np.testing.assert_array_equal(sub, array.sum(axis))
+        with pytest.raises(TypeError, match=r"out: .*ArrayType"):
+            gpuopt.reduce(x, axis=axis, out=np.ma.array(sub))
     for op in ("sum", "prod", "min", "max", "and", "or", "xor"):
         for initial in (7, None):
             got = gpuopt.reduce(x, op, axis=2, initial=initial)
