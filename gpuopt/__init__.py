@@ -19,7 +19,7 @@ except ImportError as error:
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"
     ) from error
-from gpuopt import _axis, _device_reduce, _errors, models  # noqa: F401  (_errors)
+from gpuopt import _axis, _device_reduce, _errors  # noqa: F401  (_errors)
 from gpuopt._core import (
     DeviceError,
     DeviceLost,
@@ -32,19 +32,19 @@ from gpuopt._device_arrays import asarray
 from gpuopt._device_memory import DeviceArray, empty
 from gpuopt._devices import Availability, Device, available, devices, show_config
 from gpuopt._families import add, matmul, saxpy, stencil1d, transpose
-from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
-from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
 from gpuopt._rungs import Rung, rungs
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, DTypeLike
 
-    from gpuopt import experiments
+    from gpuopt import experiments, models
     from gpuopt._bench import Bench, bench
     from gpuopt._case_study import CaseStudy, matmul_case_study
     from gpuopt._ceilings import Ceiling, VerificationError
     from gpuopt._ladder import Ladder, ladder
+    from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
+    from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
     from gpuopt._report import Report, report
     from gpuopt._roofline import Bound, Point, Roofline, roofline
     from gpuopt._source import Diff, Source, diff, source
@@ -70,6 +70,23 @@ _LATER = {
     "_ladder": (
         "Ladder",
         "ladder",
+    ),
+    "_profile": (
+        "Counters",
+        "Finding",
+        "Launch",
+        "Profile",
+        "check",
+        "profile",
+    ),
+    "_ptx": (
+        "Buffer",
+        "Kernel",
+        "Module",
+        "Parameter",
+        "Resources",
+        "Texture",
+        "load_ptx",
     ),
     "_report": (
         "Report",
@@ -101,8 +118,8 @@ _HOME = {name: module for module, names in _LATER.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "experiments":
-        return import_module("gpuopt.experiments")
+    if name in ("experiments", "models"):
+        return import_module(f"gpuopt.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'gpuopt' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"gpuopt.{_HOME[name]}"), name)
