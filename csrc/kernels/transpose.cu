@@ -119,7 +119,7 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 // words by which its rows are longer than the tile's. A block of 1,024 threads has the deck's one
 // item a thread. A smaller one goes through the tile in steps, and while some threads wait at the
 // barrier, more other blocks load. The default's steps are unrolled where the tile is whole. 8192^2
-// float32 took an H200 1,724 GB/s, with 1,024 threads 1,066, turned on its way out 1,619 (November
+// float32 took an H200 1,724 GB/s, with 1,024 threads 1,066, turned on its way out 1,593 (November
 // 2026).
 constexpr unsigned DEFAULT_HEIGHT = 256 / TILE;
 

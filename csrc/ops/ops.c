@@ -165,17 +165,14 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
 }
 
 /* The driver starts a graph of one kernel in less time than the kernel: a sum of 1,024 float32 took
- * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (November 2026). Making
- * one takes as long as some ten launches. */
+ * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (trial kernels, November
+ * 2026). What comes so often is likely to come again. */
 enum { REPEATED_MOST = 16 };
 
 enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
     const struct device_ops *ops = queue->device->ops;
     struct ops_repeated *last = &queue->repeated;
     const struct ops_step *step = &plan->steps[0];
-    if (plan->step_count != 1 || step->takes_wide ||
-        !(queue->device->capabilities & DEVICE_STREAMS))
-        return ops_run(queue, plan);
     if (memcmp(&last->step, step, sizeof *step) != 0) {
         forget_repeated(queue);
         memcpy(&last->step, step, sizeof *step); /* with its padding, to be compared */

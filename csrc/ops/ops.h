@@ -110,8 +110,8 @@ void ops_close(struct ops_queue *queue);
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
-/* The same, for calls whose time is the host's: a launch that comes again and again becomes a
- * graph. */
+/* The same for a plan of one launch without a struct, on a device with streams, whose time is the
+ * host's: a launch that comes again and again becomes a graph. */
 enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan);
 
 /* A step's launch, whose arguments point into the plan. */
