@@ -587,8 +587,9 @@ def _time(
         _verify(case, rung, got)
         measured.rows.append(Row(rung, size))
     calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
-    # Before the rungs: once a second module's kernels have run, an H200 starts those of a graph
-    # some 0.3 us later, for as long as the process lives. So all its ladders are alike.
+    # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
+    # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second
+    # ladder alone, but in all of them.
     progress("measuring the copy", 0.15)
     copied = COPY_BYTES[measured.device.kind]
     measured.copy_bandwidth = copy_bandwidth(measured.device, bytes_read=copied)

@@ -165,8 +165,8 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
 }
 
 /* The driver starts a graph of one kernel in less time than the kernel: a sum of 1,024 float32 took
- * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (trial kernels, November
- * 2026). What comes so often is likely to come again. */
+ * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (trial kernels,
+ * November 2026). What comes so often is likely to come again. */
 enum { REPEATED_MOST = 16 };
 
 enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
