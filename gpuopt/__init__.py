@@ -317,6 +317,8 @@ def reduce(
             view, op, axis, keepdims, variant, dtype, out, initial, block, device
         )
     along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
+    if not along:
+        array = _axis.once(array)
     if along or _axis.serves_whole(array, variant, dtype, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device

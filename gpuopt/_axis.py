@@ -44,19 +44,24 @@ _SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
 AxisError = getattr(np, "exceptions", np).AxisError
 
 
-def _dtype_of(array: object) -> np.dtype | None:
-    """Return the dtype that NumPy gives what is no array; None for Python's numbers: a wide one."""
+def once(array: object) -> object:
+    """Return what is no array of NumPy's as one, where its dtype must be known before it is read.
+
+    Python's numbers are left as they are, however they are nested: their dtypes are wide ones.
+    """
+    if isinstance(array, np.ndarray):
+        return array
     item = array
     for _ in range(64):  # NumPy's axes
         if type(item) not in (list, tuple) or not item:
             break
         item = item[0]
     if type(item) in (bool, int, float, complex, list, tuple, str):
-        return None
+        return array
     try:
-        return np.asarray(array).dtype
+        return np.asarray(array)
     except Exception:  # whatever reads it next says so
-        return None
+        return array
 
 
 def serves_whole(
@@ -66,11 +71,9 @@ def serves_whole(
 
     The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
     """
-    if variant is not None or block is not None:
+    if variant is not None or block is not None or not isinstance(array, np.ndarray):
         return False
-    given = array.dtype if isinstance(array, np.ndarray) else _dtype_of(array)
-    if given is None:
-        return False
+    given = array.dtype
     if given.kind == "V":
         return is_bfloat16(given)
     if dtype is not None or given.char not in _SMALL:

@@ -313,6 +313,18 @@ def test_cpu_initial_and_dtype(data):
 # --- dtype=
 
 
+def test_what_is_no_array_is_converted_once():
+    class Given:
+        asked = 0
+
+        def __array__(self, dtype=None, copy=None):
+            self.asked += 1
+            return np.arange(5, dtype=np.float32)
+
+    given = Given()
+    assert gpuopt.reduce(given, device="cpu") == 10 and given.asked == 1
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_small_dtypes_of_what_is_no_array(device):
     """The ladder's kernels do not take them, those of reduce_axis do."""
