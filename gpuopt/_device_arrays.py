@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt._arrays import Problem
-from gpuopt._device_axes import compact, strides_of
+from gpuopt._device_axes import compact
 from gpuopt._device_memory import LEGACY, DeviceArray, checked_dtype, empty, make
 from gpuopt._views import View, check_device, in_order, view_of
 
@@ -296,25 +296,28 @@ def run(
     return first.library.finish(made) if out is None else out
 
 
-def _bounds(view: View) -> tuple[int, int]:
-    """Return where the items begin and end in memory."""
-    low = high = view.address
-    if view.strides is None:
-        return low, low + math.prod(view.shape) * view.dtype.itemsize
-    for extent, step in zip(view.shape, strides_of(view), strict=True):
-        if extent == 0:
-            return 0, 0
-        low += min(0, step * (extent - 1))
-        high += max(0, step * (extent - 1))
-    return low, high + view.dtype.itemsize
+@lru_cache(512)
+def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
+    """Return where the items begin and end in memory, in bytes from the first of them."""
+    size = math.prod(shape) * item
+    if strides is None or not size:
+        return 0, size
+    steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps) + item
+
+
+def check_apart(target: View, name: str, view: View) -> None:
+    """Raise ValueError where an `out` shares memory with an input."""
+    low, high = _reach(target.shape, target.strides, target.dtype.itemsize)
+    begin, end = _reach(view.shape, view.strides, view.dtype.itemsize)
+    apart = view.address - target.address
+    if max(low, apart + begin) < min(high, apart + end):
+        raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")
 
 
 def check_overlap(target: View, views: dict[str, View], in_place: bool) -> None:
     """Raise ValueError where an `out` shares memory with an input, but for the whole of it."""
-    low, high = _bounds(target)
     for name, view in views.items():
-        if in_place and view.address == target.address and view.shape == target.shape:
-            continue
-        begin, end = _bounds(view)
-        if max(low, begin) < min(high, end):
-            raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")
+        same = view.address == target.address and view.shape == target.shape
+        if not (in_place and same):
+            check_apart(target, name, view)

@@ -19,7 +19,7 @@ from gpuopt import _core
 from gpuopt._arrays import check_out
 from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS
 from gpuopt._axis_plan import Pass, scheme_of
-from gpuopt._device_arrays import asarray, check_overlap, check_target, same_device, settle
+from gpuopt._device_arrays import asarray, check_apart, check_target, same_device, settle
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import is_bfloat16
 from gpuopt._views import View, check_device, run_start, view_of
@@ -236,12 +236,14 @@ class _Asked(NamedTuple):
     one : Pass or None
     start : int
         Bytes from the array's first item to the first that the pass reads.
+    axes : tuple of int
     """
 
     result: np.dtype
     shape: tuple[int, ...]
     one: Pass | None
     start: int
+    axes: tuple[int, ...]
 
 
 @lru_cache(512)
@@ -250,11 +252,13 @@ def _asked(
     strides: tuple[int, ...] | None,
     given: np.dtype,
     op: str,
-    axes: tuple[int, ...],
+    axis: int | tuple[int, ...],
     keepdims: bool,
     dtype: np.dtype | None,
     out: np.dtype | None,
 ) -> _Asked:
+    axis_rules.check_op(op)
+    axes = axis_rules.axes_of(axis, len(shape), op) if type(axis) is int else axis
     if not axis_rules.supported(given):
         raise TypeError(
             f"array: dtype {given} is not supported; {axis_rules.TYPES} (convert the array on its "
@@ -264,11 +268,11 @@ def _asked(
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
     steps = strides or in_c_order(shape, given)
     if math.prod(shape) == 0 or axis_rules.computed_on(op, given, result) != given:
-        return _Asked(result, left, None, 0)
+        return _Asked(result, left, None, 0, axes)
     axis_rules.check_kind(op, given)
     scheme = scheme_of(shape, steps, given, op, axes, result)
     one = scheme.passes[0] if scheme.straight and len(scheme.passes) == 1 else None
-    return _Asked(result, left, one, scheme.layout.start)
+    return _Asked(result, left, one, scheme.layout.start, axes)
 
 
 def _at_once(
@@ -299,11 +303,13 @@ def _along(
     target: View | None,
     initial: Any,
 ) -> Any:
-    axis_rules.check_op(op)
-    axes = axis_rules.axes_of(axis, len(view.shape), op)
+    if type(op) is not str:
+        axis_rules.check_op(op)
+    if type(axis) is not int:  # that is looked at with the rest, once
+        axis = axis_rules.axes_of(axis, len(view.shape), op)
     host = out if target is None else None
     given = None if out is None else out.dtype if target is None else target.dtype
-    asked = _asked(view.shape, view.strides, view.dtype, op, axes, bool(keepdims), dtype, given)
+    asked = _asked(view.shape, view.strides, view.dtype, op, axis, bool(keepdims), dtype, given)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
     if initial is not ... and initial is not None and np.ndim(initial):
@@ -319,14 +325,14 @@ def _along(
         check_target(target, asked.shape, asked.result)
         if target.device != view.device:
             same_device([("array", view), ("out", target)])
-        check_overlap(target, {"array": view}, in_place=False)
+        check_apart(target, "array", view)
     plain = initial is ... or initial is None
     if asked.one and plain and view.address % view.dtype.itemsize == 0:
         _at_once(view, asked, how, target)
     else:
         place = Place(view, *how)
         place.join(target)
-        _compute(place, view, op, axes, target, initial)
+        _compute(place, view, op, asked.axes, target, initial)
         settle([view, target])
     if host is not None:
         np.copyto(host, asarray(made).get(), casting="same_kind")

@@ -195,10 +195,14 @@ class Work:
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of the result; of a reduction left out, as few."""
+        """Bytes of the result; of a single value left out, as few."""
         task, item = self.task, self.input_bytes // sum(map(math.prod, self.shapes))
         if task.family == "reduce":
-            return 0
+            if task.axis is None:
+                return 0
+            view = VIEWS[task.view](np.broadcast_to(np.zeros(1, bool), self.shapes[0]))
+            results = math.prod(view.shape[: task.axis] + view.shape[task.axis + 1 :])
+            return results * np.dtype(_numpy_name(task.dtype)).itemsize
         return item * math.prod(self.shapes[0])
 
     @property

@@ -127,7 +127,50 @@ def test_rows_with_gaps_in_shares(rows, columns, rng):
     for op in ("sum", "argmin"):
         compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
     counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
-    assert len(counted.launches) == 2  # there are shares, and their results are combined
+    (launch,) = counted.launches
+    assert launch.grid[0] > -(-rows // 64)  # shares, whose results the last blocks combine
+
+
+@pytest.mark.parametrize(("columns", "launches"), [(64, 1), (640, 2)])
+def test_shares_of_columns(columns, launches, rng):
+    """Few partial results are combined by the blocks that end last, many by another launch."""
+    array = (rng.random((4001, columns)) * 1000 - 300).astype("f4")
+    x = gpuopt.asarray(array, device="sim:h200")
+    for op in ("sum", "min", "any", "argmax"):
+        for _ in range(2):  # the counters are ready for the next call
+            counted = gpuopt.profile(gpuopt.reduce, x, op, axis=0)
+            compare(counted.result, array, op, axis=0)
+    assert len(counted.launches) == launches
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_nth_item_of_rows(dtype, rng):
+    """Read by packs, in which only some items count, wherever they begin and however many."""
+    for step in (2, 3, 5, 7, 16, 31):
+        for rows, items in ((3, 700), (1, 5001), (7, 129)):
+            array = items_of(rng, dtype, (rows, items))
+            wide = items_of(rng, dtype, (rows, items * step + 5))  # what does not count
+            places = (slice(None), slice(3, 3 + items * step, step))
+            wide[places] = array
+            ops = [op for op in ("sum", "min", "argmin", "argmax", "xor") if op in ops_of(dtype)]
+            for op in rng.choice(ops, 2, replace=False):
+                compare(gpuopt.reduce(Strided(wide[places]), op, axis=1), array, op, axis=1)
+            turned = wide[:, ::-1].copy()[:, ::-1][places]
+            compare(gpuopt.reduce(Strided(turned), "argmax", axis=1), array, "argmax", axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16"])
+def test_the_largest_beside_what_does_not_count(dtype):
+    """An item that stands for one that does not count is never the place of the extreme."""
+    largest = np.inf if dtype.startswith("float") else np.iinfo(dtype).max
+    for step in (2, 3):
+        wide = np.full((4, 900 * step), 1, dtype)
+        wide[:, 1::step] = largest
+        for op in ("argmin", "argmax"):
+            for view in (wide[:, 1::step], wide[:, ::-1].copy()[:, ::-1][:, 1::step]):
+                array = np.ascontiguousarray(view)
+                compare(gpuopt.reduce(Strided(view), op, axis=1), array, op, axis=1)
+                assert (array == largest).all()
 
 
 def test_random_layouts(rng):

@@ -197,6 +197,16 @@ def test_packs_of_every_dtype(device, dtype, rng):
             check(array, str(op), device, axis=axis)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_rows_of_one_word(device, dtype, rng):
+    for items in (2, 4, 8):
+        array = items_of(rng, dtype, (5003, items))
+        ops = [op for op in ("sum", "min", "argmax", "argmin", "count") if op in ops_of(dtype)]
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=1)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_bytes_at_their_limits(device):
     """Many equal extremes: what is added up in fewer bits than the result has."""
@@ -240,11 +250,16 @@ def test_small_floats_in_packs(device):
 
 @pytest.mark.parametrize("device", kinds())
 def test_first_of_equals_and_nan(device):
-    for shape, axis in (((3, 5000), 1), ((5000, 3), 0), ((700, 9), 1)):
-        for dtype in ("float32", "float16", "int32"):
+    shapes = (((3, 5000), 1), ((5000, 3), 0), ((700, 9), 1), ((300, 8), 1), ((200, 72), 1))
+    for shape, axis in (*shapes, ((40, 64), 0), ((900, 4), 1)):
+        for dtype in ("float32", "float16", "int32", "int16"):
             array = np.full(shape, 7, dtype)
             check(array, "argmin", device, axis=axis)
-            if dtype != "int32":
+            if dtype.startswith("float"):
+                array[:] = 0
+                array[1:, ::2] = -0.0  # equal to 0
+                check(array, "argmin", device, axis=axis)
+                check(array, "argmax", device, axis=axis)
                 array[:] = np.inf
                 check(array, "argmin", device, axis=axis)
                 array[2, 2] = array[1, 1] = np.nan

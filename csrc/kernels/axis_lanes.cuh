@@ -3,11 +3,11 @@
 #pragma once
 
 #include "common.cuh"
+#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
-struct half {                                   // its bits
-    static constexpr bool may_overflow = false; // a few of them in float32
+struct half { // its bits
     uint16_t bits;
 };
 __device__ inline float32 widened(half item) {
@@ -23,7 +23,6 @@ template <> __device__ half narrowed(float64 value) {
 }
 
 struct bfloat { // bfloat16's bits: the upper half of a float32's
-    static constexpr bool may_overflow = true;
     uint16_t bits;
 };
 __device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
@@ -74,7 +73,8 @@ template <> __device__ float64 compared<float64>::highest() {
 }
 
 // --- operations: load() an item, apply() to two values, identity() that changes nothing; raw() is
-// what a partial result is stored as, an item that the second pass loads again.
+// what a partial result is stored as, an item that a second pass loads again, and that again() is
+// the value of. neutral() is the item that changes nothing; of places it has one.
 
 struct settings {
     int64 key, mask;
@@ -103,6 +103,8 @@ template <class In, class Out> struct op_sum {
         return Acc(W(a) + W(b));
     }
     __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return In{}; }
 };
 template <class In, class Out> struct op_prod {
     using Acc = Out;
@@ -115,6 +117,8 @@ template <class In, class Out> struct op_prod {
         return Acc(W(a) * W(b));
     }
     __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return 1; }
 };
 template <class In, class Out> struct op_count {
     using Acc = int64;
@@ -124,6 +128,8 @@ template <class In, class Out> struct op_count {
     __device__ Acc load(In item, int64) const { return (item & In(s.key)) != 0; }
     __device__ Acc apply(Acc a, Acc b) const { return a + b; }
     __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return 0; }
 };
 template <class In, class Out> struct op_bits {
     using Acc = In;
@@ -133,6 +139,8 @@ template <class In, class Out> struct op_bits {
     __device__ Acc load(In item, int64) const { return keyed(item, s.key); }
     __device__ Acc apply(Acc a, Acc b) const { return Acc(a ^ b ^ (a & b & Acc(s.mask))); }
     __device__ Raw raw(Acc a) const { return keyed(a, s.key); }
+    __device__ Acc again(Raw raw) const { return load(raw, 0); }
+    __device__ In neutral() const { return raw(identity()); }
 };
 // A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
 template <class In, class Out> struct op_min {
@@ -143,6 +151,8 @@ template <class In, class Out> struct op_min {
     __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
     __device__ Acc apply(Acc a, Acc b) const { return a < b || a != a ? a : b; }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
+    __device__ Acc again(Raw raw) const { return load(raw, 0); }
+    __device__ In neutral() const { return raw(identity()); }
 };
 template <class V> struct placed {
     V value;
@@ -167,6 +177,10 @@ template <class In, class Out> struct op_argmin {
         return {first ? a.value : b.value, first ? a.index : b.index};
     }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
+    __device__ Acc again(Raw raw, int64 index) const {
+        return {compared<In>::of(keyed(raw, s.key)), index};
+    }
+    __device__ In neutral() const { return raw(identity()); }
 };
 
 template <class Op> constexpr bool has_places = false;
@@ -180,17 +194,89 @@ template <class In> union alignas(16) pack {
     uint32_t word[4];
     In items[count];
 };
+// One item as a pack of its own.
+template <class In> struct alone { In items[1]; };
 
-// A load that is under way while others are, or zeros: a branch around it would wait for it.
-__device__ inline uint4 load_if(bool there, const uint4 *from) {
+// A load that is under way while others are, or zeros: a branch around it would wait for it. Past
+// what the caches keep, unless they hold the whole array.
+template <bool Cached> __device__ inline uint4 load_if(bool there, const uint4 *from) {
     uint4 words = {0, 0, 0, 0};
-    asm volatile("{ .reg .pred there;\n"
-                 "setp.ne.u32 there, %5, 0;\n"
-                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(__cvta_generic_to_global(from)), "r"(unsigned(there)));
+    const uint64 at = __cvta_generic_to_global(from);
+    if (Cached)
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %5, 0;\n"
+                     "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                     : "l"(at), "r"(unsigned(there)));
+    else
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %5, 0;\n"
+                     "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                     : "l"(at), "r"(unsigned(there)));
     return words;
 }
+
+// Packs that are under way at once, number k from from(k), where it is there(k).
+template <bool Cached, class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], const From &from) {
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        loaded[k].words = Cached ? *from(k) : __ldcs(from(k));
+}
+template <class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], bool cached, const From &from) {
+    if (cached)
+        load_every<true>(loaded, from);
+    else
+        load_every<false>(loaded, from);
+}
+template <bool Cached, class In, unsigned N, class There, class From>
+__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        loaded[k].words = load_if<Cached>(there(k), from(k));
+}
+template <class In, unsigned N, class There, class From>
+__device__ inline void load_some(pack<In> (&loaded)[N], bool cached, const There &there,
+                                 const From &from) {
+    if (cached)
+        load_some<true>(loaded, there, from);
+    else
+        load_some<false>(loaded, there, from);
+}
+
+// Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
+// the first of its items is `phase` items behind one. The others become such as change nothing.
+template <class In> struct every_item {
+    template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
+};
+template <class In> struct every_nth_item {
+    pack<In> kept, neutral; // all bits of an item, or none; the items that take their places
+
+    template <class Op> __device__ every_nth_item(const Op &op, unsigned step, unsigned phase) {
+        kept.words = {0, 0, 0, 0};
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++) {
+            neutral.items[i] = op.neutral();
+#pragma unroll
+            for (unsigned at = i * sizeof(In); phase == 0 && at < (i + 1) * sizeof(In); at++)
+                kept.word[at / 4] |= 0xffu << at % 4 * 8;
+            phase = phase + 1 == step ? 0 : phase + 1;
+        }
+    }
+    __device__ bool counts(unsigned i) const {
+        return kept.word[i * sizeof(In) / 4] >> i * sizeof(In) % 4 * 8 & 1;
+    }
+    template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                packs[k].word[i] =
+                    (packs[k].word[i] & kept.word[i]) | (neutral.word[i] & ~kept.word[i]);
+    }
+};
 
 // --- what a thread makes of the packs that it meets: lane i of all their items i. Its n-th pack
 // has place n; add() takes several, `apart` from each other, of which those before `left` are
@@ -281,45 +367,56 @@ struct lanes<op_count<int8_t, int64>, int8_t, 16>
     static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
 };
 
-// Sums of 16-bit floats: a few in float32, then in float64.
-template <class In, unsigned Count> struct small_float_sums {
-    using Op = op_sum<In, float64>;
-    using Part = float64;
+// Sums of 16-bit floats: a few in float32, then in float64. Where these few may overflow, what is
+// not finite at the end is added up again, item by item.
+template <class Mine> constexpr bool may_overflow = false;
+template <class Mine> struct item_by_item {
+    Mine &mine;
+    template <bool All, class Op, class Pack, unsigned N>
+    __device__ void add(const Op &, const Pack (&packs)[N], uint32_t, unsigned, unsigned) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < Pack::count; i++)
+                mine.values[i % Mine::VALUES] += widened(packs[k].items[i]);
+    }
+};
+template <unsigned Count> struct wide_sums {
+    static constexpr unsigned VALUES = Count;
     float64 values[Count];
-    __device__ small_float_sums() {
+    __device__ wide_sums() {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             values[i] = 0;
     }
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
-        float32 sums[Count]; // packs that are not there are zeros
-        float32 finite = 0;
-#pragma unroll
-        for (unsigned i = 0; i < Count; i++) {
-            sums[i] = widened(packs[0].items[i]);
-#pragma unroll
-            for (unsigned k = 1; k < N; k++)
-                sums[i] += widened(packs[k].items[i]);
-            finite += sums[i] - sums[i];
-        }
-        if (In::may_overflow && finite != 0) { // in float32, where the whole sum may not
-#pragma unroll
-            for (unsigned i = 0; i < Count; i++)
-#pragma unroll
-                for (unsigned k = 0; k < N; k++)
-                    values[i] += widened(packs[k].items[i]);
-            return;
-        }
+    __device__ bool finite() const {
+        float64 difference = 0;
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            values[i] += sums[i];
+            difference += values[i] - values[i];
+        return difference == 0;
     }
-    __device__ Part part(unsigned i) const { return values[i]; }
+};
+template <class In, unsigned Count> struct small_float_sums : wide_sums<Count> {
+    using Op = op_sum<In, float64>;
+    using Part = float64;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++) { // packs that are not there are zeros
+            float32 sum = widened(packs[0].items[i]);
+#pragma unroll
+            for (unsigned k = 1; k < N; k++)
+                sum += widened(packs[k].items[i]);
+            this->values[i] += sum;
+        }
+    }
+    __device__ Part part(unsigned i) const { return this->values[i]; }
     static __device__ float64 whole(const Op &, Part part, places) { return part; }
 };
 template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half, 8> {};
 template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
+template <> constexpr bool may_overflow<lanes<op_sum<bfloat, float64>, bfloat, 8>> = true;
 
 // Bits need no lanes: keys are 0 or -1, so that 32 of them are as good as an item.
 template <class In, unsigned Count>
@@ -464,6 +561,7 @@ struct lanes<op_argmin<In, int64>, In, Count> : one_by_one<lanes<op_argmin<In, i
             best[i].place = better ? place : best[i].place;
         }
     }
+    __device__ void forget(unsigned i) { best[i] = {compared<In>::highest(), NOWHERE}; }
     __device__ Part part(unsigned i) const { return best[i]; }
     static __device__ placed<V> whole(const Op &op, Part part, places at) {
         if (part.place == NOWHERE)
@@ -490,11 +588,12 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
                        below = (place - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
 #pragma unroll
         for (unsigned i = 0; i < 16; i++) {
-            const uint32_t byte = (one.word[i / 4] ^ key) << (24 - i % 4 * 8);
-            const int32 item = int32((byte & ~PLACE) | below);
+            const int32 item =
+                int32(__byte_perm(one.word[i / 4] ^ key, below, 0x0654 | i % 4 << 12));
             best[i] = item < best[i] ? item : best[i];
         }
     }
+    __device__ void forget(unsigned i) { best[i] = INT32_MAX; }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
     static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
         if (part == INT32_MAX)
@@ -503,6 +602,88 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
         return {int8_t(part >> 24), (at.first + int64(place) * at.step) ^ op.s.mask};
     }
 };
+
+// The same of 16 bits: halves of words in the order of signed integers, a NaN before all others,
+// both zeros the same. Then an item above the lower bits of its place is one number.
+template <class In> struct ordered_halves;
+template <> struct ordered_halves<int16_t> {
+    static __device__ uint32_t of(uint32_t items) { return items; }
+    static __device__ int16_t back(int16_t item) { return item; }
+};
+template <class In> struct ordered_float_halves {
+    static __device__ uint32_t plain(uint32_t floats); // +0, and one NaN
+    static __device__ uint32_t of(uint32_t floats) {
+        floats = plain(floats);
+        // What is below 0 in descending order; the NaN, 0x7fff, wraps around. No carry from one
+        // half to the other: there is no -0.
+        return (floats ^ (floats >> 15 & 0x00010001u) * 0x7fffu) + 0x00010001u;
+    }
+    static __device__ In back(int16_t item) {
+        const uint16_t bits = uint16_t(item - 1);
+        return In{uint16_t(bits & 0x8000 ? bits ^ 0x7fff : bits)};
+    }
+};
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
+    asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3c003c00), "r"(0));
+    return floats;
+}
+template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
+    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3f803f80), "r"(0));
+    return floats;
+}
+#else
+__device__ inline uint32_t plain_half(uint32_t bits, uint32_t infinity) {
+    const uint32_t magnitude = bits & 0x7fffu;
+    return magnitude > infinity ? 0x7fffu : magnitude ? bits : 0;
+}
+template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
+    return plain_half(floats >> 16, 0x7c00) << 16 | plain_half(floats & 0xffff, 0x7c00);
+}
+template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
+    return plain_half(floats >> 16, 0x7f80) << 16 | plain_half(floats & 0xffff, 0x7f80);
+}
+#endif
+template <> struct ordered_halves<half> : ordered_float_halves<half> {};
+template <> struct ordered_halves<bfloat> : ordered_float_halves<bfloat> {};
+
+template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
+    using Op = op_argmin<In, int64>;
+    using V = typename compared<In>::type;
+    using Part = uint32_t;
+    static constexpr uint32_t PLACE = AXIS_PLACES - 1;
+    static_assert(PLACE == 0xffff, "the lower half");
+    int32 best[8];
+    __device__ placed_halves() {
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++)
+            best[i] = INT32_MAX;
+    }
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t place) {
+        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u,
+                       below = (place - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t two = ordered_halves<In>::of(one.word[i] ^ key);
+            const int32 low = int32(__byte_perm(two, below, 0x1054)),
+                        high = int32(__byte_perm(two, below, 0x3254));
+            best[2 * i] = low < best[2 * i] ? low : best[2 * i];
+            best[2 * i + 1] = high < best[2 * i + 1] ? high : best[2 * i + 1];
+        }
+    }
+    __device__ void forget(unsigned i) { best[i] = INT32_MAX; }
+    __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
+    static __device__ placed<V> whole(const Op &op, Part part, places at) {
+        if (part == INT32_MAX)
+            return Op::identity();
+        const uint32_t place = ((part ^ uint32_t(op.s.mask)) & PLACE) + uint32_t(op.s.mask);
+        return {compared<In>::of(ordered_halves<In>::back(int16_t(part >> 16))),
+                (at.first + int64(place) * at.step) ^ op.s.mask};
+    }
+};
+template <> struct lanes<op_argmin<int16_t, int64>, int16_t, 8> : placed_halves<int16_t> {};
+template <> struct lanes<op_argmin<half, int64>, half, 8> : placed_halves<half> {};
+template <> struct lanes<op_argmin<bfloat, int64>, bfloat, 8> : placed_halves<bfloat> {};
 
 // --- the same where all lanes are of one result: folded() is its value
 
@@ -559,9 +740,8 @@ template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
     }
 };
 // A pack's items in float32, these sums in float64.
-template <class In> struct along_small_floats {
+template <class In> struct along_small_floats : wide_sums<2> {
     using Op = op_sum<In, float64>;
-    float64 values[2] = {0, 0};
     template <bool All, unsigned N>
     __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
 #pragma unroll
@@ -570,20 +750,14 @@ template <class In> struct along_small_floats {
 #pragma unroll
             for (unsigned i = 1; i < 8; i++)
                 sum += widened(packs[k].items[i]);
-            float64 wide = sum;
-            if (In::may_overflow && sum - sum != 0) {
-                wide = 0;
-#pragma unroll
-                for (unsigned i = 0; i < 8; i++)
-                    wide += widened(packs[k].items[i]);
-            }
-            values[k % 2] += wide;
+            values[k % 2] += sum;
         }
     }
     __device__ float64 folded(const Op &, places) const { return values[0] + values[1]; }
 };
 template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
 template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
+template <> constexpr bool may_overflow<along<op_sum<bfloat, float64>, bfloat>> = true;
 template <>
 __device__ placed<int8_t>
 along<op_argmin<int8_t, int64>, int8_t>::folded(const op_argmin<int8_t, int64> &op,
@@ -608,5 +782,117 @@ __device__ int8_t along<op_min<int8_t, int8_t>, int8_t>::folded(const op_min<int
         least = min_halves(least, min_halves(odd[i], even[i]));
     return op.apply(int8_t(least >> 24), int8_t(least >> 8));
 }
+
+// --- a short row, as a few lanes or a thread have it: of() its N items from number `first` on,
+// join() two parts, whole() is the value. Of small items the place is the lower part of a number.
+
+template <class Op, class In> struct short_row {
+    using Part = typename Op::Acc;
+    static __device__ Part nothing() { return Op::identity(); }
+    template <unsigned N>
+    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+        if constexpr (N == pack<In>::count && !has_places<Op>) {
+            along<Op, In> mine;
+            const pack<In> packs[1] = {one};
+            mine.template add<true>(op, packs, 0, 0, 0);
+            if constexpr (may_overflow<along<Op, In>>)
+                if (!mine.finite()) {
+                    mine = {};
+                    item_by_item<along<Op, In>>{mine}.template add<true>(op, packs, 0, 0, 0);
+                }
+            return mine.folded(op, {first, 0});
+        } else if constexpr (has_places<Op>) { // compared less often than by lanes
+            alone<In> in_turn[N];
+#pragma unroll
+            for (unsigned i = 0; i < N; i++)
+                in_turn[i].items[0] = one.items[i];
+            lanes<Op, In, 1> mine;
+            mine.template add<true>(op, in_turn, 0, 0, 0);
+            return mine.whole(op, mine.part(0), {first, 1});
+        } else {
+            Part found = op.load(one.items[0], first);
+#pragma unroll
+            for (unsigned i = 1; i < N; i++)
+                found = op.apply(found, op.load(one.items[i], first + i));
+            return found;
+        }
+    }
+    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
+    static __device__ typename Op::Acc whole(const Op &, Part part) { return part; }
+};
+// Items in the order of signed integers: as above, and of 32 bits.
+template <class In> struct ordered_words {
+    static __device__ uint32_t of(uint32_t words) { return ordered_halves<In>::of(words); }
+    static __device__ In back(int32 item) { return ordered_halves<In>::back(int16_t(item)); }
+};
+template <> struct ordered_words<int8_t> {
+    static __device__ uint32_t of(uint32_t words) { return words; }
+    static __device__ int8_t back(int32 item) { return int8_t(item); }
+};
+template <> struct ordered_words<int32> {
+    static __device__ uint32_t of(uint32_t word) { return word; }
+    static __device__ int32 back(int32 item) { return item; }
+};
+template <> struct ordered_words<float32> {
+    static __device__ uint32_t of(uint32_t word) {
+        const int32 plain = __float_as_int(__int_as_float(int32(word)) + 0.0f); // +0, and one NaN
+        return (uint32_t(plain) ^ (uint32_t(plain >> 31) & 0x7fffffffu)) + 1;
+    }
+    static __device__ float32 back(int32 item) {
+        const uint32_t bits = uint32_t(item) - 1;
+        return __int_as_float(int32(bits >> 31 ? bits ^ 0x7fffffffu : bits));
+    }
+};
+template <class In> struct short_row_of_places {
+    using Op = op_argmin<In, int64>;
+    static constexpr unsigned SIZE = sizeof(In), BITS = SIZE == 4 ? 32 : 32 - 8 * SIZE;
+    static constexpr uint32_t PLACE = uint32_t((uint64(1) << BITS) - 1);
+    template <unsigned Size, class = void> struct part { using type = int32; };
+    template <class None> struct part<4, None> { using type = int64; };
+    using Part = typename part<SIZE>::type;
+    static constexpr Part NOTHING = Part(~uint64(0) >> (65 - 8 * sizeof(Part)));
+    static __device__ Part nothing() { return NOTHING; }
+
+    template <unsigned N>
+    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+        const bool last = op.s.mask != 0;
+        const uint32_t key = uint32_t(op.s.key) & (0xffffffffu >> (32 - 8 * SIZE)),
+                       keys = key * (SIZE == 1   ? 0x01010101u
+                                     : SIZE == 2 ? 0x00010001u
+                                                 : 1);
+        uint32_t words[4];
+#pragma unroll
+        for (unsigned i = 0; i < (N * SIZE + 3) / 4; i++)
+            words[i] = ordered_words<In>::of(one.word[i] ^ keys);
+        Part found = NOTHING;
+#pragma unroll
+        for (unsigned i = 0; i < N; i++) {
+            const uint32_t place = last ? N - 1 - i : i; // from the base on
+            Part item;
+            if constexpr (SIZE == 1)
+                item = Part(__byte_perm(words[i / 4], place, 0x0654 | i % 4 << 12));
+            else if constexpr (SIZE == 2)
+                item = Part(__byte_perm(words[i / 2], place, i % 2 ? 0x3254 : 0x1054));
+            else
+                item = Part(uint64(words[i]) << 32 | place);
+            found = item < found ? item : found;
+        }
+        return Part(found + (last ? PLACE - first - N : first));
+    }
+    static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
+    static __device__ typename Op::Acc whole(const Op &op, Part part) {
+        if (part == NOTHING)
+            return Op::identity();
+        const uint32_t low = uint32_t(part) & PLACE;
+        const int64 place = op.s.mask ? int64(PLACE - low - 1) : int64(low);
+        return {compared<In>::of(ordered_words<In>::back(int32(part >> BITS))), place ^ op.s.mask};
+    }
+};
+template <> struct short_row<op_argmin<int8_t, int64>, int8_t> : short_row_of_places<int8_t> {};
+template <> struct short_row<op_argmin<int16_t, int64>, int16_t> : short_row_of_places<int16_t> {};
+template <> struct short_row<op_argmin<half, int64>, half> : short_row_of_places<half> {};
+template <> struct short_row<op_argmin<bfloat, int64>, bfloat> : short_row_of_places<bfloat> {};
+template <> struct short_row<op_argmin<int32, int64>, int32> : short_row_of_places<int32> {};
+template <> struct short_row<op_argmin<float32, int64>, float32> : short_row_of_places<float32> {};
 
 } // namespace axis

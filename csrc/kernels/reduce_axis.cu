@@ -5,9 +5,10 @@
 // (gpuopt/_axis_plan.py); an array with gaps may leave several outer and inner axes. A reduction of
 // one item to each result is a copy: it makes an array contiguous, or converts it.
 // ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
-// splits the reduced axis, and the same kernel combines the partial results: no atomics, and a tree
-// that depends on sizes alone. An H200 at 4,600 GB/s has time for 100 instructions of a thread to
-// each 16 bytes: axis_lanes.cuh says what they are.
+// splits the reduced axis, and the block that ends last of those of a result combines their partial
+// results; many of them the same kernel, in a second pass. The tree depends on sizes alone. An H200
+// at 4,600 GB/s has time for 100 instructions of a thread to each 16 bytes: axis_lanes.cuh says
+// what they are.
 
 // (operation, items, accumulator). Few kernels serve many: `key` turns one order of items into
 // another (a maximum is a minimum of complements, an unsigned item with its top bit flipped
@@ -143,8 +144,10 @@ struct axes {
 // offset of i]; its result is number o * inner + i, of partial results (o * splits + split) * inner
 // + i.
 struct work {
-    int64 *out_index;
-    const int64 *in_index; // of argmin's second pass: where the partial results were found
+    void *partials;        // where shares of the reduced axis leave their results, and
+    int64 *partial_index;  // argmin where it found them;
+    const int64 *in_index; // the same for the second pass, which reads them as items.
+    unsigned *tickets;     // counters at 0 that the kernel leaves at 0: there is no second pass
     uint64 outer, reduced, inner;
     int64 stride;
     axes outer_axes, inner_axes;
@@ -152,6 +155,7 @@ struct work {
     uint64 finish;
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
+    bool cached; // the caches may hold the whole array
 };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
@@ -208,7 +212,7 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, int64 a
         store_as(out, at, a, w.finish, w.divisor);
 }
 __device__ inline void store_number(const work &w, void *out, uint64 at, float64 a) {
-    if (w.finish == RAW)
+    if (w.finish == RAW || (w.finish == FLOAT64 && w.divisor == 0))
         static_cast<float64 *>(out)[at] = a;
     else if (w.finish == FLOAT32 && w.divisor == 0)
         static_cast<float32 *>(out)[at] = float32(a);
@@ -217,23 +221,28 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, float64
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
-// A thread's neighbouring results, in vectors of 16 bytes; false where only store() can do it.
+// A thread's neighbouring results, in vectors of 16 bytes; false where only store() can do it, or
+// where threads would store further apart than a sector.
 template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
 template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
 template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
 template <class To, class Number, unsigned Count>
 __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], bool there) {
-    union {
-        uint4 words[Count * sizeof(To) / 16];
-        To items[Count];
-    } vectors;
+    if constexpr (Count * sizeof(To) > 32) {
+        return false;
+    } else {
+        union {
+            uint4 words[Count * sizeof(To) / 16];
+            To items[Count];
+        } vectors;
 #pragma unroll
-    for (unsigned i = 0; i < Count; i++)
-        vectors.items[i] = as_result<To>(results[i]);
+        for (unsigned i = 0; i < Count; i++)
+            vectors.items[i] = as_result<To>(results[i]);
 #pragma unroll
-    for (unsigned i = 0; there && i < Count * sizeof(To) / 16; i++)
-        reinterpret_cast<uint4 *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
-    return true;
+        for (unsigned i = 0; there && i < Count * sizeof(To) / 16; i++)
+            reinterpret_cast<uint4 *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
+        return true;
+    }
 }
 template <unsigned Count>
 __device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
@@ -315,25 +324,67 @@ template <class In> struct storing<op_argmin<In, int64>> {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             found[i] = results[i].index + int64(w.divisor);
-        return w.finish != RAW && store_vectors<int64>(out, at, found, there);
+        return store_vectors<int64>(out, at, found, there);
     }
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
-        if (w.finish == RAW) {
-            static_cast<In *>(out)[at] = op.raw(a);
-            w.out_index[at] = a.index;
-        } else {
-            static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
-        }
+        static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
     }
 };
+
+// --- partial results, which other blocks read
+
+template <class Op>
+__device__ void store_partial(const Op &op, const work &w, uint64 at, typename Op::Acc a) {
+    static_cast<typename Op::Raw *>(w.partials)[at] = op.raw(a);
+    if constexpr (has_places<Op>)
+        w.partial_index[at] = a.index;
+}
+// Past the first-level cache, which does not see other blocks' stores.
+template <class Word, class T> __device__ T load_word_of(const T *from) {
+    union {
+        Word word;
+        T item;
+    } u;
+    u.word = __ldcg(reinterpret_cast<const Word *>(from));
+    return u.item;
+}
+template <class T> __device__ T load_of_others(const T *from) {
+    if constexpr (sizeof(T) == 1)
+        return load_word_of<unsigned char>(from);
+    else if constexpr (sizeof(T) == 2)
+        return load_word_of<unsigned short>(from);
+    else if constexpr (sizeof(T) == 4)
+        return load_word_of<unsigned>(from);
+    else
+        return load_word_of<uint64>(from);
+}
+template <class Op>
+__device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at) {
+    const auto raw = load_of_others(static_cast<const typename Op::Raw *>(w.partials) + at);
+    if constexpr (has_places<Op>)
+        return op.again(raw, load_of_others(w.partial_index + at));
+    else
+        return op.again(raw);
+}
+
+// Whether this block is the last of the `splits` of these results: every one draws a ticket after
+// it has stored its own. The results do not depend on who is the last.
+__device__ inline bool ends_last(const work &w, uint64 results) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicInc(w.tickets + results, unsigned(w.splits) - 1) == w.splits - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return last;
+}
 
 // --- the shapes of work
 
 __device__ inline unsigned log2_of(unsigned power) { return 31 - unsigned(__clz(int(power))); }
-
-// One item as a pack of its own.
-template <class In> struct alone { In items[1]; };
 
 // `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
 // the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
@@ -355,11 +406,10 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
 #pragma unroll 1
     for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
         pack<In> loaded[at_once];
-#pragma unroll
-        for (unsigned k = 0; k < at_once; k++) {
-            const unsigned at = p + k * BLOCK;
-            loaded[k].words = load_if(at >= whole_first && at < whole_end, from + at);
-        }
+        load_some(
+            loaded, w.cached,
+            [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
+            [&](unsigned k) { return from + p + k * BLOCK; });
 #pragma unroll
         for (unsigned k = 0; k < at_once; k++)
             if (p + k * BLOCK < packs)
@@ -425,31 +475,22 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// One pack, whose items are the first-th and those after it. Places are compared less often when
-// the items are taken in turn than by lanes.
-template <class Op, class In>
-__device__ typename Op::Acc of_pack(const Op &op, const pack<In> (&one)[1], unsigned first) {
-    constexpr unsigned count = pack<In>::count;
-    if constexpr (has_places<Op> && count < 16) {
-        alone<In> items[count];
-#pragma unroll
-        for (unsigned i = 0; i < count; i++)
-            items[i].items[0] = one[0].items[i];
-        lanes<Op, In, 1> mine;
-        mine.template add<true>(op, items, 0, 0, 0);
-        return mine.whole(op, mine.part(0), {first, 1});
-    } else {
-        along<Op, In> mine;
-        mine.template add<true>(op, one, 0, 0, 0);
-        return mine.folded(op, {first, 0});
-    }
+// Results of a block, which its threads have in any order, so that neighbours are stored by
+// neighbours: `results` lie in shared memory.
+template <class Op>
+__device__ void store_results(const Op &op, void *out, const work &w, uint64 first,
+                              unsigned results) {
+    __syncthreads();
+#pragma unroll 1
+    for (unsigned r = threadIdx.x; r < results; r += BLOCK)
+        storing<Op>::store(op, w, out, first + r, shared_memory<typename Op::Acc>()[r]);
 }
 
 // Rows of a few whole packs, one after the other: `group` lanes take a row of `wide` packs, a pack
 // each, and AT_ONCE rows.
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
-    using Acc = typename Op::Acc;
+    using Row = short_row<Op, In>;
     constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
@@ -457,87 +498,157 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     const unsigned there =
         unsigned(w.outer - first < AT_ONCE * rows ? w.outer - first : AT_ONCE * rows);
     const uint4 *packs = reinterpret_cast<const uint4 *>(in) + (first + y) * wide + x;
-    pack<In> loaded[AT_ONCE][1];
+    pack<In> loaded[AT_ONCE];
+    load_some(
+        loaded, w.cached, [&](unsigned k) { return x < wide && y + k * rows < there; },
+        [&](unsigned k) { return packs + k * rows * wide; });
+    typename Row::Part parts[AT_ONCE];
 #pragma unroll
     for (unsigned k = 0; k < AT_ONCE; k++)
-        loaded[k][0].words = load_if(x < wide && y + k * rows < there, packs + k * rows * wide);
-    Acc values[AT_ONCE];
-#pragma unroll
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        values[k] = x < wide ? of_pack(op, loaded[k], x * pack<In>::count) : Op::identity();
+        parts[k] = x < wide ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
+                            : Row::nothing();
 #pragma unroll 1
     for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
-            values[k] = op.apply(values[k], from_lane(values[k], distance));
-    Acc *results = shared_memory<Acc>(); // so that neighbours are stored by neighbours
+            parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
     if (x == 0)
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
-            results[y + k * rows] = values[k];
-    __syncthreads();
-#pragma unroll 1
-    for (unsigned r = threadIdx.x; r < there; r += BLOCK)
-        storing<Op>::store(op, w, out, first + r, results[r]);
+            shared_memory<typename Op::Acc>()[y + k * rows] = Row::whole(op, parts[k]);
+    store_results(op, out, w, first, there);
+}
+
+// Rows of one word, one after the other: a thread takes AT_ONCE of them, a block apart.
+template <class Word, class Op, class In>
+__device__ void words(const Op &op, const In *in, void *out, const work &w) {
+    if constexpr (sizeof(Word) > sizeof(In)) {
+        using Row = short_row<Op, In>;
+        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS;
+        const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x;
+        const Word *rows = reinterpret_cast<const Word *>(in);
+        Word loaded[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
+            loaded[k] = rows[first + k * BLOCK < w.outer ? first + k * BLOCK : 0];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            if (first + k * BLOCK < w.outer) {
+                pack<In> one;
+                one.word[0] = uint32_t(loaded[k]);
+                one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
+                const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
+                storing<Op>::store(op, w, out, first + k * BLOCK, Row::whole(op, part));
+            }
+    }
 }
 
 // This thread's packs, every apart-th of `count`, into what `mine` keeps: AT_ONCE of them are under
 // way before the first is waited for, in the last round too.
-template <unsigned AT_ONCE, class Op, class In, class Mine>
+template <unsigned AT_ONCE, class Op, class In, class Mine, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *at, int64 step, int64 left,
-                          unsigned apart) {
+                          unsigned apart, bool cached, const Items &which) {
     pack<In> loaded[AT_ONCE];
+    const auto from = [&](unsigned k) { return reinterpret_cast<const uint4 *>(at + k * step); };
     uint32_t place = 0;
     for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            loaded[k].words = __ldcs(reinterpret_cast<const uint4 *>(at + k * step));
+        load_every(loaded, cached, from);
+        which.pick(loaded);
         mine.template add<true>(op, loaded, place, apart, 0);
         at += AT_ONCE * step;
         place += AT_ONCE;
     }
     if (left <= 0)
         return;
-#pragma unroll
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        loaded[k].words =
-            load_if(k * apart < unsigned(left), reinterpret_cast<const uint4 *>(at + k * step));
+    load_some(
+        loaded, cached, [&](unsigned k) { return k * apart < unsigned(left); }, from);
+    which.pick(loaded);
     mine.template add<false>(op, loaded, place, apart, unsigned(left));
 }
+template <unsigned AT_ONCE, class Op, class In, class Mine, class Items>
+__device__ void add_all_packs(const Op &op, Mine &mine, const In *at, int64 step, int64 left,
+                              unsigned apart, bool cached, const Items &which) {
+    add_packs<AT_ONCE>(op, mine, at, step, left, apart, cached, which);
+    if constexpr (may_overflow<Mine>)
+        if (!mine.finite()) {
+            mine = {};
+            item_by_item<Mine> slowly = {mine};
+            add_packs<1>(op, slowly, at, step, left, apart, cached, which);
+        }
+}
 
-// `group` threads, or the block, take a row, or a share of one: packs along the row.
-template <class Op, class In>
+// `group` threads, or the block, take a row, or a share of one: packs along the row. Where every
+// stride-th item counts, a thread meets them at the same lanes of all its packs.
+template <bool Strided, class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
     using Mine = along<Op, In>;
     constexpr unsigned AT_ONCE = has_places<Op> || sizeof(Mine) > 32 ? 4 : 8;
     constexpr unsigned count = pack<In>::count;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
-                   splits = unsigned(w.splits);
+                   splits = unsigned(w.splits), every = Strided ? unsigned(w.stride) : 1;
     const uint64 number = uint64(blockIdx.x) * (BLOCK >> shift) + (threadIdx.x >> shift);
+    const uint64 o = splits == 1 ? number : number / splits;
     const bool there = number < w.outer * splits;
+    // How many items behind one that counts; `wide` is 1 / every in 2^-20: exact for what a block
+    // has.
+    const auto behind = [&](unsigned item) {
+        return Strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
+    };
     Acc value = Op::identity();
     if (there) {
-        const uint64 o = splits == 1 ? number : number / splits;
-        const uint64 first = (number - o * splits) * w.share;
-        const uint64 n = w.reduced - first < w.share ? w.reduced - first : w.share;
+        const uint64 begin = (number - o * splits) * w.share;
+        const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
+        const uint64 first = begin * every, span = (n - 1) * every + 1;
         const In *row = in + w.outer_axes.offset(o) + first;
         const unsigned off = unsigned(reinterpret_cast<uint64>(row) % 16 / sizeof(In));
         const unsigned to_boundary = off ? count - off : 0;
-        const unsigned before = n < to_boundary ? unsigned(n) : to_boundary;
-        const uint64 packs = (n - before) / count, tail = before + packs * count;
+        const unsigned before = span < to_boundary ? unsigned(span) : to_boundary;
+        const uint64 packs = (span - before) / count, tail = before + packs * count;
+        const unsigned apart = Strided ? unsigned(w.tiles) : side;
+        const In *from = row + before + x * count;
+        const int64 left = x < apart ? int64(packs) - x : 0;
         Mine mine;
-        add_packs<AT_ONCE>(op, mine, row + before + x * count, int64(side * count),
-                           int64(packs) - x, side);
-        value = mine.folded(op, {int64(first + before + x * count), int64(side * count)});
-        if (x < before)
+        if constexpr (Strided) {
+            const every_nth_item<In> which(op, every, behind(before + x * count));
+            add_all_packs<AT_ONCE>(op, mine, from, int64(apart * count), left, apart, w.cached,
+                                   which);
+            if constexpr (has_places<Op>)
+#pragma unroll
+                for (unsigned i = 0; i < count; i++)
+                    if (!which.counts(i))
+                        mine.forget(i);
+        } else {
+            add_all_packs<AT_ONCE>(op, mine, from, int64(apart * count), left, apart, w.cached,
+                                   every_item<In>());
+        }
+        value = mine.folded(op, {int64(first + before + x * count), int64(apart * count)});
+        if (x < before && behind(x) == 0)
             value = op.apply(value, op.load(row[x], int64(first + x)));
-        if (tail + x < n)
+        if (tail + x < span && (tail + x) % every == 0)
             value = op.apply(value, op.load(row[tail + x], int64(first + tail + x)));
     }
     value = side == BLOCK ? block_tree(op, value) : group_tree(op, value, side);
+    if constexpr (has_places<Op> && Strided)
+        if (x == 0 && value.index != INT64_MAX) {
+            const int64 mask = value.index < 0 ? -1 : 0;
+            value.index = (value.index ^ mask) / every ^ mask;
+        }
+    if (!w.partials) {
+        if (x == 0 && there)
+            storing<Op>::store(op, w, out, number, value);
+        return;
+    }
     if (x == 0 && there)
-        storing<Op>::store(op, w, out, number, value);
+        store_partial(op, w, number, value);
+    if (!w.tickets || !ends_last(w, o)) // a block has one share
+        return;
+    value = Op::identity();
+    for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
+        value = op.apply(value, load_partial(op, w, o * splits + split));
+    value = block_tree(op, value);
+    if (threadIdx.x == 0)
+        storing<Op>::store(op, w, out, o, value);
 }
 
 // This thread's items of one column, every apart-th of `left`.
@@ -589,6 +700,38 @@ template <class Mine, class Acc> struct kept<Mine, Acc, 1> {
     }
 };
 
+// A block's results, of `parts` parts each, by get(value, part, result), which adds one, and
+// put(result, value). Where they are few, several threads take parts of each.
+template <class Op, class Get, class Put>
+__device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
+                              const Put &put) {
+    using Acc = typename Op::Acc;
+    unsigned helpers = 1;
+    while (helpers * helpers < parts && 2 * helpers * results <= BLOCK)
+        helpers *= 2;
+    Acc *sums = shared_memory<Acc>();
+    Acc value = Op::identity();
+    if (helpers > 1) {
+        const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
+#pragma unroll 1
+        for (unsigned part = helper; helper < helpers && part < parts; part += helpers)
+            value = get(value, part, result);
+        __syncthreads();
+        if (helper < helpers)
+            sums[threadIdx.x] = value;
+        __syncthreads();
+    }
+#pragma unroll 1
+    for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
+        value = Op::identity();
+#pragma unroll 1
+        for (unsigned k = 0; k < (helpers > 1 ? helpers : parts); k++)
+            value =
+                helpers > 1 ? op.apply(value, sums[k * results + result]) : get(value, k, result);
+        put(result, value);
+    }
+}
+
 // `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
 // of the block are on the next rows of the same columns. At the end every thread takes results, so
 // that neighbours are stored by neighbours. Where `group` rows have been taken for one, so that it
@@ -620,8 +763,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned turn = wide >= 32 ? 32 / Count : 0;
     if constexpr (Count > 1) {
         Mine mine;
-        add_packs<4>(op, mine, in + from, step, left, high);
-        if (high == 1 && w.group == 1 && reinterpret_cast<uint64>(out) % 16 == 0) {
+        add_all_packs<4>(op, mine, in + from, step, left, high, w.cached, every_item<In>());
+        if (high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0) {
             Acc results[Count];
 #pragma unroll
             for (unsigned i = 0; i < Count; i++)
@@ -643,13 +786,10 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         shared[threadIdx.x] = value;
     }
     __syncthreads();
-    // A result's `high` parts, where there are few results by several threads.
     const uint64 rest = w.inner - begin;
     const unsigned every = rest < wide * Count ? unsigned(rest) : wide * Count;
     const unsigned rows = unsigned(w.group), results = every / rows;
-    unsigned helpers = 1;
-    while (helpers * helpers < high && 2 * helpers * results <= BLOCK)
-        helpers *= 2;
+    const uint64 inner = rows == 1 ? w.inner : results; // of the results
     const auto add_row = [&](Acc value, unsigned row, unsigned result) -> Acc {
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
@@ -661,28 +801,32 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
         return value;
     };
-    Acc *sums = shared_memory<Acc>();
-    Acc value = Op::identity();
-    if (helpers > 1) {
-        const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
-#pragma unroll 1
-        for (unsigned row = helper; helper < helpers && row < high; row += helpers)
-            value = add_row(value, row, result);
-        __syncthreads();
-        if (helper < helpers)
-            sums[threadIdx.x] = value;
-        __syncthreads();
-    }
-#pragma unroll 1
-    for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
-        value = Op::identity();
-#pragma unroll 1
-        for (unsigned k = 0; k < (helpers > 1 ? helpers : high); k++)
-            value = helpers > 1 ? op.apply(value, sums[k * results + result])
-                                : add_row(value, k, result);
-        storing<Op>::store(op, w, out, above * (rows == 1 ? w.inner : results) + begin + result,
-                           value);
-    }
+    combine_parts(op, results, high, add_row, [&](unsigned result, Acc value) {
+        const uint64 at = above * inner + begin + result;
+        if (w.partials)
+            store_partial(op, w, at, value);
+        else
+            storing<Op>::store(op, w, out, at, value);
+    });
+    if (!w.tickets || !ends_last(w, o * tiles + tile))
+        return;
+    constexpr unsigned AT_ONCE = 8;
+    const auto add_splits = [&](Acc value, unsigned part, unsigned result) -> Acc {
+        Acc some[AT_ONCE];
+        const unsigned parts = splits - part * AT_ONCE;
+        const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            value = op.apply(value, some[k]);
+        return value;
+    };
+    combine_parts(op, results, (splits + AT_ONCE - 1) / AT_ONCE, add_splits,
+                  [&](unsigned result, Acc value) {
+                      storing<Op>::store(op, w, out, o * inner + begin + result, value);
+                  });
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
@@ -694,8 +838,19 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
     case AXIS_GROUPS:
         groups(op, in, out, w);
         break;
+    case AXIS_WORDS:
+        if (w.wide == 2)
+            words<uint16_t>(op, in, out, w);
+        else if (w.wide == 4)
+            words<uint32_t>(op, in, out, w);
+        else
+            words<uint64>(op, in, out, w);
+        break;
     case AXIS_ROWS:
-        rows(op, in, out, w);
+        rows<false>(op, in, out, w);
+        break;
+    case AXIS_STRIDED:
+        rows<true>(op, in, out, w);
         break;
     case AXIS_PACKS:
         columns<Op, In, pack<In>::count>(op, in, out, w);
@@ -727,13 +882,15 @@ using type_float64 = float64;
     }
 #define KERNEL_AXIS(op, in, acc)                                                                 \
     extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS) reduce_axis_##op##_##in##_##acc( \
-        const type_##in *items, void *results, int64 *out_index, const int64 *in_index,          \
-        uint64 outer, uint64 reduced, uint64 inner, int64 stride, AXES(outer), AXES(inner),      \
-        int64 key, int64 mask, uint64 finish, float64 divisor, uint64 shape, uint64 splits,      \
-        uint64 share, uint64 wide, uint64 group, uint64 tiles) {                                 \
-        const work w = {out_index,      in_index,       outer,       reduced, inner,   stride,   \
-                        AXES_OF(outer), AXES_OF(inner), {key, mask}, finish,  divisor, shape,    \
-                        splits,         share,          wide,        group,   tiles};            \
+        const type_##in *items, void *results, void *partials, int64 *partial_index,             \
+        const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
+        int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
+        float64 divisor, uint64 shape, uint64 splits, uint64 share, uint64 wide, uint64 group,   \
+        uint64 tiles, uint64 cached) {                                                           \
+        const work w = {partials,    partial_index, in_index, tickets,        outer,             \
+                        reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
+                        {key, mask}, finish,        divisor,  shape,          splits,            \
+                        share,       wide,          group,    tiles,          cached != 0};      \
         reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
     }
 

@@ -5,11 +5,22 @@
 
 enum {
     AXIS_BLOCK = 256,      /* threads */
-    AXIS_GROUP_ROWS = 4,   /* rows of a few packs that a group of lanes takes at once */
+    AXIS_GROUP_ROWS = 4,   /* rows of a few packs that a group of lanes takes at once, */
+    AXIS_WORD_ROWS = 8,    /* and a thread of rows that are one word */
     AXIS_PACK_SHARED = 64, /* shared memory of a thread that has columns by packs, in bytes, */
     AXIS_ITEM_SHARED = 16, /* and by items */
+    AXIS_PLACES = 1 << 16, /* of packs, that a place among them may have: more than they are */
+    AXIS_CACHED_BYTES = 32 << 20, /* of an array: what an H200's cache of 50 MB holds */
 };
 
-/* Small slabs through shared memory; rows of a few packs of 16 bytes, and longer ones; columns by
- * packs; the rest by items. */
-enum axis_shape { AXIS_STAGED, AXIS_GROUPS, AXIS_ROWS, AXIS_PACKS, AXIS_ITEMS };
+/* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of a few packs of 16 bytes, and
+ * longer ones, also of every second or third item; columns by packs; the rest by items. */
+enum axis_shape {
+    AXIS_STAGED,
+    AXIS_WORDS,
+    AXIS_GROUPS,
+    AXIS_ROWS,
+    AXIS_STRIDED,
+    AXIS_PACKS,
+    AXIS_ITEMS
+};

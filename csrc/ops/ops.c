@@ -39,9 +39,9 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
     const struct device_ops *ops = queue->device->ops;
     enum status status = STATUS_OK;
     if (!queue->tickets) {
-        status = ops->alloc(queue->device, sizeof(uint32_t), &queue->tickets);
+        status = ops->alloc(queue->device, OPS_TICKETS * sizeof(uint32_t), &queue->tickets);
         if (!status)
-            status = ops->fill(queue->device, queue->tickets, 0, sizeof(uint32_t));
+            status = ops->fill(queue->device, queue->tickets, 0, OPS_TICKETS * sizeof(uint32_t));
         if (status)
             forget_tickets(queue);
     }

@@ -9,11 +9,12 @@
 
 enum {
     OPS_STEPS_MAX = 16,
-    OPS_VALUES_MAX = 32,
+    OPS_VALUES_MAX = 35,
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
     OPS_WIDE_BYTES = 2048,
-    OPS_KEPT_BYTES = 8192
+    OPS_KEPT_BYTES = 8192,
+    OPS_TICKETS = 2048
 };
 
 /* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`
@@ -30,7 +31,7 @@ struct ops_step {
 struct ops_queue {
     struct device *device;
     struct device_info info;
-    device_address tickets; /* a counter at 0, which every kernel leaves at 0; 0: none yet */
+    device_address tickets; /* counters at 0, which every kernel leaves at 0; 0: none yet */
     device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: none yet */
     void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */
     bool word_awaited;      /* an interrupted call's kernel may still write there */
@@ -127,7 +128,8 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        struct device_kernel **kernel);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
-/* The counter by which a kernel's blocks learn which of them ends last: 4 bytes, 0. */
+/* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes, all
+ * of them 0. */
 enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 
 /* The one step of a plan that works on whole arrays: the kernel, and its first values. The planner

@@ -24,12 +24,17 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
-    GROUP_PACKS = 4,         /* of a row, up to which groups of lanes take it at once */
+    GROUP_PACKS = 4,         /* of a row, up to which groups of lanes take it at once, */
+    GROUP_PLACED = 16,       /* where value and place are one word */
     LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
     BANK_BYTES = 128,        /* of all banks together */
     WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
     MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
     STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
+    SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
+    STRIDED_BYTES = 512,     /* by packs, where a row has so many */
+    FULL_BLOCKS = 8,         /* of a multiprocessor: twice as many as it works on at once */
+    COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
@@ -37,7 +42,7 @@ enum {
 struct task {
     const struct ops_choice *choice;
     const struct reg_signature *signature;
-    device_address in, out, in_index, out_index;
+    device_address in, out, in_index, partials, partial_index, tickets;
     uint64_t numbers[NUMBERS];
     bool partial; /* its items are partial results: no third pass */
     uint64_t shape, splits, share, wide, group, tiles;
@@ -75,14 +80,23 @@ static enum dtype raw_type(const struct task *task) {
     return number ? task->signature->accumulator : task->signature->items;
 }
 
+static uint64_t array_bytes(const struct task *task) {
+    return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] *
+           dtype_size(task->signature->items);
+}
+
 /* --- shapes */
 
+/* Too few blocks become as many as the GPU works on at once, and not a few more, which would take
+ * it as long as as many again. */
 static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
                   uint64_t share_least, uint64_t share_unit) {
     const uint64_t reduced = task->numbers[REDUCED];
     const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
-    uint64_t splits = blocks < wanted && !task->partial ? divided_up(wanted, blocks) : 1;
+    uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
     splits = most(1, least(splits, reduced / share_least));
+    if (is_argmin(task)) /* a thread has a place for each of its packs */
+        splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 2 / SECTOR)));
     task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
     task->splits = divided_up(reduced, task->share);
     task->blocks = blocks * task->splits;
@@ -108,6 +122,18 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     task->shared_bytes = slabs * slab * item + (uint64_t)2 * PACK;
 }
 
+/* Rows of a word, one after the other, the first where a word may begin. */
+static bool plan_words(struct task *task) {
+    const uint64_t bytes = task->numbers[REDUCED] * dtype_size(task->signature->items);
+    if (task->numbers[REDUCED] == 1 || (bytes != 2 && bytes != 4 && bytes != 8) ||
+        task->in % bytes != 0)
+        return false;
+    task->shape = AXIS_WORDS;
+    task->wide = bytes;
+    task->blocks = divided_up(task->numbers[OUTER], AXIS_WORD_ROWS * BLOCK);
+    return true;
+}
+
 /* Rows of a few whole packs, one after the other, the first at a pack. */
 static void plan_groups(struct task *task, uint64_t packs) {
     task->shape = AXIS_GROUPS;
@@ -121,15 +147,16 @@ static void plan_groups(struct task *task, uint64_t packs) {
 static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
+    const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE], items = n[REDUCED] * apart;
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
-    const uint64_t packs = n[REDUCED] * item / PACK;
-    task->shape = AXIS_ROWS;
-    split(queue, task, n[OUTER], pass, BLOCK * PACK / item);
+    const uint64_t packs = items * item / PACK;
+    task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
+    split(queue, task, n[OUTER], divided_up(pass, apart), BLOCK * PACK / item);
     task->group = BLOCK;
-    /* A tree of a block with places takes it longer. */
     const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
-    const uint64_t longest = WARP_BYTES * (n[OUTER] < many ? 1 : is_argmin(task) ? 32 : 8) / item;
-    if (task->splits == 1 && n[REDUCED] <= longest && n[OUTER] > 1) {
+    const bool costly = is_argmin(task) || apart > 1; /* what a block has to do besides its packs */
+    const uint64_t longest = WARP_BYTES * (n[OUTER] < many ? 1 : costly ? 32 : 8) / item;
+    if (task->splits == 1 && items <= longest && n[OUTER] > 1) {
         /* Fewer lanes than a warp for what is nothing but whole packs. */
         for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
             if (task->group * LANE_PACKS >= packs)
@@ -138,21 +165,41 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
         }
         task->blocks = divided_up(n[OUTER], BLOCK / task->group);
     }
+    if (apart > 1) { /* lanes that take packs with the same items; 1 / apart in 2^-20 */
+        task->tiles = task->group / apart * apart;
+        task->wide = ((1 << 20) - 1 + apart) / apart;
+    }
     task->shared_bytes = BLOCK / WARP * value_size(task);
+}
+
+/* Columns, or packs of `count` of them, side by side in a block: the more of a row it reads the
+ * better, but for what the last blocks have to combine. */
+static uint64_t side_by_side(const struct ops_queue *queue, const struct task *task,
+                             uint64_t columns, uint64_t count) {
+    const uint64_t widest = tuned(task, wide);
+    const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
+    for (uint64_t side = widest; side >= widest / 2; side /= 2) {
+        const uint64_t splits = blocks / (task->numbers[OUTER] * divided_up(columns, side));
+        if (splits * least(side, columns) * count <= COMBINED)
+            return side;
+    }
+    return widest;
 }
 
 static void plan_columns(const struct ops_queue *queue, struct task *task, bool packs) {
     const uint64_t *n = task->numbers;
-    const uint64_t count = packs ? PACK / dtype_size(task->signature->items) : 1;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t count = packs ? PACK / item : 1;
     const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * divided_up(columns, WIDEST);
-    const bool widest =
-        n[REDUCED] <= 4 * at_once && wide_blocks >= (uint64_t)2 * queue->info.multiprocessors;
+    const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
+    const bool widest = wide_blocks >= FULL_BLOCKS * multiprocessors ||
+                        (n[REDUCED] <= 4 * at_once && wide_blocks >= 2 * multiprocessors);
     const uint64_t side = widest          ? WIDEST
                           : task->partial ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
-                                          : tuned(task, wide);
+                                          : side_by_side(queue, task, columns, count);
     /* Partial results are written and read: they have to be few beside the items. */
-    const uint64_t few = 16 * dtype_size(raw_type(task)) / dtype_size(task->signature->items);
+    const uint64_t few = 16 * dtype_size(raw_type(task)) / item;
     task->shape = packs ? AXIS_PACKS : AXIS_ITEMS;
     task->group = 1;
     task->tiles = divided_up(columns, side);
@@ -184,6 +231,14 @@ static bool packs_along(const uint64_t *n, uint64_t count) {
     return fit;
 }
 
+/* Whether packs along it have items of a row only, or as good as that. */
+static bool is_row(const uint64_t *n, size_t item) {
+    if (n[STRIDE] == 1 || n[REDUCED] == 1)
+        return true;
+    return n[STRIDE] > 1 && n[STRIDE] <= SECTOR / item && (n[STRIDE] > 2 || item <= 2) &&
+           n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+}
+
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
@@ -191,7 +246,10 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
-        if (at_packs && n[REDUCED] / count <= GROUP_PACKS) {
+        const uint64_t group_packs = is_argmin(task) && item <= 4 ? GROUP_PLACED : GROUP_PACKS;
+        if (n[INNER] == 1 && plan_words(task))
+            return;
+        if (at_packs && n[REDUCED] / count <= group_packs) {
             plan_groups(task, n[REDUCED] / count);
             return;
         }
@@ -205,7 +263,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
             return;
         }
     }
-    if (n[INNER] == 1 && (n[STRIDE] == 1 || n[REDUCED] == 1) && !task->in_index) {
+    if (n[INNER] == 1 && is_row(n, item) && !task->in_index) {
         plan_rows(queue, task, false);
         return;
     }
@@ -223,8 +281,13 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
 static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct task *task, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[plan->step_count++];
-    const uint64_t planned[] = {task->shape, task->splits, task->share,
-                                task->wide,  task->group,  task->tiles};
+    const uint64_t planned[] = {task->shape,
+                                task->splits,
+                                task->share,
+                                task->wide,
+                                task->group,
+                                task->tiles,
+                                array_bytes(task) <= AXIS_CACHED_BYTES};
     if (task->blocks > GRID_MAX)
         return status_fail(STATUS_BAD_VALUE,
                            "array: %llu x %llu x %llu items are too many blocks for one launch; "
@@ -234,8 +297,10 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
                            (unsigned long long)task->numbers[INNER]);
     step->values[step->value_count++] = task->in;
     step->values[step->value_count++] = task->out;
-    step->values[step->value_count++] = task->out_index;
+    step->values[step->value_count++] = task->partials;
+    step->values[step->value_count++] = task->partial_index;
     step->values[step->value_count++] = task->in_index;
+    step->values[step->value_count++] = task->tickets;
     memcpy(step->values + step->value_count, task->numbers, sizeof task->numbers);
     step->value_count += NUMBERS;
     memcpy(step->values + step->value_count, planned, sizeof planned);
@@ -296,6 +361,18 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
     return whole;
 }
 
+/* Whether the blocks that end last combine the shares' results: so few of each block's that a
+ * launch would take longer. */
+static bool combines_itself(const struct task *task) {
+    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED;
+    const uint64_t of_a_block = row                         ? 1
+                                : task->shape == AXIS_PACKS ? task->wide * count / task->group
+                                                            : task->wide;
+    const uint64_t groups = task->numbers[OUTER] * (row ? 1 : task->tiles);
+    return groups <= OPS_TICKETS && task->splits * of_a_block <= COMBINED;
+}
+
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct ops_problem *problem, struct ops_plan *plan) {
     struct task task = {.choice = choice,
@@ -339,26 +416,26 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         queue, plan, bytes + (is_argmin(&task) ? results * partials * sizeof(int64_t) : 0));
     if (status)
         return status;
-    first.out = plan->scratch;
-    first.out_index = is_argmin(&task) ? plan->scratch + bytes : 0;
-    first.numbers[FINISH] = RAW;
-    first.numbers[DIVISOR] = 0;
+    first.partials = plan->scratch;
+    first.partial_index = is_argmin(&task) ? plan->scratch + bytes : 0;
+    if (partials == first.splits && combines_itself(&first)) {
+        status = ops_tickets(queue, &first.tickets);
+        return status ? status : add_step(queue, choice, &first, plan);
+    }
     status = add_step(queue, choice, &first, plan);
     if (!status && rest) {
         struct task left = task;
         left.numbers[REDUCED] = rest;
         left.in += (task.numbers[REDUCED] - rest) * task.numbers[INNER] *
                    dtype_size(task.signature->items);
-        left.out = plan->scratch + results * (partials - 1) * raw;
-        left.numbers[FINISH] = RAW;
-        left.numbers[DIVISOR] = 0;
+        left.partials = plan->scratch + results * (partials - 1) * raw;
         left.partial = true;
         plan_shape(queue, &left);
         status = add_step(queue, choice, &left, plan);
     }
     if (status)
         return status;
-    struct task last = second_pass(choice, &task, partials, plan->scratch, first.out_index);
+    struct task last = second_pass(choice, &task, partials, plan->scratch, first.partial_index);
     plan_shape(queue, &last);
     return add_step(queue, choice, &last, plan);
 }
