@@ -68,9 +68,25 @@ def test_stencils_of_wide_windows(rng):
     assert widest.global_load_requests < 2.1 * packs
     assert narrow.shared_load_conflicts + narrow.shared_store_conflicts == 0
     assert widest.warp_instructions < 1.7 * narrow.warp_instructions
-    registers = counted(gpuopt.stencil1d, a, 6, variant=3)
-    vector = counted(gpuopt.stencil1d, a, 6, variant=5)
-    assert vector.global_load_requests < 5.2 * packs < registers.global_load_requests / 2
+
+
+def test_stencils_of_other_windows(rng):
+    """Through tiles as well: one request for 16 bytes, no bank conflict, half the instructions."""
+    a = rng.random(1 << 16, np.float32)
+    packs = a.size / 128  # of a warp
+    for call, instructions in (
+        ({"radius": 6}, 0.65),
+        ({"radius": 2, "mode": "valid"}, 0.7),  # outputs lie 8 bytes before their inputs
+        ({"weights": rng.random(11)}, 0.55),
+        ({"weights": rng.random(33)}, 0.5),
+        ({"weights": rng.random(81)}, 0.45),
+    ):
+        registers = counted(gpuopt.stencil1d, a, variant=3, **call)
+        tiles = counted(gpuopt.stencil1d, a, variant=5, **call)
+        assert tiles.warp_instructions < instructions * registers.warp_instructions, call
+        assert tiles.global_load_requests < 1.5 * packs, call
+        assert tiles.global_store_requests < 1.2 * packs, call
+        assert tiles.shared_load_conflicts + tiles.shared_store_conflicts == 0, call
 
 
 def test_matmul(rng):
