@@ -620,20 +620,31 @@ __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned coun
     copied_packs();
 }
 
-// A warp's outputs, not all of whose windows are within one row. A call, as above.
+// A tile that is not all within one row. Calls, as above.
+template <class In, class Acc>
+__device__ __noinline__ void load_at_ends(stencil<In, Acc> s, In *tile, unsigned places) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const In constant = static_cast<In>(s.beyond);
+    if (reflection::serves(s.n, s.radius, s.mode))
+        load_rows(where, tile, places, THREADS, constant);
+    else
+        load_places(where, tile, 0, places, THREADS, constant);
+}
 template <class Op, class In, class Acc>
 __device__ __noinline__ void store_at_ends(stencil<In, Acc> s, const In *tile, unsigned first) {
     const tile_of_rows<In, Acc> where(s, TILE);
     const unsigned lane = threadIdx.x % WARP;
-    store_places(where, tile, first + lane, WARP * GROUP, WARP);
-    if (s.mode != CONSTANT || static_cast<In>(s.beyond) == s.beyond)
-        return;
-    // No item has the constant's value: what needs it is made once more.
+    // No item has such a constant's value: what needs it is made once more.
+    const bool inexact = s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond;
+    if (!inexact && reflection::serves(s.n, s.radius, s.mode))
+        return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
     for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
         int64 at;
         const int64 row = where.row_at(i, at), middle = at + s.first;
-        if (row < s.rows && at < s.outputs && !s.whole(middle - s.radius, middle + s.radius))
-            s.out[row * s.outputs + at] = plain_sum<Op>(s.row(row), at);
+        if (row < s.rows && at < s.outputs)
+            s.out[row * s.outputs + at] = inexact && !s.whole(middle - s.radius, middle + s.radius)
+                                              ? plain_sum<Op>(s.row(row), at)
+                                              : tile[i];
     }
 }
 
@@ -648,7 +659,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     uint4 *packs = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
     In *tile = reinterpret_cast<In *>(packs);
     const tile_of_rows<In, Acc> where(s, TILE);
-    const In *from = where.whole(inputs, ITEMS - 1), constant = static_cast<In>(s.beyond);
+    const In *from = where.whole(inputs, ITEMS - 1);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // of the inputs in their packs
     if (from) {
@@ -656,7 +667,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
         load_packs_of_tile<In>(packs, reinterpret_cast<const uint4 *>(from - shift),
                                (shift + inputs + ITEMS - 1) / ITEMS);
     } else {
-        load_places(where, tile, 0, inputs, THREADS, constant);
+        load_at_ends(s, tile, inputs);
     }
     if (!Op::shares)
 #pragma unroll 1
