@@ -431,9 +431,12 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
     }
 }
 
-// New: tiles that go through shared memory, for the windows that do not come in packs: wide ones,
-// and outputs that do not lie where packs of inputs do. A thread has GROUP neighbouring outputs, an
-// odd number, so that neighbouring threads, GROUP items apart, meet different banks.
+// New: tiles that go through shared memory, for windows that do not come in packs: wide ones, and
+// those of outputs that do not lie where packs of inputs do. (In rung 4's way, with five packs a
+// thread, radius 5 took an H200 0.79 of a copy, radius 16 in this one 0.98; November 2026.) A
+// thread has GROUP neighbouring outputs, an odd number, so that neighbouring threads, GROUP items
+// apart, meet different banks. The host launches rung 4 for what comes in packs, and rung 3 for
+// windows wider than shared memory has room for.
 constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
 
 // Windows that share nothing: weighted ones, and those narrower than a group. As many as fit slide
