@@ -75,9 +75,13 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
         return rung;
     if (shape->radius <= PACKED_RADIUS && lies_in_packs(shape, problem))
         return rung_numbered(choice->family, 4);
-    /* In rows, narrow plain windows take fewer instructions there than in tiles. */
-    const bool plain_rows = shape->sum && shape->rows > 1 && shape->radius <= PACKED_RADIUS;
-    if (rung->number == 5 && !plain_rows && shape->radius <= WIDEST_RADIUS &&
+    /* Narrow plain windows take fewer instructions there than in tiles: in rows, and int64's of the
+     * radius that it is compiled for. */
+    const bool compiled =
+        shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
+    const bool fewer =
+        shape->sum && shape->radius <= PACKED_RADIUS && (shape->rows > 1 || compiled);
+    if (rung->number == 5 && !fewer && shape->radius <= WIDEST_RADIUS &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
     return rung_numbered(choice->family, 3);
