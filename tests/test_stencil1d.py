@@ -250,7 +250,7 @@ def test_arrays_that_begin_between_packs(device, rung, dtype, rng):
     for start, to in ((1, 0), (0, 1), (3, 2), (2, 2)):
         for radius in (0, 1, 3, 5, 6, 30):
             part = Part(array, start, 9000)
-            weights = rng.standard_normal(2 * radius + 1)
+            weights = draw(rng, dtype, 2 * radius + 1)
             for call in ({"radius": radius}, {"weights": weights}):
                 gpuopt.stencil1d(part, variant=rung.variant, out=Part(out, to, 9000), **call)
                 check(rung, out.get()[to : to + 9000], host[start : start + 9000],

@@ -75,8 +75,8 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
         return rung;
     if (shape->radius <= PACKED_RADIUS && lies_in_packs(shape, problem))
         return rung_numbered(choice->family, 4);
-    /* Narrow plain windows take fewer instructions there than in tiles: in rows, and int64's of the
-     * radius that it is compiled for. */
+    /* Rung 3 takes fewer instructions than tiles for narrow plain windows in rows, and for int64's
+     * of the radius that it is compiled for. */
     const bool compiled =
         shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
     const bool fewer =
