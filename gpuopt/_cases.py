@@ -100,16 +100,19 @@ def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[objec
     return f"transpose of {side:,} x {side:,}", a.size, (a,), _families.transpose_problem(a), check
 
 
-def _stencil1d(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+def _stencil1d(
+    n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3
+) -> tuple[object, ...]:
     a = _draw(rng, (n,), dtype)
-    wide = np.pad(a.astype(np.float64) if dtype.kind == "f" else a, 3)
-    want = sum(wide[k : k + n] for k in range(7))
-    bound = 8 * 7 * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
+    width = 2 * radius + 1
+    wide = np.pad(a.astype(np.float64) if dtype.kind == "f" else a, radius)
+    want = sum(wide[k : k + n] for k in range(width))
+    bound = 8 * width * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
     return (
-        "stencil of radius 3 on",
+        f"stencil of radius {radius} on",
         n,
-        (a,),
-        _families.stencil1d_problem(a),
+        (a,) if radius == 3 else (a, radius),
+        _families.stencil1d_problem(a, radius),
         lambda _, got: _worst(got, want, bound),
     )
 
@@ -152,13 +155,18 @@ _MAKERS = {
 }
 
 
-def make(family: str, n: int | None, dtype: str, seed: int, *, timed: bool) -> Case:
-    """Make the case of a family whose result is an array."""
+def make(
+    family: str, n: int | None, dtype: str, seed: int, *, timed: bool, radius: int | None = None
+) -> Case:
+    """Make the case of a family whose result is an array; `radius` is a stencil's, by default 3."""
     if dtype not in DTYPES:
         raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(DTYPES)}")
     n = n or ITEMS[family][0 if timed else 1]
     maker, function = _MAKERS[family]
-    title, n, arguments, problem, check = maker(n, np.dtype(dtype), np.random.default_rng(seed))
+    more = () if radius is None else (radius,)
+    title, n, arguments, problem, check = maker(
+        n, np.dtype(dtype), np.random.default_rng(seed), *more
+    )
 
     def bench(device: str) -> _core.Bench:
         return _core.Bench(_with_output(problem), device=device)
@@ -176,7 +184,7 @@ def make(family: str, n: int | None, dtype: str, seed: int, *, timed: bool) -> C
         flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
         title, n = f"{title}", side * side
     plural = f"{title} {dtype}" if "x" in title.split("of")[-1] else f"{title} {n:,} {dtype}"
-    operations = flops or OPERATIONS[family] * n
+    operations = flops or (OPERATIONS[family] if radius is None else 2 * radius) * n
     return Case(plural, n, bench, call, error, flops, deck, operations, arguments)
 
 

@@ -424,7 +424,8 @@ def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
         case = _ladder.reduction(REDUCE_ITEMS, "sum", "int32", 0)
     elif rung.family in _cases.ITEMS:
         items = 1024 if rung.name == "threads" else None  # one block of at most so many
-        case = _cases.make(rung.family, items, "float32", 0, timed=False)
+        radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
+        case = _cases.make(rung.family, items, "float32", 0, timed=False, radius=radius)
     else:
         raise ValueError(
             f"annotate: {rung.family} is not counted; use 'reduce' or one of "

@@ -79,16 +79,17 @@ def transpose(sides, tiles, shape, in_place=False):
 ALIGNED, PHASED, PACKED = range(3)
 
 
-def stencil(radius, deck=0, block=None):
+def stencil(radius, deck=0, block=None, *, weighted):
     """Return a call of a rung, with blocks that have neighbours, and its launch's arguments.
 
     Rung 2 is told what is the deck's case, as stencil1d_plan.cuh has it.
     """
     array = np.ones(1100, FLOAT)
-    values = arguments(_families.stencil1d_problem(array, radius))
+    call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
+    values = arguments(_families.stencil1d_problem(array, **call))
     mode = len(values) - 3
     values[mode] |= deck << 32
-    return lambda variant: gpuopt.stencil1d(array, radius, variant=variant, block=block), values
+    return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
 
 
 # By family; sizes with parts of tiles. Several where a rung has several paths.
@@ -103,10 +104,15 @@ CASES = {
         transpose((70, 70), (2, 2), PHASED, in_place=True),
     ],
     "stencil1d": [
-        stencil(3, deck=1),
-        stencil(3, deck=2, block=128),
-        stencil(20),  # sums of groups
-        stencil(520),  # in several pieces, sums of sums
+        stencil(*how, weighted=weighted)
+        for weighted in (False, True)
+        for how in (
+            (3, 1),
+            (3, 2, 128),
+            (6,),  # windows of a tile
+            (20,),  # sums of groups
+            (520,),  # in several pieces, sums of sums
+        )
     ],
     "matmul": [
         case(gpuopt.matmul, np.ones((40, 70), FLOAT), np.ones((70, columns), FLOAT))

@@ -56,6 +56,12 @@ def test_stencil(rng):
     assert registers.warp_instructions < straight.warp_instructions / 2
 
 
+def conflicts_of(counted):
+    """Return the share of the shared-memory wavefronts that bank conflicts add."""
+    wavefronts = counted.shared_load_wavefronts + counted.shared_store_wavefronts
+    return (counted.shared_load_conflicts + counted.shared_store_conflicts) / wavefronts
+
+
 def test_stencils_of_wide_windows(rng):
     """Packs of 16 bytes on both sides, but at the ends; shared sums hardly grow with the radius."""
     a = rng.random(1 << 16, np.float32)
@@ -66,11 +72,27 @@ def test_stencils_of_wide_windows(rng):
     assert narrow.global_load_requests < 1.3 * packs and narrow.global_store_requests < 1.2 * packs
     assert wide.global_load_requests < 1.4 * packs and wide.global_store_requests < 1.2 * packs
     assert widest.global_load_requests < 2.1 * packs
-    assert narrow.shared_load_conflicts + narrow.shared_store_conflicts == 0
+    assert conflicts_of(narrow) < 0.05  # the first and the last tile's
     assert widest.warp_instructions < 1.7 * narrow.warp_instructions
-    registers = counted(gpuopt.stencil1d, a, 6, variant=3)
-    vector = counted(gpuopt.stencil1d, a, 6, variant=5)
-    assert vector.global_load_requests < 5.2 * packs < registers.global_load_requests / 2
+
+
+def test_stencils_of_other_windows(rng):
+    """Through tiles as well: one request for 16 bytes, no bank conflicts, half the instructions."""
+    a = rng.random(1 << 16, np.float32)
+    packs = a.size / 128  # of a warp
+    for call, instructions in (
+        ({"radius": 6}, 0.65),
+        ({"radius": 2, "mode": "valid"}, 0.7),  # outputs lie 8 bytes before their inputs
+        ({"weights": rng.random(11)}, 0.55),
+        ({"weights": rng.random(33)}, 0.5),
+        ({"weights": rng.random(81)}, 0.45),
+    ):
+        registers = counted(gpuopt.stencil1d, a, variant=3, **call)
+        tiles = counted(gpuopt.stencil1d, a, variant=5, **call)
+        assert tiles.warp_instructions < instructions * registers.warp_instructions, call
+        assert tiles.global_load_requests < 1.5 * packs, call
+        assert tiles.global_store_requests < 1.2 * packs, call
+        assert conflicts_of(tiles) < 0.05, call
 
 
 def test_matmul(rng):

@@ -119,6 +119,13 @@ def test_rows(device, rung, mode, rng):
                 weights = draw(rng, array.dtype, 2 * radius + 1)
                 got = gpuopt.stencil1d(array, weights=weights, **call)
                 check(rung, got, array, weights, mode, call["cval"])
+    for shape, radius in (((700, 3), 1), ((900, 5), 2)):  # a pack has parts of several rows
+        array = draw(rng, "float32", shape)
+        weights = draw(rng, "float32", 2 * radius + 1)
+        got = gpuopt.stencil1d(
+            array, weights=weights, mode=mode, variant=rung.variant, device=device
+        )
+        check(rung, got, array, weights, mode)
     for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several pieces; sums of sums
         array = draw(rng, "int32", shape)
         got = gpuopt.stencil1d(array, radius, mode=mode, variant=rung.variant, device=device)
@@ -181,6 +188,48 @@ def test_tiles_that_begin_between_packs(device, dtype, rng):
         check(rung, got, array, np.ones(2 * radius + 1, int), mode)
 
 
+def windows_of_tiles(dtype):
+    """Yield what no packs serve: wide, weighted and shifted windows, with constants of any kind."""
+    for radius in (5, 6, 7, 8):
+        yield {"radius": radius}, 0
+    for radius in (5, 6, 7, 8, 16, 17, 40, 300):
+        yield {"weights": radius}, 2
+    cval = 0.1 if dtype[0] == "f" else 0.75  # no value that a float32 or an integer has
+    yield {"radius": 6}, cval
+    yield {"weights": 9}, cval
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", MODES)
+def test_windows_of_tiles(device, dtype, mode, rng):
+    """Of one row with a whole tile inside, and of rows that share tiles; on rung 5's own kernel."""
+    (rung,) = (each for each in gpuopt.rungs(FAMILY) if each.variant == 5)
+    for shape in ((6100,), (3, 1500), (40, 70)):
+        array = draw(rng, dtype, shape)
+        for call, cval in windows_of_tiles(dtype):
+            radius = call.get("radius", call.get("weights"))
+            weights = np.ones(2 * radius + 1, int)
+            if "weights" in call:
+                weights = call["weights"] = draw(rng, dtype, 2 * radius + 1)
+            if array.dtype.kind == "i" and cval % 1:
+                array = rng.integers(-1000, 1000, shape).astype(dtype)
+                weights = weights % 9 - 4.25 if "weights" in call else weights
+                call["weights"] = weights
+            call |= {"mode": mode, "cval": cval, "variant": 5, "device": device}
+            if device == "sim":
+                got = gpuopt.profile(gpuopt.stencil1d, array, **call)
+                assert {each.kernel[:11] for each in got.launches} <= {"stencil1d_5"}
+                got = got.result
+            else:
+                got = gpuopt.stencil1d(array, **call)
+            if array.dtype.kind == "i" and cval % 1:  # in float64, cut off
+                want = windows(array.astype(float), radius, mode, cval) @ weights
+                assert np.array_equal(got, want.astype(dtype))
+            else:
+                check(rung, got, array, weights, mode, cval)
+
+
 class Part:
     """Items of a device array from `start` on, as another library would show them."""
 
@@ -199,11 +248,13 @@ def test_arrays_that_begin_between_packs(device, rung, dtype, rng):
     host = draw(rng, dtype, 10_000)
     array, out = gpuopt.asarray(host, device=device), gpuopt.asarray(host, device=device)
     for start, to in ((1, 0), (0, 1), (3, 2), (2, 2)):
-        for radius in (0, 3, 5, 30):
+        for radius in (0, 1, 3, 5, 6, 30):
             part = Part(array, start, 9000)
-            gpuopt.stencil1d(part, radius, variant=rung.variant, out=Part(out, to, 9000))
-            check(rung, out.get()[to : to + 9000], host[start : start + 9000],
-                  np.ones(2 * radius + 1, int))  # fmt: skip
+            weights = draw(rng, dtype, 2 * radius + 1)
+            for call in ({"radius": radius}, {"weights": weights}):
+                gpuopt.stencil1d(part, variant=rung.variant, out=Part(out, to, 9000), **call)
+                check(rung, out.get()[to : to + 9000], host[start : start + 9000],
+                      call.get("weights", np.ones(2 * radius + 1, int)))  # fmt: skip
 
 
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind == "sim"])
@@ -277,15 +328,16 @@ def test_modes_pinned(device, rung):
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_spike_or_nan_reaches_only_its_neighbours(device, rung, dtype, rng):
-    for radius in (0, 1, 3, 30):
+    for radius, weights in ((0, None), (1, None), (3, None), (6, None), (30, None), (9, 1.5)):
         array = rng.random(3000).astype(dtype)
         call = {"variant": rung.variant, "device": device}
-        clean = gpuopt.stencil1d(array, radius, **call)
+        call |= {"weights": np.full(2 * radius + 1, weights)} if weights else {"radius": radius}
+        clean = gpuopt.stencil1d(array, **call)
         for place in (0, 1, 255, 256, 1500, 2999):
             for value in (1e17, np.nan, np.inf, -np.inf):
                 spoilt = array.copy()
                 spoilt[place] = value
-                got = gpuopt.stencil1d(spoilt, radius, **call)
+                got = gpuopt.stencil1d(spoilt, **call)
                 far = np.abs(np.arange(3000) - place) > radius
                 assert got[far].tobytes() == clean[far].tobytes()
                 if np.isnan(value):

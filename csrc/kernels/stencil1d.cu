@@ -47,8 +47,8 @@ RUNG(4, "vector", "stencil1d_4",
      "loads and stores of 16 bytes; the neighbours' packs come from the first-level cache",
      "after the decks", 32, 1024, 128, 4, RUNG_WIDE, 0)
 RUNG(5, "shared-sums", "stencil1d_5",
-     "wide windows: the sums of whole groups of inputs serve all the windows that hold them",
-     "after the decks: van Herk 1992, Gil and Werman 1993", 128, 128, 128, 4, RUNG_BEST | RUNG_WIDE, 0)
+     "tiles in shared memory; in wide windows the sums of whole groups of inputs serve all that hold them",
+     "after the decks: van Herk 1992, Gil and Werman 1993", 128, 128, 128, 15, RUNG_BEST | RUNG_WIDE, 0)
 // clang-format on
 #else
 
@@ -60,20 +60,25 @@ namespace stencil1d {
 // sum + weight * item; integers wrap.
 struct op_sum {
     static constexpr bool shares = true; // parts of a window's sum serve other windows
-    template <class Acc>
-    static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *, int64) {
+    template <class Acc> static __device__ Acc add(Acc sum, Acc item, Acc) {
         using W = typename wrapping<Acc>::type;
         return static_cast<Acc>(W(sum) + W(item));
+    }
+    template <class Acc>
+    static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *, int64) {
+        return add(sum, item, Acc(1));
     }
 };
 struct op_weighted {
     static constexpr bool shares = false;
+    template <class Acc> static __device__ Acc add(Acc sum, Acc item, Acc weight) {
+        using W = typename wrapping<Acc>::type;
+        return static_cast<Acc>(W(sum) + W(weight) * W(item));
+    }
     template <class Acc>
     static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *weights,
                               int64 k) {
-        using W = typename wrapping<Acc>::type;
-        const Acc weight = static_cast<Acc>(__ldg(&weights[k]));
-        return static_cast<Acc>(W(sum) + W(weight) * W(item));
+        return add(sum, item, static_cast<Acc>(__ldg(&weights[k])));
     }
 };
 
@@ -426,14 +431,88 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
     }
 }
 
-// New: plain sums over wide windows, of GROUP inputs and more. A thread has GROUP neighbouring
-// outputs. Their windows begin in its own group of inputs, from whose end it adds up the part of
-// each; then they hold the same `whole` groups, whose sums the block's threads have made once; then
-// they end within the next two groups, in which the thread goes on item by item. So every output is
-// still a sum of its own inputs, but of 2 * radius + 1 additions some 3 are left. A group has an
-// odd number of items, so that neighbouring threads, GROUP items apart, meet different banks.
+// New: tiles that go through shared memory, for windows that do not come in packs: wide ones, and
+// those of outputs that do not lie where packs of inputs do. (In rung 4's way, with five packs a
+// thread, radius 5 took an H200 0.79 of a copy, radius 16 in this one 0.98; November 2026.) A
+// thread has GROUP neighbouring outputs, an odd number, so that neighbouring threads, GROUP items
+// apart, meet different banks. The host launches rung 4 for what comes in packs, and rung 3 for
+// windows wider than shared memory has room for.
 constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
 
+// Windows that share nothing: weighted ones, and those narrower than a group. As many as fit slide
+// through a thread's registers at a time, in circles of SLOTS items: item k + j, for output j, is
+// in window[(k + j) % SLOTS], which the unrolled loop knows. So an item is loaded once for COUNT
+// outputs, and a weight as well.
+template <class Op, unsigned SLOTS, unsigned COUNT, class Acc>
+__device__ void add_items(Acc (&sums)[COUNT], const Acc (&window)[SLOTS], const Acc *weights,
+                          unsigned k) {
+    const Acc weight = Op::shares ? Acc(1) : *weights;
+#pragma unroll
+    for (unsigned j = 0; j < COUNT; j++)
+        sums[j] = Op::add(sums[j], window[(k + j) % SLOTS], weight);
+}
+// Makes an item of 4 bytes at once: the compiler puts it off until it is stored, and keeps the 8
+// bytes that it is made from.
+__device__ inline void settle(int32 &item) { asm volatile("" : "+r"(item)); }
+__device__ inline void settle(float32 &item) { asm volatile("" : "+f"(item)); }
+template <class In> __device__ inline void settle(In &) {}
+
+template <class Op, unsigned SLOTS, unsigned COUNT, class In, class Acc>
+__device__ void circling_window(const In *items, const Acc *weights, unsigned width, In *outputs) {
+    Acc window[SLOTS], sums[COUNT];
+#pragma unroll
+    for (unsigned j = 0; j < COUNT; j++) {
+        window[j] = static_cast<Acc>(items[j]);
+        sums[j] = 0;
+    }
+    items += COUNT;
+#pragma unroll 1
+    for (; width > SLOTS; width -= SLOTS, items += SLOTS, weights += SLOTS) {
+#pragma unroll
+        for (unsigned k = 0; k < SLOTS; k++) {
+            add_items<Op>(sums, window, weights + k, k);
+            window[(k + COUNT) % SLOTS] = static_cast<Acc>(items[k]);
+        }
+    }
+#pragma unroll
+    for (unsigned k = 0; k < SLOTS; k++) { // as SLOTS is even, an odd number is left
+        add_items<Op>(sums, window, weights + k, k);
+        if (k % 2 == 0 && k + 1 == width)
+            break;
+        window[(k + COUNT) % SLOTS] = static_cast<Acc>(items[k]);
+    }
+#pragma unroll
+    for (unsigned j = 0; j < COUNT; j++) {
+        outputs[j] = static_cast<In>(sums[j]);
+        settle(outputs[j]);
+    }
+}
+
+// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may lie
+// where the inputs do. All sums and items of 8 bytes at once would be more than the registers.
+template <class Op, class In, class Acc>
+__device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights, unsigned width) {
+    constexpr unsigned HALF = (GROUP + 1) / 2;
+    const unsigned own = threadIdx.x * GROUP;
+    In made[GROUP];
+    if constexpr (sizeof(Acc) == 4) {
+        circling_window<Op, GROUP + 1, GROUP>(tile + own, weights, width, made);
+    } else {
+        circling_window<Op, HALF, HALF>(tile + own, weights, width, made);
+        circling_window<Op, HALF, GROUP - HALF>(tile + own + HALF, weights, width, made + HALF);
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        outputs[own + k] = made[k];
+    __syncwarp();
+}
+
+// Plain sums over windows of GROUP inputs and more. A thread's windows begin in its own group of
+// inputs, from whose end it adds up the part of each; then they hold the same `whole` groups, whose
+// sums the block's threads have made once; then they end within the next two groups, in which the
+// thread goes on item by item. So every output is still a sum of its own inputs, but of 2 * radius
+// + 1 additions some 3 are left.
 template <class T> __device__ T sum_of(T a, T b) {
     using W = typename wrapping<T>::type;
     return static_cast<T>(W(a) + W(b));
@@ -465,8 +544,7 @@ __device__ Acc whole_groups(const Acc *group_sums, Acc *eights, unsigned groups,
     return sum;
 }
 
-// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may lie
-// where the inputs do.
+// As windows_of_tile.
 template <class In, class Acc>
 __device__ void sums_of_tile(const In *tile, In *outputs, Acc *group_sums, unsigned groups,
                              unsigned width) {
@@ -545,62 +623,70 @@ __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned coun
     copied_packs();
 }
 
-template <class In, class Acc> __device__ void stencil1d_groups(const stencil<In, Acc> &s) {
+// A tile that is not all within one row. Calls, as above.
+template <class In, class Acc>
+__device__ __noinline__ void load_at_ends(stencil<In, Acc> s, In *tile, unsigned places) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const In constant = static_cast<In>(s.beyond);
+    if (reflection::serves(s.n, s.radius, s.mode))
+        load_rows(where, tile, places, THREADS, constant);
+    else
+        load_places(where, tile, 0, places, THREADS, constant);
+}
+template <class Op, class In, class Acc>
+__device__ __noinline__ void store_at_ends(stencil<In, Acc> s, const In *tile, unsigned first) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const unsigned lane = threadIdx.x % WARP;
+    // No item has such a constant's value: what needs it is made once more.
+    const bool inexact = s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond;
+    if (!inexact && reflection::serves(s.n, s.radius, s.mode))
+        return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
+    for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
+        int64 at;
+        const int64 row = where.row_at(i, at), middle = at + s.first;
+        if (row < s.rows && at < s.outputs)
+            s.out[row * s.outputs + at] = inexact && !s.whole(middle - s.radius, middle + s.radius)
+                                              ? plain_sum<Op>(s.row(row), at)
+                                              : tile[i];
+    }
+}
+
+template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
     constexpr unsigned ITEMS = 16 / sizeof(In); // of a pack
     const unsigned t = threadIdx.x, width = 2 * static_cast<unsigned>(s.radius) + 1;
     const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
-    Acc *group_sums = shared_memory<Acc>(); // and as many sums of EIGHT
-    uint4 *packs = shared_memory<uint4>() + (2 * groups * sizeof(Acc) + 15) / 16;
+    const bool shares = Op::shares && width >= GROUP;
+    // The groups' sums and as many of EIGHT, or the weights.
+    Acc *numbers = shared_memory<Acc>();
+    const unsigned count = shares ? 2 * groups : Op::shares ? 0 : width;
+    uint4 *packs = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
     In *tile = reinterpret_cast<In *>(packs);
     const tile_of_rows<In, Acc> where(s, TILE);
-    const In *from = where.whole(inputs, ITEMS - 1), constant = static_cast<In>(s.beyond);
+    const In *from = where.whole(inputs, ITEMS - 1);
+    In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // of the inputs in their packs
     if (from) {
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
         load_packs_of_tile<In>(packs, reinterpret_cast<const uint4 *>(from - shift),
                                (shift + inputs + ITEMS - 1) / ITEMS);
-    } else if (s.mode == CONSTANT && constant != s.beyond) { // no item's value: item by item
-        for (unsigned i = t; i < TILE; i += THREADS) {
-            const int64 output = where.output(i);
-            if (output >= 0)
-                s.out[output] = plain_sum<op_sum>(s, output);
-        }
-        return;
     } else {
-        load_places(where, tile, 0, inputs, THREADS, constant);
+        load_at_ends(s, tile, inputs);
     }
+    if (!Op::shares)
+#pragma unroll 1
+        for (unsigned k = t; k < width; k += THREADS)
+            numbers[k] = static_cast<Acc>(s.weights[k]);
     __syncthreads();
-    sums_of_tile(tile + shift, tile, group_sums, groups, width);
+    if (shares)
+        sums_of_tile(tile + shift, tile, numbers, groups, width);
+    else
+        windows_of_tile<Op>(tile + shift, tile, numbers, width);
 
     const unsigned first = t / WARP * (WARP * GROUP);
-    if (from)
-        store_warp(s.out + where.row * s.outputs + where.begin + first, tile + first);
+    if (to)
+        store_warp(to + first, tile + first);
     else
-        store_places(where, tile, first + t % WARP, WARP * GROUP, WARP);
-}
-
-// Windows between rung 4's and these, of items of 4 bytes, are its kind of work, with more packs.
-// (In rung 4's kernel they took registers from radius 3: 3,670 GB/s of 2^28 float32 on an H200
-// instead of 4,206, November 2026.) The host launches rungs 3 and 4 for other narrow ones, and for
-// weights, which no two outputs share.
-template <class Op, class In, class Acc> __device__ void packs_further(const stencil<In, Acc> &s) {
-    packed_window<8, In> window;
-    int64 number;
-    if (!load_packs<Op>(s, window, number))
-        return;
-    if (s.radius == 5)
-        return packed_sums<5, 8, Op>(s, window, s.out + number);
-    if (s.radius == 6)
-        return packed_sums<6, 8, Op>(s, window, s.out + number);
-}
-
-template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
-    if constexpr (Op::shares) {
-        if (s.radius >= static_cast<int>(GROUP / 2))
-            stencil1d_groups(s);
-        else if constexpr (sizeof(In) == 4)
-            packs_further<Op>(s);
-    }
+        store_at_ends<Op>(s, tile, first);
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

@@ -218,27 +218,130 @@ __device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 
         tile[i] = unused ? constant : item;
     }
 }
-// The outputs of a thread's places, `step` apart.
-template <class In, class Acc>
-__device__ void store_places(const tile_of_rows<In, Acc> &where, const In *tile, unsigned first,
-                             unsigned places, unsigned step) {
-    const stencil<In, Acc> &s = where.s;
-    if (!reflection::serves(s.n, s.radius, s.mode)) {
-        for (unsigned i = first; i < first + places; i += step) {
-            const int64 output = where.output(i);
-            if (output >= 0)
-                s.out[output] = tile[i];
-        }
-        return;
+
+// Items of a tile's rows, as reflection serves them. In memory the rows lie side by side, `length`
+// items each; in the tile they are `pitch` apart, and begin `before` places into it. An item is
+// counted from the first of the tile's first row on.
+struct rows_of_tile {
+    int length, pitch, before;
+    int64 items; // of all rows from the tile's first on
+
+    template <class Tile>
+    __device__ rows_of_tile(const Tile &tile, int64 length, int64 before)
+        : length(static_cast<int>(length)),
+          pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)),
+          before(static_cast<int>(before)),
+          items((tile.alone ? 1 : tile.s.rows - tile.row) * length) {}
+    // The first item that lies at a place, or after it.
+    __device__ int from(int place) const {
+        const int row = place / pitch, at = place - row * pitch - before;
+        const int64 item = row * static_cast<int64>(length) + min(max(at, 0), length);
+        return static_cast<int>(min(item, items));
     }
-    In *rows = s.out + where.row * s.outputs;
-    const int outputs = static_cast<int>(s.outputs);
-    const int64 left = s.rows - where.row;
-    walk each(where, first, step);
-#pragma unroll 1
-    for (unsigned i = first; i < first + places; i += step, each.next())
-        if (each.row < left && each.at < outputs)
-            rows[each.row * outputs + each.at] = tile[i];
+    // Calls move(k, place) for the k-th item of a pack of 16 bytes, if it is one of first..end - 1.
+    template <int ITEMS, class Move>
+    __device__ void each(int pack, int first, int end, Move move) const {
+        const int row = max(pack, 0) / length;
+        int at = pack - row * length, place = row * pitch + before + at;
+        if (pack >= first && pack + ITEMS <= end && at + ITEMS <= length) { // most of them
+#pragma unroll
+            for (int k = 0; k < ITEMS; k++)
+                move(k, place + k);
+            return;
+        }
+#pragma unroll
+        for (int k = 0; k < ITEMS; k++, at++, place++) {
+            if (at == length) {
+                at = 0;
+                place += pitch - length;
+            }
+            if (pack + k >= first && pack + k < end)
+                move(k, place);
+        }
+    }
+};
+
+template <class In> union pack_of {
+    static constexpr int ITEMS = 16 / sizeof(In);
+    uint4 pack;
+    In items[ITEMS];
+    // How many items before `item` its pack begins.
+    static __device__ int begins_before(const In *item) {
+        return static_cast<int>(reinterpret_cast<uint64>(item) % 16 / sizeof(In));
+    }
+};
+
+// The inputs of a tile, a pack at a time; what lies beyond the ends of its rows item by item.
+// `constant` for that, and for places that no output needs.
+template <class In, class Acc>
+__device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int places, int step,
+                          In constant) {
+    constexpr int ITEMS = pack_of<In>::ITEMS, LOADS = 4; // under way at once
+    const stencil<In, Acc> &s = where.s;
+    const int begin = static_cast<int>(where.begin), t = static_cast<int>(threadIdx.x);
+    const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + 2 * s.radius) - n;
+    const rows_of_tile rows(where, n, s.radius - s.first);
+    const In *in = s.in + where.row * n;
+    const int first = rows.from(begin), end = rows.from(begin + places);
+    int pack = first - pack_of<In>::begins_before(in + first) + t * ITEMS;
+    for (; pack < end; pack += LOADS * step * ITEMS) {
+        pack_of<In> loaded[LOADS];
+#pragma unroll
+        for (int l = 0, at = pack; l < LOADS; l++, at += step * ITEMS) {
+            if (at >= first && at + ITEMS <= end) {
+                loaded[l].pack = *reinterpret_cast<const uint4 *>(in + at);
+            } else {
+#pragma unroll
+                for (int k = 0; k < ITEMS; k++)
+                    if (at + k >= first && at + k < end)
+                        loaded[l].items[k] = in[at + k];
+            }
+        }
+#pragma unroll
+        for (int l = 0, at = pack; l < LOADS; l++, at += step * ITEMS)
+            if (at < end)
+                rows.each<ITEMS>(at, first, end, [&](int k, int place) {
+                    tile[place - begin] = loaded[l].items[k];
+                });
+    }
+    const reflection ends(n, s.mode);
+    const int last =
+        where.alone ? n + halo : static_cast<int>(min(rows.items / n * rows.pitch, int64(1 << 30)));
+    const int count = where.alone ? 1 : (begin + places) / rows.pitch + 1;
+    for (int i = t; i < count * halo; i += step) {
+        const int row = i / halo, beyond = i - row * halo - rows.before;
+        const int at = beyond < 0 ? beyond : n + beyond;
+        const int place = row * rows.pitch + rows.before + at - begin;
+        if (place >= 0 && place < min(places, last - begin))
+            tile[place] = s.mode == CONSTANT ? constant : in[row * n + ends.at(at)];
+    }
+    for (int place = max(last - begin, 0) + t; place < places; place += step)
+        tile[place] = constant;
+}
+// The outputs of so many places from the `from`-th on.
+template <class In, class Acc>
+__device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, int from, int places,
+                           int lane, int lanes) {
+    constexpr int ITEMS = pack_of<In>::ITEMS;
+    const stencil<In, Acc> &s = where.s;
+    const int begin = static_cast<int>(where.begin);
+    const rows_of_tile rows(where, s.outputs, 0);
+    In *out = s.out + where.row * s.outputs;
+    const int first = rows.from(begin + from), end = rows.from(begin + from + places);
+    int pack = first - pack_of<In>::begins_before(out + first) + lane * ITEMS;
+    for (; pack < end; pack += lanes * ITEMS) {
+        pack_of<In> made;
+        rows.each<ITEMS>(pack, first, end,
+                         [&](int k, int place) { made.items[k] = tile[place - begin]; });
+        if (pack >= first && pack + ITEMS <= end) {
+            __stcs(reinterpret_cast<uint4 *>(out + pack), made.pack);
+        } else {
+#pragma unroll
+            for (int k = 0; k < ITEMS; k++)
+                if (pack + k >= first && pack + k < end)
+                    out[pack + k] = made.items[k];
+        }
+    }
 }
 
 } // namespace stencil1d

@@ -15,11 +15,10 @@ enum {
     /* of stencil1d.cu: */
     PACK = 16,               /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
-    PACKED_RADIUS = 4,       /* of rung 4, */
-    PACKED_FURTHER = 6,      /* and of rung 5 for sums of items of 4 bytes */
-    GROUP = 15,              /* outputs a thread of rung 5 where windows are wide */
-    WIDE_RADIUS = GROUP / 2, /* for such windows */
-    WIDEST_RADIUS = 1024,    /* of those that shared memory holds */
+    PACKED_RADIUS = 4,       /* of rung 4 */
+    GROUP = 15,              /* outputs a thread of rung 5 */
+    WIDE_RADIUS = GROUP / 2, /* from which on its plain sums share those of groups */
+    WIDEST_RADIUS = 1024,    /* of rung 5 */
 };
 
 struct shape {
@@ -42,19 +41,15 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
     };
 }
 
-/* Shared memory of a block that adds up sums of groups, which it has twice over. */
-static uint64_t group_bytes(const struct shape *shape, unsigned block) {
+/* Shared memory of a block of rung 5: its inputs in whole groups, and either the groups' sums twice
+ * over, or the weights. */
+static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
     const uint64_t groups = block + (2 * shape->radius + GROUP - 1) / GROUP;
-    const uint64_t sums = (2 * groups * shape->accumulator + PACK - 1) / PACK * PACK;
+    const uint64_t weights = shape->sum ? 0 : 2 * shape->radius + 1;
+    const uint64_t numbers = shape->sum && shape->radius >= WIDE_RADIUS ? 2 * groups : weights;
+    const uint64_t number_bytes = (numbers * shape->accumulator + PACK - 1) / PACK * PACK;
     const uint64_t inputs = (groups * GROUP * shape->item + PACK - 1) / PACK * PACK;
-    return sums + inputs + PACK; /* the first input may be anywhere in its pack */
-}
-
-/* Whether rung 5 adds up shared sums of groups. */
-static bool shares_sums(const struct ops_queue *queue, const struct ops_choice *choice,
-                        const struct shape *shape) {
-    return shape->sum && shape->radius >= WIDE_RADIUS && shape->radius <= WIDEST_RADIUS &&
-           group_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block;
+    return number_bytes + inputs + PACK; /* the first input may be anywhere in its pack */
 }
 
 /* Whether a pack of outputs lies where its inputs do, at a boundary. */
@@ -78,11 +73,16 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     const struct reg_rung *rung = choice->rung;
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
-    const bool packs = lies_in_packs(shape, problem);
-    if (packs && shape->radius <= PACKED_RADIUS)
+    if (shape->radius <= PACKED_RADIUS && lies_in_packs(shape, problem))
         return rung_numbered(choice->family, 4);
-    const bool further = packs && shape->sum && shape->item == 4 && shape->radius <= PACKED_FURTHER;
-    if (rung->number == 5 && (further || shares_sums(queue, choice, shape)))
+    /* Rung 3 takes fewer instructions than tiles for narrow plain windows in rows, and for int64's
+     * of the radius that it is compiled for. */
+    const bool compiled =
+        shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
+    const bool fewer =
+        shape->sum && shape->radius <= PACKED_RADIUS && (shape->rows > 1 || compiled);
+    if (rung->number == 5 && !fewer && shape->radius <= WIDEST_RADIUS &&
+        tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
     return rung_numbered(choice->family, 3);
 }
@@ -111,10 +111,9 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     if (status || rung->flags & RUNG_HOST)
         return status;
 
-    const bool groups = rung->number == 5 && shares_sums(queue, choice, &shape);
     const uint64_t width = 2 * shape.radius + 1;
-    const uint64_t tile = (uint64_t)choice->block * (groups ? GROUP : rung->items_per_thread);
-    const uint64_t blocks = groups || rung->number == 2
+    const uint64_t tile = (uint64_t)choice->block * rung->items_per_thread;
+    const uint64_t blocks = rung->number == 2 || rung->number == 5
                                 ? tiles(&shape, tile)
                                 : (shape.outputs * shape.rows - 1) / tile + 1;
     if (blocks > GRID_MAX)
@@ -130,8 +129,8 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                                               : STENCIL1D_OTHER;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
-    if (groups)
-        step->shared_bytes = (unsigned)group_bytes(&shape, choice->block);
+    if (rung->number == 5)
+        step->shared_bytes = (unsigned)tile_bytes(&shape, choice->block);
     if (rung->number == 2) {
         step->values[step->value_count - NUMBERS + MODE] |= (uint64_t)told << 32;
         step->shared_bytes =
