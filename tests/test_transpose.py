@@ -292,6 +292,38 @@ def test_offsets_of_both_arrays(device, dtype, rng):
         assert np.array_equal(held.get(), raw)
 
 
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8", "c16"])
+def test_a_copy_of_any_length_from_and_to_anywhere(device, dtype, rng):
+    """Packs, what is left after them, and items where an array does not begin at a pack."""
+    size = np.dtype(dtype).itemsize
+    lengths = (1, 15, 16, 17, 64, 2048 // size, 32 * 64 // size + 1, 3 * 32 * 64 // size - 1, 9001)
+    for items in lengths:
+        for offset, to in ((0, 0), (16, 32), (1, 0), (0, 3), (5, 5)):
+            raw = rng.integers(0, 256, (items + 64) * size, np.uint8)
+            held, array = resident(device, raw, offset * size, (items,), dtype)
+            before = np.full(raw.size, 0xA5, np.uint8)
+            room, out = resident(device, before, to * size, (items,), dtype)
+            gpuopt.transpose(array, out=out, variant="copy", block=32)
+            before[to * size :][: items * size] = raw[offset * size :][: items * size]
+            assert np.array_equal(room.get(), before), (items, offset, to)
+            assert np.array_equal(held.get(), raw)
+
+
+@on_sim
+def test_what_a_copy_costs(rng):
+    """A sector is moved once, by packs; items one by one where an array begins elsewhere."""
+    for dtype in ("u1", "u2", "f4", "f8", "c16"):
+        raw = rng.integers(0, 256, (1 << 16) + 64, np.uint8)
+        for offset, a_request in ((0, 16), (np.dtype(dtype).itemsize, np.dtype(dtype).itemsize)):
+            shape = ((1 << 16) // np.dtype(dtype).itemsize,)
+            _, array = resident("sim:h200", raw, offset, shape, dtype)
+            counted = gpuopt.profile(gpuopt.transpose, array, variant="copy").counters
+            assert counted.global_load_requests == counted.global_store_requests
+            assert counted.global_store_requests == (1 << 16) / 32 / a_request
+            assert counted.global_store_sectors == (1 << 16) / 32
+
+
 @on_sim
 def test_what_rows_that_begin_anywhere_cost():
     """Against aligned ones, for each byte: the traffic, the conflicts and the instructions."""

@@ -21,8 +21,8 @@
 //   threads a block (least, most, default), items a thread (0: as many as the block leaves it), flags,
 //   the deck's time: D1 gives bandwidths only
 RUNG(0, "copy", "transpose_copy",
-     "the ceiling: reads and writes as many bytes, and transposes nothing",
-     "D1 compare with a copy", 32, 1024, 256, 1, RUNG_CEILING, 0)
+     "the ceiling: reads and writes as many bytes, 16 an access, and transposes nothing",
+     "D1 compare with a copy", 32, 1024, 256, 0, RUNG_CEILING, 0)
 RUNG(1, "1d", "transpose_1d",
      "one thread a row, a loop over its columns: few threads, each load fetches a sector for one item",
      "D1 transpose 1d", 32, 1024, 1024, 0, 0, 0)
@@ -77,11 +77,38 @@ __device__ inline uint64 thread_y(unsigned layer) {
     return grid_row(layer) * blockDim.y + threadIdx.y;
 }
 
+// A thread's words, `blockDim.x` apart, so that those of a warp lie side by side; four are under
+// way at once. They are read and written once: the caches need not keep them.
+template <class Word> __device__ void copy_words(const Word *from, Word *to, uint64 count) {
+    constexpr unsigned WORDS = TRANSPOSE_COPY_BYTES / sizeof(Word), AT_ONCE = 4;
+    uint64 i = static_cast<uint64>(blockIdx.x) * blockDim.x * WORDS + threadIdx.x;
+#pragma unroll 1
+    for (unsigned k = 0; k < WORDS; k += AT_ONCE, i += AT_ONCE * blockDim.x) {
+        Word taken[AT_ONCE];
+#pragma unroll
+        for (unsigned j = 0; j < AT_ONCE; j++)
+            if (i + j * blockDim.x < count)
+                taken[j] = __ldcs(from + i + j * blockDim.x);
+#pragma unroll
+        for (unsigned j = 0; j < AT_ONCE; j++)
+            if (i + j * blockDim.x < count)
+                __stcs(to + i + j * blockDim.x, taken[j]);
+    }
+}
+
+// By packs of 16 bytes where both arrays begin at one, else by items. The last block takes what is
+// left after the last pack.
 template <class T>
 __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
-    const uint64 i = global_thread();
-    if (i < rows * columns)
-        out[i] = in[i];
+    constexpr unsigned ITEMS = 16 / sizeof(T);
+    const uint64 count = rows * columns, packs = count / ITEMS;
+    if (ITEMS > 1 && (reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out)) % 16) {
+        copy_words(in, out, count);
+        return;
+    }
+    copy_words(reinterpret_cast<const uint4 *>(in), reinterpret_cast<uint4 *>(out), packs);
+    if (blockIdx.x == gridDim.x - 1 && threadIdx.x < count % ITEMS)
+        out[packs * ITEMS + threadIdx.x] = in[packs * ITEMS + threadIdx.x];
 }
 
 // A thread takes a row of the input: a column of the output.
