@@ -114,8 +114,8 @@ def transpose(
         The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded",
         6 "multi" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
         1 to 6 turn matrices, and batches of matrices; the others take any axes. 0 "copy" is the
-        ladder's ceiling: it moves as many bytes and transposes nothing. Default: the best for the
-        device.
+        ladder's ceiling: it moves as many bytes, 16 an access, and transposes nothing. Default: the
+        best for the device.
     out : ndarray, optional
         Of the result's shape; receives the result and is returned. It may overlap `a`. Where it is
         `a`, and square matrices are turned (the last two axes swapped), they are turned in place by

@@ -35,6 +35,10 @@ def test_transpose(rng):
                         ("multi", coalesced)):  # fmt: skip
         assert by_name[name].global_load_sectors == loads, name
         assert by_name[name].global_store_sectors == coalesced, name
+    for name, a_request in (("copy", 16), ("multi", 4), ("vector", 16)):  # bytes of a lane
+        assert by_name[name].global_load_requests == items * 4 // 32 // a_request, name
+        assert by_name[name].global_store_requests == items * 4 // 32 // a_request, name
+    assert by_name["copy"].warps * 16 == warps  # 64 bytes a thread
     # Turned on its way into the tile, or out of it.
     assert by_name["shared"].shared_store_wavefronts == 32 * warps
     assert by_name["padded"].shared_store_wavefronts == warps

@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* What a thread of the copy takes: four packs of 16 bytes. */
+enum { TRANSPOSE_COPY_BYTES = 64 };
+
 enum transpose_shape {
     TRANSPOSE_ALIGNED, /* tiles; every row of both arrays begins and ends at a pack of 16 bytes */
     TRANSPOSE_PHASED,  /* tiles; each row begins wherever it begins */
@@ -35,6 +38,7 @@ struct transpose_plan {
     uint64_t items;               /* of the whole array */
     uint64_t rows, columns;       /* of a matrix: the input's; rows are neighbours in the output */
     uint64_t in_pitch, out_pitch; /* from row to row of the input, of the output */
+    uint32_t tile_rows, tile_columns; /* of those that the kernel has */
     uint32_t row_tiles, column_tiles; /* blocks of a matrix */
     uint32_t grid_axes;               /* axes[0] and on: the matrices, or the tiles */
 
