@@ -359,7 +359,7 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
 
 // --- where rows begin anywhere
 //
-// A block stores 256 or 512 bytes of each output row, whole 32-byte sectors, wherever the row has
+// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has
 // them: the part of a row that is a block's begins up to a sector earlier than another row's, and
 // the block loads so many rows of the input more: those that lie before its own.
 
@@ -435,8 +435,8 @@ __device__ void load_shifted(const Tile &tile, const T *from, uint64 pitch, unsi
     const row_begin<T> other_row(from + other * pitch);
     const unsigned other_pack = other_row.second ? 0 : Tile::LANES;
     const unsigned other_items = columns + other_row.phase - other_pack * ITEMS; // and after it
-    const bool has_other = other < end && 0 < static_cast<int>(other_items);
-    const bool takes_other = has_other && !(begins_before && other == first && other_pack == 0) &&
+    const bool takes_other = other<end &&int(other_items)> 0 &&
+                             !(begins_before && other == first && other_pack == 0) &&
                              !(ends_after && other == end - 1 && other_items <= ITEMS);
     uint4 other_taken;
     if (takes_other)
@@ -446,7 +446,7 @@ __device__ void load_shifted(const Tile &tile, const T *from, uint64 pitch, unsi
     const row_begin<T> row(from + top * pitch);
     const unsigned pack = threadIdx.x % Tile::LANES + row.second;
     const unsigned items = columns + row.phase - pack * ITEMS;
-    const unsigned rows = static_cast<int>(items) > 0 ? end - (ends_after && items <= ITEMS) : 0;
+    const unsigned rows = int(items) > 0 ? end - (ends_after && items <= ITEMS) : 0;
     const bool skips_top = begins_before && top == first && pack == 0;
     uint64 at = row.pack + 16 * pack;
     uint4 *place = tile.place(top, pack);
@@ -853,14 +853,8 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
         move_phased_tile(in, out, plan, corner);
     else if constexpr (sizeof(T) == 8)
         move_shifted_tile<shifted_tile<T, 32, 64>>(in, out, plan, corner);
-    else if constexpr (sizeof(T) == 4) { // items of 16 bytes begin at a pack
-        if (plan.tile_rows == 128)
-            move_shifted_tile<shifted_tile<T, 128, 64>>(in, out, plan, corner);
-        else if (plan.tile_columns == 128)
-            move_shifted_tile<shifted_tile<T, 64, 128>>(in, out, plan, corner);
-        else
-            move_shifted_tile<shifted_tile<T, 64, 64>>(in, out, plan, corner);
-    }
+    else if constexpr (sizeof(T) == 4) // items of 16 bytes begin at a pack
+        move_shifted_tile<shifted_tile<T, 64, 128>>(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]

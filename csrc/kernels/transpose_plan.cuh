@@ -38,7 +38,6 @@ struct transpose_plan {
     uint64_t items;               /* of the whole array */
     uint64_t rows, columns;       /* of a matrix: the input's; rows are neighbours in the output */
     uint64_t in_pitch, out_pitch; /* from row to row of the input, of the output */
-    uint32_t tile_rows, tile_columns; /* of those that the kernel has */
     uint32_t row_tiles, column_tiles; /* blocks of a matrix */
     uint32_t grid_axes;               /* axes[0] and on: the matrices, or the tiles */
 

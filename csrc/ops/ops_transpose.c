@@ -21,8 +21,7 @@ enum {
     TABLE_BYTES = 24576, /* of its tables */
     RUN_LEAST = 8,       /* items of its runs, where there are so many; */
     RUN_MOST = 2048,     /* from where on longer ones gain nothing */
-    BLOCKS = 16,         /* of packed tiles, for a multiprocessor; */
-    LARGE_TILES = 2,     /* of the larger ragged ones, at least */
+    BLOCKS = 16,         /* of packed tiles, for a multiprocessor */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
@@ -117,9 +116,19 @@ static void widen(struct axes *axes, uint64_t addresses) {
 
 /* --- tiles of a matrix, of the other axes a batch */
 
-struct tile {
-    uint32_t rows, columns;
-};
+/* The sides of aligned_tile, shifted_tile, phased_tile and SQUARE in transpose.cu. */
+static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
+    if (in_place)
+        return item == 1 ? 128 : item <= 4 ? 64 : 32;
+    return shape == TRANSPOSE_ALIGNED && item <= 2 ? 128 : 256 / item;
+}
+static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
+    if (in_place)
+        return tile_rows(shape, true, item);
+    if (shape == TRANSPOSE_PHASED)
+        return item <= 2 ? 124 : item == 4 ? 128 : 64;
+    return item == 1 ? 128 : 64;
+}
 
 /* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
 static void list_others(const struct axes *axes, unsigned a, unsigned b,
@@ -157,69 +166,21 @@ static bool is_square_batch(const struct transpose_plan *plan) {
     return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
 }
 
-/* A block of ragged tiles begins up to a sector earlier. */
-static uint64_t lead(size_t item, const struct transpose_plan *plan) {
-    return plan->in_place || plan->shape == TRANSPOSE_ALIGNED ? 0 : SECTOR / item - 1;
-}
-
-static uint64_t tiles_of_all(size_t item, const struct transpose_plan *plan, struct tile tile) {
-    const uint64_t matrices = plan->items / plan->rows / plan->columns;
-    const uint64_t down = blocks(plan->rows + lead(item, plan), tile.rows);
-    return down * blocks(plan->columns, tile.columns) * matrices;
-}
-
-/* Of the ragged tiles of 4-byte items the one that loads least, over the whole grid: it loads a
- * sector more than a row has, and the rows before its own, unless all rows of the input or of the
- * output begin at a sector. The larger ones only where every multiprocessor gets some. */
-static struct tile ragged_tile(const struct device_info *info, size_t item,
-                               const struct transpose_plan *plan) {
-    static const struct tile tiles[] = {{64, 64}, {128, 64}, {64, 128}};
-    const uint64_t sector = SECTOR / item;
-    const uint64_t before = plan->out_pitch % sector ? lead(item, plan) : 0;
-    const uint64_t beside = plan->in_pitch % sector ? sector : 0;
-    struct tile best = {0, 0};
-    uint64_t least_loaded = UINT64_MAX;
-    for (unsigned k = 0; k < sizeof tiles / sizeof *tiles; k++) {
-        const struct tile tile = tiles[k];
-        const uint64_t count = tiles_of_all(item, plan, tile);
-        const uint64_t loaded = count * (tile.rows + before) * (tile.columns + beside);
-        if (k && count < (uint64_t)info->multiprocessors * LARGE_TILES)
-            continue;
-        if (loaded <= least_loaded) {
-            best = tile;
-            least_loaded = loaded;
-        }
-    }
-    return best;
-}
-
-/* The sides of SQUARE, aligned_tile, phased_tile and shifted_tile in transpose.cu. */
-static struct tile choose_tile(const struct device_info *info, size_t item,
-                               const struct transpose_plan *plan) {
-    const uint32_t high = (uint32_t)(256 / item), side = item == 1 ? 128 : item <= 4 ? 64 : 32;
-    if (plan->in_place)
-        return (struct tile){side, side};
-    if (plan->shape == TRANSPOSE_ALIGNED)
-        return (struct tile){item <= 2 ? 128 : high, item == 1 ? 128 : 64};
-    return item == 4 ? ragged_tile(info, item, plan) : (struct tile){high, item <= 2 ? 124 : 64};
-}
-
 /* How many blocks, if they are not too many and not too many of their items outside; else 0. */
-static uint64_t count_tiles(const struct device_info *info, size_t item,
-                            struct transpose_plan *plan) {
+static uint64_t count_tiles(size_t item, struct transpose_plan *plan) {
+    const enum transpose_shape shape = (enum transpose_shape)plan->shape;
+    const uint64_t high = tile_rows(shape, plan->in_place, item);
+    const uint64_t wide = tile_columns(shape, plan->in_place, item);
+    /* A block of phased tiles begins up to a sector earlier. */
+    const uint64_t lead = plan->in_place || shape == TRANSPOSE_ALIGNED ? 0 : SECTOR / item - 1;
     const uint64_t matrices = plan->items / plan->rows / plan->columns;
-    const struct tile tile = choose_tile(info, item, plan);
-    const uint64_t down = blocks(plan->rows + lead(item, plan), tile.rows);
-    const uint64_t across = blocks(plan->columns, tile.columns);
+    const uint64_t down = blocks(plan->rows + lead, high), across = blocks(plan->columns, wide);
     if (down > GRID_X || across > GRID_X || down * across > GRID_X ||
         matrices > GRID_X / (down * across))
         return 0;
-    plan->tile_rows = tile.rows;
-    plan->tile_columns = tile.columns;
     plan->row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
-    const bool fills =
-        plan->rows * plan->columns >= down * tile.rows * across * tile.columns / 5 * 3;
+    const bool fills = plan->rows * plan->columns >= down * high * across * wide / 5 * 3;
     return fills || plan->in_place ? down * across * matrices : 0;
 }
 
@@ -396,7 +357,8 @@ static bool plan_packed(const struct axes *axes, struct transpose_plan *plan) {
 
 static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
-    const uint64_t rows = plan->tile_rows, columns = plan->tile_columns;
+    const uint64_t rows = tile_rows(shape, plan->in_place, item);
+    const uint64_t columns = tile_columns(shape, plan->in_place, item);
     if (shape == TRANSPOSE_PACKED)
         return (unsigned)(plan->load_runs_most * 8 + plan->runs_most * 12 + plan->run_most * 4 +
                           PACK + (uint64_t)plan->pitch * plan->load_runs_most * item);
@@ -405,7 +367,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     if (shape == TRANSPOSE_PHASED && item <= 2)
         return (unsigned)((rows * item + SECTOR) * 128);
     if (shape == TRANSPOSE_PHASED) {
-        const uint64_t high = rows + lead(item, plan);
+        const uint64_t high = rows + SECTOR / item - 1;
         return (unsigned)(high * (columns * item + PACK) + high * item);
     }
     return (unsigned)(rows * (columns * item + PACK));
@@ -443,7 +405,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         plan->in_place = in_place;
         if (in_place && !is_square_batch(plan))
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
-        grid = count_tiles(&queue->info, axes->item, plan);
+        grid = count_tiles(axes->item, plan);
     }
     const bool stays = axes->count == 1; /* in place, too */
     if (!grid && ((in_place && !stays) || !plan_packed(axes, plan)))
