@@ -120,13 +120,15 @@ static void widen(struct axes *axes, uint64_t addresses) {
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
+    if (shape == TRANSPOSE_PHASED && item == 4)
+        return 128;
     return shape == TRANSPOSE_ALIGNED && item <= 2 ? 128 : 256 / item;
 }
 static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
-        return item <= 2 ? 124 : item == 4 ? 128 : 64;
+        return item <= 2 ? 124 : 64;
     return item == 1 ? 128 : 64;
 }
 
