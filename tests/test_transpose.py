@@ -294,7 +294,7 @@ def test_offsets_of_both_arrays(device, dtype, rng):
 
 def ragged(size):
     """Return shapes of items of so many bytes that two by two tiles nearly fill."""
-    high, wide = {1: (512, 248), 2: (256, 248), 4: (256, 256), 8: (64, 128)}[size]
+    high, wide = 512 // size, 248 if size <= 2 else 128
     return ((high - 32 // size, wide - 3), (high * 3 // 4 + 1, wide), (high * 7 // 8 + 3, wide - 6))
 
 

@@ -359,7 +359,7 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
 
 // --- where rows begin anywhere
 //
-// A block stores 256 or 512 bytes of each output row, whole 32-byte sectors, wherever the row has
+// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has
 // them: the part of a row that is a block's begins up to a sector earlier than another row's, and
 // the block loads so many rows of the input more: those that lie before its own.
 
@@ -854,7 +854,7 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
     else if constexpr (sizeof(T) == 8)
         move_shifted_tile<shifted_tile<T, 32, 64>>(in, out, plan, corner);
     else if constexpr (sizeof(T) == 4) // items of 16 bytes begin at a pack
-        move_shifted_tile<shifted_tile<T, 128, 64>>(in, out, plan, corner);
+        move_shifted_tile<shifted_tile<T, 64, 64>>(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]

@@ -120,8 +120,6 @@ static void widen(struct axes *axes, uint64_t addresses) {
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
-    if (shape == TRANSPOSE_PHASED && item == 4)
-        return 128;
     return shape == TRANSPOSE_ALIGNED && item <= 2 ? 128 : 256 / item;
 }
 static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
