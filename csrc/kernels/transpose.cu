@@ -264,6 +264,11 @@ __device__ inline unsigned load_around(const unsigned *from) {
     asm volatile("ld.global.L1::evict_first.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(from));
     return v;
 }
+__device__ inline uint64 load_around(const uint64 *from) {
+    uint64 v;
+    asm volatile("ld.global.L1::evict_first.L2::256B.u64 %0, [%1];" : "=l"(v) : "l"(from));
+    return v;
+}
 #else
 template <class Word> __device__ inline Word load_around(const Word *from) { return __ldcs(from); }
 #endif
@@ -359,207 +364,29 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
 
 // --- where rows begin anywhere
 //
-// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has
-// them: the part of a row that is a block's begins up to a sector earlier than another row's, and
-// the block loads so many rows of the input more: those that lie before its own.
+// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has them:
+// the part of a row that is a block's begins up to a sector earlier than another row's, and the
+// block loads so many rows of the input more. An input row is loaded word by word, 4 bytes at
+// least, so that all of a tile's loads are alike and under way before the first is waited for. Of
+// words that hold several items a warp has one that is shared by two, 31 others, and each lane
+// shifts its own into place; words of as many rows then turn, in registers, into words of columns.
+// In shared memory lie words of a column: `ITEMS` rows each, a group. Word c of group g lies at c ^
+// (g & MASK): lanes that load a row, and lanes that gather packs of 4 neighbouring columns, meet
+// different banks.
+template <class T, bool Narrow = (sizeof(T) < 4)> struct phased_word { using type = T; };
+template <class T> struct phased_word<T, true> { using type = unsigned; };
 
-// Items of 4 and 8 bytes: a row of a tile is loaded by the packs of 16 bytes that hold it, one more
-// than as many items need where it does not begin at a pack. Neighbouring lanes take the two packs
-// of a sector, and so all but one of a row's; that one, at the end or, where the row begins in a
-// sector's second pack, at the front, another thread takes. A thread's rows are so far apart that
-// all have the same phase. In shared memory the packs of a row lie as they do in the input, each
-// turned: item c of the row is item c % ITEMS of its pack, so that lanes that gather from
-// neighbouring columns meet different banks. After ITEMS rows one pack is left out: then those that
-// gather 8 packs of a column do, too.
-template <class T, unsigned Rows, unsigned Columns> struct shifted_tile {
-    static constexpr unsigned ITEMS = 16 / sizeof(T); // of a pack
-    static constexpr unsigned ROWS = Rows, COLUMNS = Columns;
-    static constexpr unsigned LEAD = 32 / sizeof(T) - 1; // rows before the first
-    static constexpr unsigned LANES = COLUMNS / ITEMS;   // that load a row
-    static constexpr unsigned PACKS = LANES + 1;
-    static constexpr unsigned LOAD_STEP = TILES_BLOCK / LANES; // rows that are loaded at once
-    static constexpr unsigned LOADS = (ROWS + LEAD - 1) / LOAD_STEP + 1;
-    static constexpr unsigned OUTPUT_PACKS = ROWS / ITEMS;
-    static constexpr unsigned STEP = TILES_BLOCK / OUTPUT_PACKS; // columns that are stored at once
-    uint4 *packs;
-
-    __device__ uint4 *place(unsigned row, unsigned pack) const {
-        return packs + row * PACKS + row / ITEMS + pack;
-    }
-};
-
-// How a row lies in memory: the pack that it begins in, which of that pack's items is its first,
-// and whether it is the second pack of a sector.
-template <class T> struct row_begin {
-    uint64 pack;
-    unsigned phase, second;
-
-    __device__ explicit row_begin(const T *row)
-        : pack(reinterpret_cast<uint64>(row) & ~15ull),
-          phase(static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 16 / sizeof(T)),
-          second(static_cast<unsigned>(reinterpret_cast<uint64>(row)) / 16 % 2) {}
-};
-
-// The items of a pack, the first `count` of them behind the others.
-template <class T> __device__ inline uint4 turn_pack(uint4 pack, unsigned count) {
-    const unsigned words = count * (sizeof(T) / 4);
-    if (words & 1)
-        pack = make_uint4(pack.y, pack.z, pack.w, pack.x);
-    if (words & 2)
-        pack = make_uint4(pack.z, pack.w, pack.x, pack.y);
-    return pack;
-}
-
-// A pack of a row item by item, each by a thread.
-template <class Tile, class T>
-__device__ void load_items(const Tile &tile, const T *row_of_all, unsigned row, unsigned pack,
-                           unsigned columns) {
-    const unsigned phase = row_begin<T>(row_of_all).phase;
-    const unsigned column = pack * Tile::ITEMS - phase + threadIdx.x;
-    if (threadIdx.x < Tile::ITEMS && column < columns)
-        reinterpret_cast<T *>(tile.place(row, pack))[column % Tile::ITEMS] = row_of_all[column];
-}
-
-// The rows of the tile from `first` to before `end`. `from` is the tile's first row, also where the
-// matrix has none there. Parts: the first pack of the first row begins before the array, or the
-// last one of the last row ends after it: of these two, items are loaded.
-template <bool Parts, class Tile, class T>
-__device__ void load_shifted(const Tile &tile, const T *from, uint64 pitch, unsigned first,
-                             unsigned end, unsigned columns, bool begins_before, bool ends_after) {
-    constexpr unsigned ITEMS = Tile::ITEMS, STEP = Tile::LOAD_STEP;
-    begins_before = Parts && begins_before;
-    ends_after = Parts && ends_after;
-    // The pack of a row that is left over: of 8 lanes' rows, ITEMS apart, to 8 different banks.
-    const unsigned i = threadIdx.x ^ TILES_BLOCK / 2;
-    const unsigned other = first + i % 8 * ITEMS + i / 8 % ITEMS + i / (8 * ITEMS) * (8 * ITEMS);
-    const row_begin<T> other_row(from + other * pitch);
-    const unsigned other_pack = other_row.second ? 0 : Tile::LANES;
-    const unsigned other_items = columns + other_row.phase - other_pack * ITEMS; // and after it
-    const bool takes_other = other<end &&int(other_items)> 0 &&
-                             !(begins_before && other == first && other_pack == 0) &&
-                             !(ends_after && other == end - 1 && other_items <= ITEMS);
-    uint4 other_taken;
-    if (takes_other)
-        other_taken = load_around(reinterpret_cast<const uint4 *>(other_row.pack) + other_pack);
-
-    const unsigned top = first + threadIdx.x / Tile::LANES;
-    const row_begin<T> row(from + top * pitch);
-    const unsigned pack = threadIdx.x % Tile::LANES + row.second;
-    const unsigned items = columns + row.phase - pack * ITEMS;
-    const unsigned rows = int(items) > 0 ? end - (ends_after && items <= ITEMS) : 0;
-    const bool skips_top = begins_before && top == first && pack == 0;
-    uint64 at = row.pack + 16 * pack;
-    uint4 *place = tile.place(top, pack);
-    uint4 taken[Tile::LOADS];
-#pragma unroll
-    for (unsigned k = 0; k < Tile::LOADS; k++, at += STEP * pitch * sizeof(T))
-        if (top + k * STEP < rows && !(k == 0 && skips_top))
-            taken[k] = load_around(reinterpret_cast<const uint4 *>(at));
-#pragma unroll
-    for (unsigned k = 0; k < Tile::LOADS; k++, place += STEP * Tile::PACKS + STEP / ITEMS)
-        if (top + k * STEP < rows && !(k == 0 && skips_top))
-            *place = turn_pack<T>(taken[k], row.phase);
-    if (takes_other)
-        *tile.place(other, other_pack) = turn_pack<T>(other_taken, other_row.phase);
-    if (begins_before)
-        load_items(tile, from + first * pitch, first, 0, columns);
-    if (ends_after) {
-        const T *last_row = from + (end - 1) * pitch;
-        const unsigned last = (columns + row_begin<T>(last_row).phase - 1) / ITEMS;
-        load_items(tile, last_row, end - 1, last, columns);
-    }
-}
-
-// Rows `first` to before `end` of the tile's columns, which are rows of the output: a warp's lanes
-// take 8 packs of ITEMS neighbouring columns. A thread's columns have all the same phase.
-template <class Tile, class T>
-__device__ void store_shifted(const Tile &tile, const T *from, uint64 in_pitch, T *to, uint64 pitch,
-                              unsigned first, unsigned end, unsigned columns) {
-    constexpr unsigned ITEMS = Tile::ITEMS, WARPS = Tile::OUTPUT_PACKS / 8;
-    const unsigned warp = threadIdx.x / 32, pack = threadIdx.x % 8 + warp % WARPS * 8;
-    const unsigned left = threadIdx.x % 32 / 8 + warp / WARPS * 4;
-    T *row = to + left * pitch;
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 32 / sizeof(T);
-    const unsigned item = Tile::LEAD + pack * ITEMS - phase; // of the column
-    if (item + ITEMS <= first || item >= end)
-        return;
-    const bool whole = item >= first && item + ITEMS <= end;
-    const unsigned phase_of_all = static_cast<unsigned>(reinterpret_cast<uint64>(from) / sizeof(T));
-    const T *parts[ITEMS];
-#pragma unroll
-    for (unsigned j = 0; j < ITEMS; j++) {
-        const unsigned column = left + (phase_of_all + (item + j) * unsigned(in_pitch)) % ITEMS;
-        parts[j] = reinterpret_cast<const T *>(tile.place(item + j, column / ITEMS)) + left % ITEMS;
-    }
-    row += pack * ITEMS - static_cast<uint64>(phase);
-#pragma unroll
-    for (unsigned k = 0; k < Tile::COLUMNS; k += Tile::STEP, row += Tile::STEP * pitch) {
-        union {
-            uint4 all;
-            T items[ITEMS];
-        } found;
-        if (left + k >= columns)
-            break;
-        if (whole) {
-#pragma unroll
-            for (unsigned j = 0; j < ITEMS; j++)
-                found.items[j] = parts[j][k];
-            __stcs(reinterpret_cast<uint4 *>(row), found.all);
-            continue;
-        }
-#pragma unroll
-        for (unsigned j = 0; j < ITEMS; j++)
-            if (item + j >= first && item + j < end)
-                row[j] = parts[j][k];
-    }
-}
-
-template <class Tile, class T>
-__device__ void move_shifted_tile(const T *in, T *out, const transpose_plan &plan,
-                                  const tile_corner &corner) {
-    constexpr unsigned LEAD = Tile::LEAD;
-    const Tile tile{shared_memory<uint4>()};
-    const uint64 row = static_cast<uint64>(corner.row_tile) * Tile::ROWS;
-    const uint64 column = static_cast<uint64>(corner.column_tile) * Tile::COLUMNS;
-    const unsigned columns = least(plan.columns - column, Tile::COLUMNS);
-    // Rows of the tile from `first` to before `end` are in the matrix. Where all output rows begin
-    // at a sector the block needs none of the rows before its own.
-    const unsigned first = corner.row_tile ? 0 : LEAD;
-    const unsigned end = least(plan.rows + LEAD - row, Tile::ROWS + LEAD);
-    T *to = out + corner.out + column * plan.out_pitch + row;
-    const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
-    const unsigned needed = phases ? first : least(LEAD, end);
-    const T *from = in + corner.in + row * plan.in_pitch + column - LEAD * plan.in_pitch;
-    const uint64 top = row_begin<T>(from + needed * plan.in_pitch).pack;
-    const uint64 bottom = row_begin<T>(from + (end - 1) * plan.in_pitch + columns - 1).pack + 16;
-    const bool begins_before = needed < end && top < reinterpret_cast<uint64>(in);
-    const bool ends_after = needed < end && bottom > reinterpret_cast<uint64>(in + plan.items);
-    if (begins_before || ends_after)
-        load_shifted<true>(tile, from, plan.in_pitch, needed, end, columns, begins_before,
-                           ends_after);
-    else
-        load_shifted<false>(tile, from, plan.in_pitch, needed, end, columns, false, false);
-    __syncthreads();
-    store_shifted(tile, from, plan.in_pitch, to, plan.out_pitch, first, end, columns);
-}
-
-// Items of 1 and 2 bytes: an input row is loaded word by word, 4 bytes, so that all of a tile's
-// loads are alike and under way before the first is waited for. A warp has one word that is shared
-// by two, 31 others, and each lane shifts its own into place; words of as many rows then turn, in
-// registers, into words of columns. In shared memory lie words of a column: `ITEMS` rows each, a
-// group. Word c of group g lies at c ^ (g & MASK): lanes that load a row, and lanes that gather
-// packs of 4 neighbouring columns, meet different banks.
 template <class T> struct phased_tile {
-    using word = unsigned;
+    using word = typename phased_word<T>::type;
     static constexpr unsigned ITEMS = sizeof(word) / sizeof(T); // of a word
     static constexpr unsigned WORDS = 16 / sizeof(word);        // of a pack
     static constexpr unsigned ROWS = 256 / sizeof(T);
     static constexpr unsigned LEAD = 32 / sizeof(T); // rows before the first
     static constexpr unsigned GROUPS = (ROWS + LEAD) / ITEMS;
-    static constexpr unsigned PASSES = ITEMS == 4 ? 1 : 2; // of a warp over a row
-    static constexpr unsigned LANES = 31;                  // whose word is a warp's own
+    static constexpr unsigned PASSES = ITEMS == 4 ? 1 : 2;  // of a warp over a row
+    static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is a warp's own
     static constexpr unsigned COLUMNS = PASSES * LANES * ITEMS;
-    static constexpr unsigned PITCH = 128; // words
+    static constexpr unsigned PITCH = ITEMS == 1 ? 64 : 128; // words
     static constexpr unsigned MASK = 7 * WORDS;
     static constexpr unsigned STEP = TILES_BLOCK / 32 / PASSES; // groups at once
     static constexpr unsigned LOADS = (GROUPS + STEP - 1) / STEP;
@@ -602,6 +429,7 @@ __device__ unsigned load_word(const char *at, const char *begin, const char *end
 }
 
 // Words of as many rows become words of as many columns.
+__device__ inline void turn_words(unsigned (&w)[1]) {}
 __device__ inline void turn_words(unsigned (&w)[2]) {
     const unsigned a = __byte_perm(w[0], w[1], 0x5410), b = __byte_perm(w[0], w[1], 0x7632);
     w[0] = a, w[1] = b;
@@ -617,6 +445,30 @@ __device__ inline void put_words(unsigned *at, const unsigned (&w)[2]) {
 }
 __device__ inline void put_words(unsigned *at, const unsigned (&w)[4]) {
     *reinterpret_cast<uint4 *>(at) = make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+// The rows of the tile from `first` to before `end`, of items as wide as words. `from` is the
+// tile's first row, also where the matrix has none there.
+template <class T>
+__device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
+                            unsigned end, unsigned columns) {
+    using phased = phased_tile<T>;
+    const unsigned warp = threadIdx.x / 32, top = warp / phased::PASSES;
+    const unsigned column = warp % phased::PASSES * 32 + threadIdx.x % 32;
+    const unsigned rows = column < columns ? end - first : 0;
+    const T *at = from + top * pitch + column;
+    const auto own = tile.own(top, column);
+    T taken[phased::LOADS];
+#pragma unroll
+    for (unsigned k = 0; k < phased::LOADS; k++, at += phased::STEP * pitch) {
+        taken[k] = T{};
+        if (top - first + k * phased::STEP < rows)
+            taken[k] = load_around(at);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < phased::LOADS; k++)
+        if ((k + 1) * phased::STEP <= phased::GROUPS || top + k * phased::STEP < phased::GROUPS)
+            *own.place(k) = taken[k];
 }
 
 // Goes through the rows of a thread's groups, which are `top`, `top` + STEP and so on.
@@ -648,11 +500,11 @@ __device__ void put_group(const typename phased_tile<T>::column_of &own, unsigne
         put_words(own.place(k), words);
 }
 
-// The rows of the tile from `first` to before `end`. `from` is the tile's first row, also where the
-// matrix has none there; `begin` and `end_of_all` are the array's.
+// The same as load_phased for narrower items. `begin` and `end_of_all` are the array's.
 template <class T>
-__device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
-                            unsigned end, unsigned columns, const T *begin, const T *end_of_all) {
+__device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uint64 pitch,
+                                  unsigned first, unsigned end, unsigned columns, const T *begin,
+                                  const T *end_of_all) {
     using phased = phased_tile<T>;
     constexpr unsigned ITEMS = phased::ITEMS;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -706,13 +558,15 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
 #pragma unroll
     for (unsigned j = 0; j < phased::WORDS; j++)
         pack.words[j] = tile.at(group, j, column);
-    const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
-    // Nothing of it is needed where nothing is shifted, and the tile may end.
-    const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
+    if constexpr (phased::ITEMS > 1) {
+        const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
+        // Nothing of it is needed where nothing is shifted, and the tile may end.
+        const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
 #pragma unroll
-    for (unsigned j = 0; j < phased::WORDS; j++)
-        pack.words[j] =
-            __funnelshift_r(pack.words[j], j + 1 < phased::WORDS ? pack.words[j + 1] : next, shift);
+        for (unsigned j = 0; j < phased::WORDS; j++)
+            pack.words[j] = __funnelshift_r(
+                pack.words[j], j + 1 < phased::WORDS ? pack.words[j + 1] : next, shift);
+    }
     return pack.all;
 }
 
@@ -768,7 +622,10 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
     const unsigned needed = phases ? first : least(phased::LEAD, end);
     const T *from = in + corner.in + row * plan.in_pitch + column - phased::LEAD * plan.in_pitch;
-    load_phased(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.items);
+    if constexpr (phased::ITEMS == 1)
+        load_phased(tile, from, plan.in_pitch, needed, end, columns);
+    else
+        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.items);
     __syncthreads();
     store_phased(tile, to, plan.out_pitch, first, end, columns);
 }
@@ -849,12 +706,8 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
         swap_items(in + corner.in, out + corner.out, plan, corner);
     else if (plan.shape == TRANSPOSE_ALIGNED)
         move_aligned_tile(in + corner.in, out + corner.out, plan, corner);
-    else if constexpr (sizeof(T) <= 2)
+    else
         move_phased_tile(in, out, plan, corner);
-    else if constexpr (sizeof(T) == 8)
-        move_shifted_tile<shifted_tile<T, 32, 64>>(in, out, plan, corner);
-    else if constexpr (sizeof(T) == 4) // items of 16 bytes begin at a pack
-        move_shifted_tile<shifted_tile<T, 64, 64>>(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]

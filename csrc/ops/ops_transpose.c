@@ -116,7 +116,7 @@ static void widen(struct axes *axes, uint64_t addresses) {
 
 /* --- tiles of a matrix, of the other axes a batch */
 
-/* The sides of aligned_tile, shifted_tile, phased_tile and SQUARE in transpose.cu. */
+/* The sides of aligned_tile, phased_tile and SQUARE in transpose.cu. */
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
@@ -364,12 +364,9 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
                           PACK + (uint64_t)plan->pitch * plan->load_runs_most * item);
     if (plan->in_place) /* two tiles, of packs or of items */
         return (unsigned)(2 * rows * (columns * item + PACK));
-    if (shape == TRANSPOSE_PHASED && item <= 2)
-        return (unsigned)((rows * item + SECTOR) * 128);
-    if (shape == TRANSPOSE_PHASED) {
-        const uint64_t high = rows + SECTOR / item - 1;
-        return (unsigned)(high * (columns * item + PACK) + high * item);
-    }
+    if (shape == TRANSPOSE_PHASED)
+        return (unsigned)((rows * item + SECTOR) / most(item, 4) * most(item, 4) *
+                          (item <= 2 ? 128 : 64));
     return (unsigned)(rows * (columns * item + PACK));
 }
 
