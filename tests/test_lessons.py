@@ -38,7 +38,7 @@ def test_transpose(rng):
     for name, a_request in (("copy", 16), ("multi", 4), ("vector", 16)):  # bytes of a lane
         assert by_name[name].global_load_requests == items * 4 // 32 // a_request, name
         assert by_name[name].global_store_requests == items * 4 // 32 // a_request, name
-    assert by_name["copy"].warps * 16 == warps  # 64 bytes a thread
+    assert by_name["copy"].warps * 4 == warps  # 16 bytes a thread
     # Turned on its way into the tile, or out of it.
     assert by_name["shared"].shared_store_wavefronts == 32 * warps
     assert by_name["padded"].shared_store_wavefronts == warps

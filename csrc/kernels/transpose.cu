@@ -77,36 +77,21 @@ __device__ inline uint64 thread_y(unsigned layer) {
     return grid_row(layer) * blockDim.y + threadIdx.y;
 }
 
-// A thread's words, `blockDim.x` apart, so that those of a warp lie side by side; four are under
-// way at once. They are read and written once: the caches need not keep them.
-template <class Word> __device__ void copy_words(const Word *from, Word *to, uint64 count) {
-    constexpr unsigned WORDS = TRANSPOSE_COPY_BYTES / sizeof(Word), AT_ONCE = 4;
-    uint64 i = static_cast<uint64>(blockIdx.x) * blockDim.x * WORDS + threadIdx.x;
-#pragma unroll 1
-    for (unsigned k = 0; k < WORDS; k += AT_ONCE, i += AT_ONCE * blockDim.x) {
-        Word taken[AT_ONCE];
-#pragma unroll
-        for (unsigned j = 0; j < AT_ONCE; j++)
-            if (i + j * blockDim.x < count)
-                taken[j] = __ldcs(from + i + j * blockDim.x);
-#pragma unroll
-        for (unsigned j = 0; j < AT_ONCE; j++)
-            if (i + j * blockDim.x < count)
-                __stcs(to + i + j * blockDim.x, taken[j]);
-    }
-}
-
-// By packs of 16 bytes where both arrays begin at one, else by items. The last block takes what is
-// left after the last pack.
+// 16 bytes a thread where both arrays begin at such a pack, else an item; past what the caches
+// keep: they are read and written once. The last block takes what is left after the last pack.
 template <class T>
 __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     constexpr unsigned ITEMS = 16 / sizeof(T);
-    const uint64 count = rows * columns, packs = count / ITEMS;
-    if (ITEMS > 1 && (reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out)) % 16) {
-        copy_words(in, out, count);
+    const uint64 i = global_thread(), count = rows * columns, packs = count / ITEMS;
+    if ((reinterpret_cast<uint64>(in) | reinterpret_cast<uint64>(out)) % 16) {
+        const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * ITEMS + threadIdx.x;
+        for (unsigned k = 0; k < ITEMS; k++)
+            if (first + k * blockDim.x < count)
+                out[first + k * blockDim.x] = in[first + k * blockDim.x];
         return;
     }
-    copy_words(reinterpret_cast<const uint4 *>(in), reinterpret_cast<uint4 *>(out), packs);
+    if (i < packs)
+        __stcs(reinterpret_cast<uint4 *>(out) + i, __ldcs(reinterpret_cast<const uint4 *>(in) + i));
     if (blockIdx.x == gridDim.x - 1 && threadIdx.x < count % ITEMS)
         out[packs * ITEMS + threadIdx.x] = in[packs * ITEMS + threadIdx.x];
 }

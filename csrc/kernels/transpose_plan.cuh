@@ -7,9 +7,6 @@
 
 #include <stdint.h>
 
-/* What a thread of the copy takes: four packs of 16 bytes. */
-enum { TRANSPOSE_COPY_BYTES = 64 };
-
 enum transpose_shape {
     TRANSPOSE_ALIGNED, /* tiles; every row of both arrays begins and ends at a pack of 16 bytes */
     TRANSPOSE_PHASED,  /* tiles; each row begins wherever it begins */

@@ -14,7 +14,7 @@ enum {
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
     OPS_WIDE_BYTES = 2048,
     OPS_KEPT_BYTES = 8192,
-    OPS_TICKETS = 2048
+    OPS_TICKETS = 1024
 };
 
 /* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`

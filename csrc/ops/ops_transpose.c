@@ -461,7 +461,7 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     uint64_t x, y = 1;
     step->block[0] = choice->block;
     if (copies) {
-        x = blocks(rows * axes->item, (uint64_t)choice->block * TRANSPOSE_COPY_BYTES);
+        x = blocks(rows * axes->item, (uint64_t)choice->block * PACK);
     } else if (strcmp(rung->name, "1d") == 0) {
         x = blocks(rows, choice->block);
     } else {
