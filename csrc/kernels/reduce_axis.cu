@@ -371,14 +371,16 @@ __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at)
 // Whether this block is the last of the `splits` of these results: every one draws a ticket after
 // it has stored its own. The results do not depend on who is the last.
 __device__ inline bool ends_last(const work &w, uint64 results) {
-    __shared__ bool last;
+    unsigned *ticket = shared_memory<unsigned>();
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        last = atomicInc(w.tickets + results, unsigned(w.splits) - 1) == w.splits - 1;
+        *ticket = atomicInc(w.tickets + results, unsigned(w.splits) - 1);
         __threadfence();
     }
     __syncthreads();
+    const bool last = *ticket == w.splits - 1;
+    __syncthreads(); // the place is used again
     return last;
 }
 
@@ -850,7 +852,8 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         rows<false>(op, in, out, w);
         break;
     case AXIS_STRIDED:
-        rows<true>(op, in, out, w);
+        if constexpr (sizeof(In) <= AXIS_STRIDED_ITEM)
+            rows<true>(op, in, out, w);
         break;
     case AXIS_PACKS:
         columns<Op, In, pack<In>::count>(op, in, out, w);

@@ -7,6 +7,7 @@ enum {
     AXIS_BLOCK = 256,      /* threads */
     AXIS_GROUP_ROWS = 4,   /* rows of a few packs that a group of lanes takes at once, */
     AXIS_WORD_ROWS = 8,    /* and a thread of rows that are one word */
+    AXIS_STRIDED_ITEM = 4, /* bytes: wider items that lie apart are as well read one by one */
     AXIS_PACK_SHARED = 64, /* shared memory of a thread that has columns by packs, in bytes, */
     AXIS_ITEM_SHARED = 16, /* and by items */
     AXIS_PLACES = 1 << 16, /* of packs, that a place among them may have: more than they are */

@@ -235,8 +235,8 @@ static bool packs_along(const uint64_t *n, uint64_t count) {
 static bool is_row(const uint64_t *n, size_t item) {
     if (n[STRIDE] == 1 || n[REDUCED] == 1)
         return true;
-    return n[STRIDE] > 1 && n[STRIDE] <= SECTOR / item && (n[STRIDE] > 2 || item <= 2) &&
-           n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+    return item <= AXIS_STRIDED_ITEM && n[STRIDE] > (item <= 2 ? 1 : 2) &&
+           n[STRIDE] <= SECTOR / item && n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
