@@ -128,8 +128,8 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        struct device_kernel **kernel);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
-/* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes, all
- * of them 0. */
+/* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes,
+ * all of them 0. */
 enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 
 /* The one step of a plan that works on whole arrays: the kernel, and its first values. The planner
