@@ -95,8 +95,10 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
     splits = most(1, least(splits, reduced / share_least));
-    if (is_argmin(task)) /* a thread has a place for each of its packs */
-        splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 2 / SECTOR)));
+    if (is_argmin(task)) { /* a thread has a place for each of its packs */
+        const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
+        splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 4) / apart));
+    }
     task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
     task->splits = divided_up(reduced, task->share);
     task->blocks = blocks * task->splits;

@@ -1,0 +1,280 @@
+// axis_items.cuh: the items that reduce_axis.cu reduces and the operations on them; packs of 16
+// bytes, how they are loaded, and which of their items count. No kernel lives here.
+#pragma once
+
+#include "common.cuh"
+
+namespace axis {
+
+struct half { // its bits
+    uint16_t bits;
+};
+__device__ inline float32 widened(half item) {
+    float32 value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(item.bits));
+    return value;
+}
+template <class T> __device__ T narrowed(float64 value);
+template <> __device__ half narrowed(float64 value) {
+    half item;
+    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(item.bits) : "d"(value));
+    return item;
+}
+
+struct bfloat { // bfloat16's bits: the upper half of a float32's
+    uint16_t bits;
+};
+__device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
+// Rounded once, to nearest even: what is lost on the way to float32 stays as an odd last bit.
+template <> __device__ bfloat narrowed(float64 value) {
+    const float32 cut = __double2float_rz(value);
+    uint32_t bits = uint32_t(__float_as_int(cut)) | (float64(cut) != value);
+    if (value != value)
+        return bfloat{uint16_t(bits >> 16 | 0x40)};
+    bits += 0x7fff + (bits >> 16 & 1);
+    return bfloat{uint16_t(bits >> 16)};
+}
+
+// --- items in another order: their bits, xor a key
+
+template <class T> __device__ T keyed(T item, int64 key) { return T(item ^ T(key)); }
+template <> __device__ half keyed(half item, int64 key) {
+    return half{uint16_t(item.bits ^ uint16_t(key))};
+}
+template <> __device__ bfloat keyed(bfloat item, int64 key) {
+    return bfloat{uint16_t(item.bits ^ uint16_t(key))};
+}
+template <> __device__ float32 keyed(float32 item, int64 key) {
+    return __int_as_float(__float_as_int(item) ^ int32(key));
+}
+template <> __device__ float64 keyed(float64 item, int64 key) {
+    return __longlong_as_double(__double_as_longlong(item) ^ key);
+}
+
+// What items are compared as.
+template <class T> struct compared {
+    using type = T;
+    static __device__ T of(T item) { return item; }
+    static __device__ T back(T value) { return value; }
+    static __device__ T highest() { return T((uint64(1) << (8 * sizeof(T) - 1)) - 1); }
+};
+template <class T> struct compared_wider {
+    using type = float32;
+    static __device__ float32 of(T item) { return widened(item); }
+    static __device__ T back(float32 value) { return narrowed<T>(value); }
+    static __device__ float32 highest() { return __int_as_float(0x7f800000); }
+};
+template <> struct compared<half> : compared_wider<half> {};
+template <> struct compared<bfloat> : compared_wider<bfloat> {};
+template <> __device__ float32 compared<float32>::highest() { return __int_as_float(0x7f800000); }
+template <> __device__ float64 compared<float64>::highest() {
+    return __longlong_as_double(0x7ff0000000000000);
+}
+
+// --- operations: load() an item, apply() to two values, identity() that changes nothing; raw() is
+// what a partial result is stored as, an item that a second pass loads again, and that again() is
+// the value of. neutral() is the item that changes nothing; of places it has one.
+
+struct settings {
+    int64 key, mask;
+};
+
+// For sums `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones.
+template <class Acc, class In> __device__ Acc as_number(In item, int64 key) {
+    return Acc(int64(item) & key);
+}
+template <> __device__ float64 as_number(int64 item, int64 key) {
+    return key == -1 ? float64(item) : float64(uint64(item));
+}
+template <> __device__ float64 as_number(half item, int64) { return widened(item); }
+template <> __device__ float64 as_number(bfloat item, int64) { return widened(item); }
+template <> __device__ float64 as_number(float32 item, int64) { return item; }
+template <> __device__ float64 as_number(float64 item, int64) { return item; }
+
+template <class In, class Out> struct op_sum {
+    using Acc = Out;
+    using Raw = Acc;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, s.key); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        using W = typename wrapping<Acc>::type;
+        return Acc(W(a) + W(b));
+    }
+    __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return In{}; }
+};
+template <class In, class Out> struct op_prod {
+    using Acc = Out;
+    using Raw = Acc;
+    settings s;
+    static __device__ Acc identity() { return 1; }
+    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, -1); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        using W = typename wrapping<Acc>::type;
+        return Acc(W(a) * W(b));
+    }
+    __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return 1; }
+};
+template <class In, class Out> struct op_count {
+    using Acc = int64;
+    using Raw = int64;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return (item & In(s.key)) != 0; }
+    __device__ Acc apply(Acc a, Acc b) const { return a + b; }
+    __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return 0; }
+};
+template <class In, class Out> struct op_bits {
+    using Acc = In;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const { return keyed(item, s.key); }
+    __device__ Acc apply(Acc a, Acc b) const { return Acc(a ^ b ^ (a & b & Acc(s.mask))); }
+    __device__ Raw raw(Acc a) const { return keyed(a, s.key); }
+    __device__ Acc again(Raw raw) const { return load(raw, 0); }
+    __device__ In neutral() const { return raw(identity()); }
+};
+// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
+template <class In, class Out> struct op_min {
+    using Acc = typename compared<In>::type;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return compared<In>::highest(); }
+    __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
+    __device__ Acc apply(Acc a, Acc b) const { return a < b || a != a ? a : b; }
+    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
+    __device__ Acc again(Raw raw) const { return load(raw, 0); }
+    __device__ In neutral() const { return raw(identity()); }
+};
+template <class V> struct placed {
+    V value;
+    int64 index;
+};
+// The first of equals; the first NaN before everything. The identity is behind them all. With mask
+// -1 the items are looked at from the last to the first: places are counted from -1 downwards, and
+// the number of items, in `divisor`, is added to the result.
+template <class In, class Out> struct op_argmin {
+    using V = typename compared<In>::type;
+    using Acc = placed<V>;
+    using Raw = In;
+    settings s;
+    static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
+    __device__ Acc load(In item, int64 index) const {
+        return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
+    }
+    __device__ Acc apply(Acc a, Acc b) const {
+        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
+        const bool equal = a.value == b.value | both, before = a.index < b.index;
+        const bool first = equal & before | !equal & (a.value < b.value | nan);
+        return {first ? a.value : b.value, first ? a.index : b.index};
+    }
+    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
+    __device__ Acc again(Raw raw, int64 index) const {
+        return {compared<In>::of(keyed(raw, s.key)), index};
+    }
+    __device__ In neutral() const { return raw(identity()); }
+};
+
+template <class Op> constexpr bool has_places = false;
+template <class In, class Out> constexpr bool has_places<op_argmin<In, Out>> = true;
+
+// --- packs of 16 bytes
+
+template <class In> union alignas(16) pack {
+    static constexpr unsigned count = 16 / sizeof(In);
+    uint4 words;
+    uint32_t word[4];
+    In items[count];
+};
+// One item as a pack of its own.
+template <class In> struct alone { In items[1]; };
+
+// A load that is under way while others are, or zeros: a branch around it would wait for it. Past
+// what the caches keep, unless they hold the whole array.
+template <bool Cached> __device__ inline uint4 load_if(bool there, const uint4 *from) {
+    uint4 words = {0, 0, 0, 0};
+    const uint64 at = __cvta_generic_to_global(from);
+    if (Cached)
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %5, 0;\n"
+                     "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                     : "l"(at), "r"(unsigned(there)));
+    else
+        asm volatile("{ .reg .pred there;\n"
+                     "setp.ne.u32 there, %5, 0;\n"
+                     "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                     : "l"(at), "r"(unsigned(there)));
+    return words;
+}
+
+// Packs that are under way at once, number k from from(k), where it is there(k).
+template <bool Cached, class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], const From &from) {
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        loaded[k].words = Cached ? *from(k) : __ldcs(from(k));
+}
+template <class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], bool cached, const From &from) {
+    if (cached)
+        load_every<true>(loaded, from);
+    else
+        load_every<false>(loaded, from);
+}
+template <bool Cached, class In, unsigned N, class There, class From>
+__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
+#pragma unroll
+    for (unsigned k = 0; k < N; k++)
+        loaded[k].words = load_if<Cached>(there(k), from(k));
+}
+template <class In, unsigned N, class There, class From>
+__device__ inline void load_some(pack<In> (&loaded)[N], bool cached, const There &there,
+                                 const From &from) {
+    if (cached)
+        load_some<true>(loaded, there, from);
+    else
+        load_some<false>(loaded, there, from);
+}
+
+// Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
+// the first of its items is `phase` items behind one. The others become such as change nothing.
+template <class In> struct every_item {
+    template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
+};
+template <class In> struct every_nth_item {
+    pack<In> kept, neutral; // all bits of an item, or none; the items that take their places
+
+    template <class Op> __device__ every_nth_item(const Op &op, unsigned step, unsigned phase) {
+        kept.words = {0, 0, 0, 0};
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++) {
+            neutral.items[i] = op.neutral();
+#pragma unroll
+            for (unsigned at = i * sizeof(In); phase == 0 && at < (i + 1) * sizeof(In); at++)
+                kept.word[at / 4] |= 0xffu << at % 4 * 8;
+            phase = phase + 1 == step ? 0 : phase + 1;
+        }
+    }
+    __device__ bool counts(unsigned i) const {
+        return kept.word[i * sizeof(In) / 4] >> i * sizeof(In) % 4 * 8 & 1;
+    }
+    template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                packs[k].word[i] =
+                    (packs[k].word[i] & kept.word[i]) | (neutral.word[i] & ~kept.word[i]);
+    }
+};
+
+} // namespace axis

@@ -1,0 +1,287 @@
+// axis_results.cuh: the work of a launch of reduce_axis.cu, and where its results go: to the
+// caller, in whatever type that wants, or to other blocks as partial results. No kernel lives here.
+#pragma once
+
+#include "axis_items.cuh"
+
+namespace axis {
+
+// --- the work, as ops_reduce_axis.c planned it
+
+// Not inlined: its divisions would be much of what is compiled for every kernel.
+__device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 period_0,
+                                        uint64 period_1, uint64 period_2, int64 step_1,
+                                        int64 step_2, int64 step_3) {
+    uint64 rest = index / period_0;
+    int64 at = int64(index - rest * period_0) * step_0;
+    if (!period_1)
+        return at + int64(rest) * step_1;
+    index = rest;
+    rest = index / period_1;
+    at += int64(index - rest * period_1) * step_1;
+    if (!period_2)
+        return at + int64(rest) * step_2;
+    index = rest;
+    rest = index / period_2;
+    return at + int64(index - rest * period_2) * step_2 + int64(rest) * step_3;
+}
+
+// Several axes on one side, the last of them first: axis 0 has `stride`, the next ones the steps of
+// `more`. The number of an item on axis k goes up to `period[k]`, where that is not 0.
+struct axes {
+    int64 stride;
+    uint64 period[3];
+    int64 more[3];
+
+    __device__ int64 offset(uint64 index) const {
+        if (!period[0])
+            return int64(index) * stride;
+        return offset_of(index, stride, period[0], period[1], period[2], more[0], more[1], more[2]);
+    }
+};
+
+// Outer item o, reduced item r, inner item i lies at in[outer offset of o + r * stride + inner
+// offset of i]; its result is number o * inner + i, of partial results (o * splits + split) * inner
+// + i.
+struct work {
+    void *partials;        // where shares of the reduced axis leave their results, and
+    int64 *partial_index;  // argmin where it found them;
+    const int64 *in_index; // the same for the second pass, which reads them as items.
+    unsigned *tickets;     // counters at 0 that the kernel leaves at 0: there is no second pass
+    uint64 outer, reduced, inner;
+    int64 stride;
+    axes outer_axes, inner_axes;
+    settings s;
+    uint64 finish;
+    float64 divisor;
+    uint64 shape, splits, share, wide, group, tiles;
+    bool cached; // the caches may hold the whole array
+};
+
+// What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
+// gpuopt/_axis_plan.py number them.
+enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
+
+// Not inlined, as every shape of work would have it: what is seldom asked for.
+template <class Number>
+__device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 finish,
+                                      float64 divisor) {
+    const float64 wide = divisor != 0 ? float64(a) / divisor : float64(a);
+    switch (finish) {
+    case FLOAT64:
+        static_cast<float64 *>(out)[at] = wide;
+        break;
+    case FLOAT32:
+        static_cast<float32 *>(out)[at] = float32(wide);
+        break;
+    case FLOAT16:
+        static_cast<half *>(out)[at] = narrowed<half>(wide);
+        break;
+    case BFLOAT16:
+        static_cast<bfloat *>(out)[at] = narrowed<bfloat>(wide);
+        break;
+    case INT8:
+        static_cast<int8_t *>(out)[at] = int8_t(int64(a));
+        break;
+    case INT16:
+        static_cast<int16_t *>(out)[at] = int16_t(int64(a));
+        break;
+    case INT32:
+        static_cast<int32 *>(out)[at] = int32(int64(a));
+        break;
+    case INT64:
+        static_cast<int64 *>(out)[at] = int64(a);
+        break;
+    case ANY:
+        static_cast<int8_t *>(out)[at] = a != 0;
+        break;
+    case ALL:
+        static_cast<int8_t *>(out)[at] = float64(a) == divisor;
+        break;
+    case ODD:
+        static_cast<int8_t *>(out)[at] = int64(a) & 1;
+        break;
+    default:
+        static_cast<Number *>(out)[at] = a;
+    }
+}
+__device__ inline void store_number(const work &w, void *out, uint64 at, int64 a) {
+    if (w.finish == INT64 || w.finish == RAW)
+        static_cast<int64 *>(out)[at] = a;
+    else
+        store_as(out, at, a, w.finish, w.divisor);
+}
+__device__ inline void store_number(const work &w, void *out, uint64 at, float64 a) {
+    if (w.finish == RAW || (w.finish == FLOAT64 && w.divisor == 0))
+        static_cast<float64 *>(out)[at] = a;
+    else if (w.finish == FLOAT32 && w.divisor == 0)
+        static_cast<float32 *>(out)[at] = float32(a);
+    else if (w.finish == FLOAT16 && w.divisor == 0)
+        static_cast<half *>(out)[at] = narrowed<half>(a);
+    else
+        store_as(out, at, a, w.finish, w.divisor);
+}
+// A thread's neighbouring results, in vectors of 16 bytes; false where only store() can do it, or
+// where threads would store further apart than a sector.
+template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
+template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
+template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
+template <class To, class Number, unsigned Count>
+__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], bool there) {
+    if constexpr (Count * sizeof(To) > 32) {
+        return false;
+    } else {
+        union {
+            uint4 words[Count * sizeof(To) / 16];
+            To items[Count];
+        } vectors;
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            vectors.items[i] = as_result<To>(results[i]);
+#pragma unroll
+        for (unsigned i = 0; there && i < Count * sizeof(To) / 16; i++)
+            reinterpret_cast<uint4 *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
+        return true;
+    }
+}
+template <unsigned Count>
+__device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
+                              bool there) {
+    return w.finish == INT64 && store_vectors<int64>(out, at, results, there);
+}
+template <unsigned Count>
+__device__ bool store_numbers(const work &w, void *out, uint64 at, const float64 (&results)[Count],
+                              bool there) {
+    if (w.divisor != 0)
+        return false;
+    if constexpr (Count == 8) {
+        if (w.finish == FLOAT16)
+            return store_vectors<half>(out, at, results, there);
+        if (w.finish == BFLOAT16)
+            return store_vectors<bfloat>(out, at, results, there);
+    }
+    if constexpr (Count >= 4)
+        return w.finish == FLOAT32 && store_vectors<float32>(out, at, results, there);
+    return w.finish == FLOAT64 && store_vectors<float64>(out, at, results, there);
+}
+
+template <class Op> struct storing {
+    static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
+                                 typename Op::Acc a) {
+        static_cast<typename Op::Raw *>(out)[at] = op.raw(a);
+    }
+    template <unsigned Count>
+    static __device__ bool store_all(const Op &op, const work &, void *out, uint64 at,
+                                     const typename Op::Acc (&results)[Count], bool there) {
+        pack<typename Op::Raw> items;
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            items.items[i] = op.raw(results[i]);
+        if (there)
+            *reinterpret_cast<uint4 *>(static_cast<typename Op::Raw *>(out) + at) = items.words;
+        return true;
+    }
+};
+template <class In, class Acc> struct storing<op_sum<In, Acc>> {
+    template <unsigned Count>
+    static __device__ bool store_all(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
+                                     const Acc (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
+    static __device__ void store(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
+                                 Acc a) {
+        store_number(w, out, at, a);
+    }
+};
+template <class In, class Acc> struct storing<op_prod<In, Acc>> {
+    template <unsigned Count>
+    static __device__ bool store_all(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
+                                     const Acc (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
+    static __device__ void store(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
+                                 Acc a) {
+        store_number(w, out, at, a);
+    }
+};
+template <class In> struct storing<op_count<In, int64>> {
+    template <unsigned Count>
+    static __device__ bool store_all(const op_count<In, int64> &, const work &w, void *out,
+                                     uint64 at, const int64 (&results)[Count], bool there) {
+        return store_numbers(w, out, at, results, there);
+    }
+    static __device__ void store(const op_count<In, int64> &, const work &w, void *out, uint64 at,
+                                 int64 a) {
+        store_number(w, out, at, a);
+    }
+};
+template <class In> struct storing<op_argmin<In, int64>> {
+    using Op = op_argmin<In, int64>;
+    template <unsigned Count>
+    static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
+                                     const typename Op::Acc (&results)[Count], bool there) {
+        int64 found[Count];
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            found[i] = results[i].index + int64(w.divisor);
+        return store_vectors<int64>(out, at, found, there);
+    }
+    static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
+                                 typename Op::Acc a) {
+        static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
+    }
+};
+
+// --- partial results, which other blocks read
+
+template <class Op>
+__device__ void store_partial(const Op &op, const work &w, uint64 at, typename Op::Acc a) {
+    static_cast<typename Op::Raw *>(w.partials)[at] = op.raw(a);
+    if constexpr (has_places<Op>)
+        w.partial_index[at] = a.index;
+}
+// Past the first-level cache, which does not see other blocks' stores.
+template <class Word, class T> __device__ T load_word_of(const T *from) {
+    union {
+        Word word;
+        T item;
+    } u;
+    u.word = __ldcg(reinterpret_cast<const Word *>(from));
+    return u.item;
+}
+template <class T> __device__ T load_of_others(const T *from) {
+    if constexpr (sizeof(T) == 1)
+        return load_word_of<unsigned char>(from);
+    else if constexpr (sizeof(T) == 2)
+        return load_word_of<unsigned short>(from);
+    else if constexpr (sizeof(T) == 4)
+        return load_word_of<unsigned>(from);
+    else
+        return load_word_of<uint64>(from);
+}
+template <class Op>
+__device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at) {
+    const auto raw = load_of_others(static_cast<const typename Op::Raw *>(w.partials) + at);
+    if constexpr (has_places<Op>)
+        return op.again(raw, load_of_others(w.partial_index + at));
+    else
+        return op.again(raw);
+}
+
+// Whether this block is the last of the `splits` of these results: every one draws a ticket after
+// it has stored its own. The results do not depend on who is the last.
+__device__ inline bool ends_last(const work &w, uint64 results) {
+    unsigned *ticket = shared_memory<unsigned>();
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        *ticket = atomicInc(w.tickets + results, unsigned(w.splits) - 1);
+        __threadfence();
+    }
+    __syncthreads();
+    const bool last = *ticket == w.splits - 1;
+    __syncthreads(); // the place is used again
+    return last;
+}
+
+} // namespace axis
