@@ -166,9 +166,7 @@ template <class In, class Out> struct op_argmin {
     using Raw = In;
     settings s;
     static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
-    __device__ Acc load(In item, int64 index) const {
-        return {compared<In>::of(keyed(item, s.key)), index ^ s.mask};
-    }
+    __device__ Acc load(In item, int64 index) const { return again(item, index ^ s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
         const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
         const bool equal = a.value == b.value | both, before = a.index < b.index;

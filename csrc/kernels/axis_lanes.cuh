@@ -298,8 +298,15 @@ struct lanes<op_argmin<In, int64>, In, Count> : one_by_one<lanes<op_argmin<In, i
         return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
     }
 };
-// A byte above its place is one number: with mask -1 a later place is a smaller one. No thread has
-// 2^24 - 1 packs.
+// A place as the lower part of a number, below an item: with mask -1 a later one is a smaller
+// number.
+template <uint32_t PLACE> __device__ uint32_t as_lower_part(uint32_t place, const settings &s) {
+    return (place - uint32_t(s.mask) ^ uint32_t(s.mask)) & PLACE;
+}
+template <uint32_t PLACE> __device__ uint32_t place_of(uint32_t number, const settings &s) {
+    return ((number ^ uint32_t(s.mask)) & PLACE) + uint32_t(s.mask);
+}
+// A byte above its place is one number. No thread has 2^24 - 1 packs.
 template <>
 struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     : one_by_one<lanes<op_argmin<int8_t, int64>, int8_t, 16>> {
@@ -314,7 +321,7 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     }
     __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t place) {
         const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u,
-                       below = (place - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
+                       below = as_lower_part<PLACE>(place, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 16; i++) {
             const int32 item =
@@ -327,7 +334,7 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
         if (part == INT32_MAX)
             return Op::identity();
-        const uint32_t place = ((part ^ uint32_t(op.s.mask)) & PLACE) + uint32_t(op.s.mask);
+        const uint32_t place = place_of<PLACE>(part, op.s);
         return {int8_t(part >> 24), (at.first + int64(place) * at.step) ^ op.s.mask};
     }
 };
@@ -390,7 +397,7 @@ template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
     }
     __device__ void add_one(const Op &op, const pack<In> &one, uint32_t place) {
         const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u,
-                       below = (place - uint32_t(op.s.mask) ^ uint32_t(op.s.mask)) & PLACE;
+                       below = as_lower_part<PLACE>(place, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
             const uint32_t two = ordered_halves<In>::of(one.word[i] ^ key);
@@ -405,7 +412,7 @@ template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
     static __device__ placed<V> whole(const Op &op, Part part, places at) {
         if (part == INT32_MAX)
             return Op::identity();
-        const uint32_t place = ((part ^ uint32_t(op.s.mask)) & PLACE) + uint32_t(op.s.mask);
+        const uint32_t place = place_of<PLACE>(part, op.s);
         return {compared<In>::of(ordered_halves<In>::back(int16_t(part >> 16))),
                 (at.first + int64(place) * at.step) ^ op.s.mask};
     }
@@ -612,8 +619,7 @@ template <class In> struct short_row_of_places {
     static __device__ typename Op::Acc whole(const Op &op, Part part) {
         if (part == NOTHING)
             return Op::identity();
-        const uint32_t low = uint32_t(part) & PLACE;
-        const int64 place = op.s.mask ? int64(PLACE - low - 1) : int64(low);
+        const int64 place = place_of<PLACE>(uint32_t(part), op.s);
         return {compared<In>::of(ordered_words<In>::back(int32(part >> BITS))), place ^ op.s.mask};
     }
 };

@@ -182,39 +182,22 @@ template <class Op> struct storing {
         return true;
     }
 };
-template <class In, class Acc> struct storing<op_sum<In, Acc>> {
+template <class Op> struct storing_numbers {
+    using Acc = typename Op::Acc;
     template <unsigned Count>
-    static __device__ bool store_all(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
+    static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
                                      const Acc (&results)[Count], bool there) {
         return store_numbers(w, out, at, results, there);
     }
-    static __device__ void store(const op_sum<In, Acc> &, const work &w, void *out, uint64 at,
-                                 Acc a) {
+    static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
         store_number(w, out, at, a);
     }
 };
-template <class In, class Acc> struct storing<op_prod<In, Acc>> {
-    template <unsigned Count>
-    static __device__ bool store_all(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
-                                     const Acc (&results)[Count], bool there) {
-        return store_numbers(w, out, at, results, there);
-    }
-    static __device__ void store(const op_prod<In, Acc> &, const work &w, void *out, uint64 at,
-                                 Acc a) {
-        store_number(w, out, at, a);
-    }
-};
-template <class In> struct storing<op_count<In, int64>> {
-    template <unsigned Count>
-    static __device__ bool store_all(const op_count<In, int64> &, const work &w, void *out,
-                                     uint64 at, const int64 (&results)[Count], bool there) {
-        return store_numbers(w, out, at, results, there);
-    }
-    static __device__ void store(const op_count<In, int64> &, const work &w, void *out, uint64 at,
-                                 int64 a) {
-        store_number(w, out, at, a);
-    }
-};
+template <class In, class Acc>
+struct storing<op_sum<In, Acc>> : storing_numbers<op_sum<In, Acc>> {};
+template <class In, class Acc>
+struct storing<op_prod<In, Acc>> : storing_numbers<op_prod<In, Acc>> {};
+template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_count<In, int64>> {};
 template <class In> struct storing<op_argmin<In, int64>> {
     using Op = op_argmin<In, int64>;
     template <unsigned Count>
