@@ -78,6 +78,13 @@ template <> __device__ float64 compared<float64>::highest() {
 struct settings {
     int64 key, mask;
 };
+// A key for each item of a word.
+template <class In> __device__ uint32_t keys_of(const settings &s) {
+    const uint32_t key = uint32_t(s.key);
+    return sizeof(In) == 1   ? (key & 0xff) * 0x01010101u
+           : sizeof(In) == 2 ? (key & 0xffff) * 0x00010001u
+                             : key;
+}
 
 // For sums `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones.
 template <class Acc, class In> __device__ Acc as_number(In item, int64 key) {
@@ -142,13 +149,21 @@ template <class In, class Out> struct op_bits {
     __device__ In neutral() const { return raw(identity()); }
 };
 // A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
+template <class V> __device__ V smaller(V a, V b) { return a < b || a != a ? a : b; }
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+template <> __device__ float32 smaller(float32 a, float32 b) {
+    float32 value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+#endif
 template <class In, class Out> struct op_min {
     using Acc = typename compared<In>::type;
     using Raw = In;
     settings s;
     static __device__ Acc identity() { return compared<In>::highest(); }
     __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
-    __device__ Acc apply(Acc a, Acc b) const { return a < b || a != a ? a : b; }
+    __device__ Acc apply(Acc a, Acc b) const { return smaller(a, b); }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
@@ -245,33 +260,41 @@ __device__ inline void load_some(pack<In> (&loaded)[N], bool cached, const There
 
 // Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
 // the first of its items is `phase` items behind one. The others become such as change nothing.
-template <class In> struct every_item {
+template <bool Strided, class In> struct counting {
+    template <class Op> __device__ counting(const Op &, unsigned, unsigned) {}
+    __device__ counting() {}
+    __device__ bool any() const { return true; }
     template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
 };
-template <class In> struct every_nth_item {
-    pack<In> kept, neutral; // all bits of an item, or none; the items that take their places
+template <class In> struct counting<true, In> {
+    pack<In> kept;    // all bits of an item, or none
+    uint32_t neutral; // a word of what takes the places of the others
 
-    template <class Op> __device__ every_nth_item(const Op &op, unsigned step, unsigned phase) {
+    template <class Op> __device__ counting(const Op &op, unsigned step, unsigned phase) {
+        static_assert(sizeof(In) <= 4, "words of items");
+        pack<In> others;
+#pragma unroll
+        for (unsigned i = 0; i < 4 / sizeof(In); i++)
+            others.items[i] = op.neutral();
+        neutral = others.word[0];
         kept.words = {0, 0, 0, 0};
 #pragma unroll
         for (unsigned i = 0; i < pack<In>::count; i++) {
-            neutral.items[i] = op.neutral();
 #pragma unroll
             for (unsigned at = i * sizeof(In); phase == 0 && at < (i + 1) * sizeof(In); at++)
                 kept.word[at / 4] |= 0xffu << at % 4 * 8;
             phase = phase + 1 == step ? 0 : phase + 1;
         }
     }
-    __device__ bool counts(unsigned i) const {
-        return kept.word[i * sizeof(In) / 4] >> i * sizeof(In) % 4 * 8 & 1;
+    __device__ bool any() const {
+        return (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
     }
     template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                packs[k].word[i] =
-                    (packs[k].word[i] & kept.word[i]) | (neutral.word[i] & ~kept.word[i]);
+                packs[k].word[i] = (packs[k].word[i] & kept.word[i]) | (neutral & ~kept.word[i]);
     }
 };
 

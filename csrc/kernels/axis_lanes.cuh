@@ -87,7 +87,7 @@ struct lanes<op_count<int8_t, int64>, int8_t, 16>
     : byte_sums<16>, one_by_one<lanes<op_count<int8_t, int64>, int8_t, 16>> {
     using Op = op_count<int8_t, int64>;
     __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
-        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+        const uint32_t kept = keys_of<int8_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 16; i++)
             values[i] = int32(__dp4a(nonzero_bytes(one.word[i / 4] & kept), 1u << i % 4 * 8,
@@ -196,13 +196,16 @@ struct lanes<op_min<int16_t, int16_t>, int16_t, 8>
     using Part = int16_t;
     uint32_t values[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
     __device__ void add_one(const Op &op, const pack<int16_t> &one, uint32_t) {
-        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+        const uint32_t keys = keys_of<int16_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)
-            values[i] = min_halves(values[i], one.word[i] ^ key);
+            values[i] = min_halves(values[i], one.word[i] ^ keys);
     }
     __device__ Part part(unsigned i) const { return Part(values[i / 2] >> i % 2 * 16); }
     static __device__ int16_t whole(const Op &, Part part, places) { return part; }
+    static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
+        return min_halves(min_halves(words[0], words[1]), min_halves(words[2], words[3]));
+    }
 };
 // Bytes as the upper ones of such halves: what lies below decides only among equals.
 template <>
@@ -213,10 +216,10 @@ struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
     uint32_t odd[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
     uint32_t even[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
     __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
-        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+        const uint32_t keys = keys_of<int8_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
-            const uint32_t word = one.word[i] ^ key;
+            const uint32_t word = one.word[i] ^ keys;
             odd[i] = min_halves(odd[i], word);
             even[i] = min_halves(even[i], word << 8);
         }
@@ -225,21 +228,40 @@ struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
         return Part((i % 2 ? odd : even)[i / 4] >> (i % 4 / 2 * 16 + 8));
     }
     static __device__ int8_t whole(const Op &, Part part, places) { return part; }
+    static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
+        uint32_t least = min_halves(words[0], words[0] << 8);
+#pragma unroll
+        for (unsigned i = 1; i < 4; i++)
+            least = min_halves(least, min_halves(words[i], words[i] << 8));
+        return least;
+    }
 };
 
-// Two 16-bit floats at once, where there is an instruction that keeps a NaN.
+// The smaller of two 16-bit floats each, or a NaN.
 template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
-    uint32_t smaller;
-    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
-    return smaller;
+    uint32_t least;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
+    return least;
 }
 template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
-    uint32_t smaller;
-    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
-    return smaller;
+    uint32_t least;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
+    return least;
 }
+#else
+template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+    uint32_t least = 0;
+#pragma unroll
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const In one = {uint16_t(a >> shift)}, other = {uint16_t(b >> shift)};
+        const float32 x = widened(one), y = widened(other);
+        least |= uint32_t((x < y || x != x ? one : other).bits) << shift;
+    }
+    return least;
+}
+#endif
 template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
     using Op = op_min<In, float32>;
     using Part = In;
@@ -250,23 +272,25 @@ template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
             values.items[i] = compared<In>::back(Op::identity());
     }
     __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
-        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u;
+        const uint32_t keys = keys_of<In>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)
-            values.word[i] = min_floats<In>(values.word[i], one.word[i] ^ key);
+            values.word[i] = min_floats<In>(values.word[i], one.word[i] ^ keys);
     }
     __device__ Part part(unsigned i) const { return values.items[i]; }
     static __device__ float32 whole(const Op &, Part part, places) { return widened(part); }
+    static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
+        return min_floats<In>(min_floats<In>(words[0], words[1]),
+                              min_floats<In>(words[2], words[3]));
+    }
 };
 template <> struct lanes<op_min<half, float32>, half, 8> : min_small_floats<half> {};
 template <> struct lanes<op_min<bfloat, float32>, bfloat, 8> : min_small_floats<bfloat> {};
-#endif
 
 // A thread meets its items in order, so the first of equals stays, and a NaN; with mask -1 the last
-// of equals takes its place, and the last NaN. NOWHERE: none yet.
-constexpr uint32_t NOWHERE = UINT32_MAX;
-template <class In, unsigned Count>
-struct lanes<op_argmin<In, int64>, In, Count> : one_by_one<lanes<op_argmin<In, int64>, In, Count>> {
+// of equals takes its place, and the last NaN. It meets at least one: place 0 is where it finds it,
+// if none is better than what it begins with.
+template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count> {
     using Op = op_argmin<In, int64>;
     using V = typename compared<In>::type;
     struct Part {
@@ -277,24 +301,31 @@ struct lanes<op_argmin<In, int64>, In, Count> : one_by_one<lanes<op_argmin<In, i
     __device__ lanes() {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            best[i] = {compared<In>::highest(), NOWHERE};
+            best[i] = {compared<In>::highest(), 0};
     }
-    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t place) {
-        const bool last = op.s.mask != 0, equal_is_better = last || place == 0;
+    template <bool Last, bool All, class Pack, unsigned N>
+    __device__ void add_in_order(const Op &op, const Pack (&packs)[N], uint32_t place,
+                                 unsigned apart, unsigned left) {
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++) {
-            const V a = best[i].value, b = compared<In>::of(keyed(one.items[i], op.s.key));
-            const bool better =
-                b < a || (equal_is_better && b == a) || (b != b && (last || a == a));
-            best[i].value = better ? b : a;
-            best[i].place = better ? place : best[i].place;
-        }
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < Count; i++) {
+                const V a = best[i].value, b = compared<In>::of(keyed(packs[k].items[i], op.s.key));
+                const bool better = Last ? b <= a || b != b : !(a <= b) && a == a;
+                if (is_there<All>(k, apart, left) && better)
+                    best[i] = {b, place + k};
+            }
     }
-    __device__ void forget(unsigned i) { best[i] = {compared<In>::highest(), NOWHERE}; }
+    template <bool All, class Pack, unsigned N>
+    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+                        unsigned left) {
+        if (op.s.mask)
+            add_in_order<true, All>(op, packs, place, apart, left);
+        else
+            add_in_order<false, All>(op, packs, place, apart, left);
+    }
     __device__ Part part(unsigned i) const { return best[i]; }
     static __device__ placed<V> whole(const Op &op, Part part, places at) {
-        if (part.place == NOWHERE)
-            return Op::identity();
         return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
     }
 };
@@ -320,16 +351,14 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
             best[i] = INT32_MAX;
     }
     __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t place) {
-        const uint32_t key = uint32_t(uint8_t(op.s.key)) * 0x01010101u,
-                       below = as_lower_part<PLACE>(place, op.s);
+        const uint32_t keys = keys_of<int8_t>(op.s), below = as_lower_part<PLACE>(place, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 16; i++) {
             const int32 item =
-                int32(__byte_perm(one.word[i / 4] ^ key, below, 0x0654 | i % 4 << 12));
+                int32(__byte_perm(one.word[i / 4] ^ keys, below, 0x0654 | i % 4 << 12));
             best[i] = item < best[i] ? item : best[i];
         }
     }
-    __device__ void forget(unsigned i) { best[i] = INT32_MAX; }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
     static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
         if (part == INT32_MAX)
@@ -383,6 +412,29 @@ template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t flo
 template <> struct ordered_halves<half> : ordered_float_halves<half> {};
 template <> struct ordered_halves<bfloat> : ordered_float_halves<bfloat> {};
 
+// The same of any items up to 32 bits: a word of them, and one of them back.
+template <class In> struct ordered_words {
+    static __device__ uint32_t of(uint32_t words) { return ordered_halves<In>::of(words); }
+    static __device__ In back(int32 item) { return ordered_halves<In>::back(int16_t(item)); }
+};
+template <> struct ordered_words<int8_t> {
+    static __device__ uint32_t of(uint32_t words) { return words; }
+    static __device__ int8_t back(int32 item) { return int8_t(item); }
+};
+template <> struct ordered_words<int32> {
+    static __device__ uint32_t of(uint32_t word) { return word; }
+    static __device__ int32 back(int32 item) { return item; }
+};
+template <> struct ordered_words<float32> {
+    static __device__ uint32_t of(uint32_t word) {
+        const int32 plain = __float_as_int(__int_as_float(int32(word)) + 0.0f); // +0, and one NaN
+        return (uint32_t(plain) ^ (uint32_t(plain >> 31) & 0x7fffffffu)) + 1;
+    }
+    static __device__ float32 back(int32 item) {
+        const uint32_t bits = uint32_t(item) - 1;
+        return __int_as_float(int32(bits >> 31 ? bits ^ 0x7fffffffu : bits));
+    }
+};
 template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
     using Op = op_argmin<In, int64>;
     using V = typename compared<In>::type;
@@ -396,18 +448,16 @@ template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
             best[i] = INT32_MAX;
     }
     __device__ void add_one(const Op &op, const pack<In> &one, uint32_t place) {
-        const uint32_t key = uint32_t(uint16_t(op.s.key)) * 0x10001u,
-                       below = as_lower_part<PLACE>(place, op.s);
+        const uint32_t keys = keys_of<In>(op.s), below = as_lower_part<PLACE>(place, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
-            const uint32_t two = ordered_halves<In>::of(one.word[i] ^ key);
+            const uint32_t two = ordered_halves<In>::of(one.word[i] ^ keys);
             const int32 low = int32(__byte_perm(two, below, 0x1054)),
                         high = int32(__byte_perm(two, below, 0x3254));
             best[2 * i] = low < best[2 * i] ? low : best[2 * i];
             best[2 * i + 1] = high < best[2 * i + 1] ? high : best[2 * i + 1];
         }
     }
-    __device__ void forget(unsigned i) { best[i] = INT32_MAX; }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
     static __device__ placed<V> whole(const Op &op, Part part, places at) {
         if (part == INT32_MAX)
@@ -421,8 +471,33 @@ template <> struct lanes<op_argmin<int16_t, int64>, int16_t, 8> : placed_halves<
 template <> struct lanes<op_argmin<half, int64>, half, 8> : placed_halves<half> {};
 template <> struct lanes<op_argmin<bfloat, int64>, bfloat, 8> : placed_halves<bfloat> {};
 
-// --- the same where all lanes are of one result: folded() is its value
+// --- the same where all lanes are of one row
 
+// Where items lie that are one row, or a share of one: those that count are `every` apart, the
+// first of them first. Whole packs lie between the first items, `before`, and the last, from `tail`
+// on.
+template <class In> struct line {
+    const In *items;
+    uint64 number; // of the first item in its row, with what lies between those that count
+    unsigned before, tail, span, every;
+};
+
+// What threads make of a line's packs is joined; single() is what a thread makes of item number
+// `at`, whole() the value that all parts together are.
+template <class Op, class In> struct row_of {
+    using Part = typename Op::Acc;
+    static __device__ Part nothing() { return Op::identity(); }
+    static __device__ Part single(const Op &op, In item, unsigned at) {
+        return op.load(item, int64(at));
+    }
+    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
+    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
+        if constexpr (has_places<Op>)
+            part.index = (part.index ^ op.s.mask) + int64(in.number) ^ op.s.mask;
+        return part;
+    }
+};
+// folded() is a thread's part of a row.
 template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
     __device__ typename Op::Acc folded(const Op &op, places at) const {
         constexpr unsigned count = pack<In>::count;
@@ -438,6 +513,19 @@ template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
         return values[0];
     }
 };
+// Sums twice as wide as their items: two, as four would be too many registers.
+template <class In, class Acc> struct along_two_sums : one_by_one<along_two_sums<In, Acc>> {
+    using Op = op_sum<In, Acc>;
+    Acc values[2] = {};
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++)
+            values[i % 2] = op.apply(values[i % 2], op.load(one.items[i], 0));
+    }
+    __device__ Acc folded(const Op &op, places) const { return op.apply(values[0], values[1]); }
+};
+template <> struct along<op_sum<float32, float64>, float32> : along_two_sums<float32, float64> {};
+template <> struct along<op_sum<int32, int64>, int32> : along_two_sums<int32, int64> {};
 template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
     using Op = op_sum<int8_t, int64>;
     template <bool All, unsigned N>
@@ -458,12 +546,41 @@ template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
                uint32_t(values[3]);
     }
 };
+template <>
+struct along<op_sum<int16_t, int64>, int16_t> : one_by_one<along<op_sum<int16_t, int64>, int16_t>> {
+    using Op = op_sum<int16_t, int64>;
+    int64 value = 0;
+    __device__ void add_one(const Op &op, const pack<int16_t> &one, uint32_t) {
+        int32 sum = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            sum = op.s.key == -1 ? __dp2a_lo(int32(one.word[i]), 0x0101, sum)
+                                 : int32(__dp2a_lo(one.word[i], 0x0101u, uint32_t(sum)));
+        value += sum;
+    }
+    __device__ int64 folded(const Op &, places) const { return value; }
+};
+template <class In> struct along_counts : one_by_one<along_counts<In>> {
+    using Op = op_count<In, int64>;
+    int64 value = 0;
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+        unsigned count = 0;
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++)
+            count += (one.items[i] & In(op.s.key)) != 0;
+        value += count;
+    }
+    __device__ int64 folded(const Op &, places) const { return value; }
+};
+template <> struct along<op_count<int16_t, int64>, int16_t> : along_counts<int16_t> {};
+template <> struct along<op_count<int32, int64>, int32> : along_counts<int32> {};
+template <> struct along<op_count<int64, int64>, int64> : along_counts<int64> {};
 template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
     using Op = op_count<int8_t, int64>;
     template <bool All, unsigned N>
     __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
                         unsigned) {
-        const uint32_t kept = uint32_t(uint8_t(op.s.key)) * 0x01010101u;
+        const uint32_t kept = keys_of<int8_t>(op.s);
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
@@ -495,29 +612,113 @@ template <> struct along<op_sum<half, float64>, half> : along_small_floats<half>
 template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
 template <> constexpr bool may_overflow<along<op_sum<bfloat, float64>, bfloat>> = true;
 template <>
-__device__ placed<int8_t>
-along<op_argmin<int8_t, int64>, int8_t>::folded(const op_argmin<int8_t, int64> &op,
-                                                places at) const {
-    int32 least = best[0];
+struct along<op_min<int8_t, int8_t>, int8_t> : one_by_one<along<op_min<int8_t, int8_t>, int8_t>> {
+    using Op = op_min<int8_t, int8_t>;
+    uint32_t least = 0x7fff7fff; // bytes above others, that decide among equals only
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
+        const uint32_t keys = keys_of<int8_t>(op.s);
 #pragma unroll
-    for (unsigned i = 1; i < 16; i++)
-        least = best[i] < least ? best[i] : least;
-    uint32_t found = 0; // lanes that have it
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t word = one.word[i] ^ keys;
+            least = min_halves(least, min_halves(word, word << 8));
+        }
+    }
+    __device__ int8_t folded(const Op &op, places) const {
+        return op.apply(int8_t(least >> 24), int8_t(least >> 8));
+    }
+};
+
+// argmin of items up to 32 bits: the least of a pack, in the order of signed integers, and which
+// pack it was; which of its items, is looked up at the end. Parts are numbers, value above place:
+// an item's in its line, a pack's first one's for the pack.
+template <class In> __device__ int32 least_of(const pack<In> &one, uint32_t keys) {
+    uint32_t words[4];
 #pragma unroll
-    for (unsigned i = 0; i < 16; i++)
-        found |= best[i] == least ? 1u << i : 0;
-    const int lane = op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
-    return whole(op, uint32_t(least), {at.first + lane, at.step});
+    for (unsigned i = 0; i < 4; i++)
+        words[i] = one.word[i] ^ keys;
+    if constexpr (sizeof(In) == 4) {
+        union {
+            uint32_t word;
+            In item;
+        } least = {words[0]}, other;
+#pragma unroll
+        for (unsigned i = 1; i < 4; i++) {
+            other.word = words[i];
+            least.item = smaller(least.item, other.item);
+        }
+        return int32(ordered_words<In>::of(least.word));
+    } else {
+        using Least = lanes<op_min<In, typename compared<In>::type>, In, pack<In>::count>;
+        const uint32_t halves = ordered_words<In>::of(Least::least_halves(words));
+        const int32 high = int32(halves) >> 16, low = int32(halves << 16) >> 16;
+        return (high < low ? high : low) >> (sizeof(In) == 1 ? 8 : 0);
+    }
 }
-template <>
-__device__ int8_t along<op_min<int8_t, int8_t>, int8_t>::folded(const op_min<int8_t, int8_t> &op,
-                                                                places) const {
-    uint32_t least = min_halves(odd[0], even[0]);
+template <class In> struct along_places : one_by_one<along_places<In>> {
+    using Op = op_argmin<In, int64>;
+    int32 least = INT32_MAX;
+    uint32_t place = 0;
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t at) {
+        const int32 item = least_of(one, keys_of<In>(op.s));
+        if (op.s.mask ? item <= least : item < least) {
+            least = item;
+            place = at;
+        }
+    }
+    __device__ int64 folded(const Op &op, places at) const {
+        return row_of<Op, In>::part(op, least, unsigned(at.first) + place * unsigned(at.step));
+    }
+};
+template <class In> struct row_of_places {
+    using Op = op_argmin<In, int64>;
+    using Part = int64;
+    static constexpr uint32_t PLACE = 0x7fffffff; // all bits, turned around where the last counts
+    static __device__ Part nothing() { return INT64_MAX; }
+    static __device__ Part part(const Op &op, int32 item, unsigned at) {
+        return int64(uint64(uint32_t(item)) << 32 | (at ^ uint32_t(op.s.mask)) & PLACE);
+    }
+    static __device__ int32 ordered(const Op &op, In item) {
+        pack<In> one = {};
+        one.items[0] = item;
+        const uint32_t word = ordered_words<In>::of(one.word[0] ^ keys_of<In>(op.s));
+        return int32(word << (32 - 8 * sizeof(In))) >> (32 - 8 * sizeof(In));
+    }
+    static __device__ Part single(const Op &op, In item, unsigned at) {
+        return part(op, ordered(op, item), at);
+    }
+    static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
+    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
+        if (part == nothing())
+            return Op::identity();
+        const int32 least = int32(part >> 32);
+        unsigned at = (uint32_t(part) ^ uint32_t(op.s.mask)) & PLACE;
+        if (at >= in.before && at < in.tail) {
+            pack<In> one;
+            one.words = *reinterpret_cast<const uint4 *>(in.items + at);
+            uint32_t found = 0;
+            unsigned behind = at % in.every; // an item that counts
 #pragma unroll
-    for (unsigned i = 1; i < 4; i++)
-        least = min_halves(least, min_halves(odd[i], even[i]));
-    return op.apply(int8_t(least >> 24), int8_t(least >> 8));
-}
+            for (unsigned i = 0; i < pack<In>::count; i++) {
+                if (behind == 0 && ordered(op, one.items[i]) == least)
+                    found |= 1u << i;
+                behind = behind + 1 == in.every ? 0 : behind + 1;
+            }
+            at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
+        }
+        return {compared<In>::of(ordered_words<In>::back(least)),
+                int64((in.number + at) / in.every) ^ op.s.mask};
+    }
+};
+#define ALONG_PLACES(In)                                                        \
+    template <> struct row_of<op_argmin<In, int64>, In> : row_of_places<In> {}; \
+    template <> struct along<op_argmin<In, int64>, In> : along_places<In> {};
+ALONG_PLACES(int8_t)
+ALONG_PLACES(int16_t)
+ALONG_PLACES(int32)
+ALONG_PLACES(half)
+ALONG_PLACES(bfloat)
+ALONG_PLACES(float32)
+#undef ALONG_PLACES
 
 // --- a short row, as a few lanes or a thread have it: of() its N items from number `first` on,
 // join() two parts, whole() is the value. Of small items the place is the lower part of a number.
@@ -556,29 +757,6 @@ template <class Op, class In> struct short_row {
     static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
     static __device__ typename Op::Acc whole(const Op &, Part part) { return part; }
 };
-// Items in the order of signed integers: as above, and of 32 bits.
-template <class In> struct ordered_words {
-    static __device__ uint32_t of(uint32_t words) { return ordered_halves<In>::of(words); }
-    static __device__ In back(int32 item) { return ordered_halves<In>::back(int16_t(item)); }
-};
-template <> struct ordered_words<int8_t> {
-    static __device__ uint32_t of(uint32_t words) { return words; }
-    static __device__ int8_t back(int32 item) { return int8_t(item); }
-};
-template <> struct ordered_words<int32> {
-    static __device__ uint32_t of(uint32_t word) { return word; }
-    static __device__ int32 back(int32 item) { return item; }
-};
-template <> struct ordered_words<float32> {
-    static __device__ uint32_t of(uint32_t word) {
-        const int32 plain = __float_as_int(__int_as_float(int32(word)) + 0.0f); // +0, and one NaN
-        return (uint32_t(plain) ^ (uint32_t(plain >> 31) & 0x7fffffffu)) + 1;
-    }
-    static __device__ float32 back(int32 item) {
-        const uint32_t bits = uint32_t(item) - 1;
-        return __int_as_float(int32(bits >> 31 ? bits ^ 0x7fffffffu : bits));
-    }
-};
 template <class In> struct short_row_of_places {
     using Op = op_argmin<In, int64>;
     static constexpr unsigned SIZE = sizeof(In), BITS = SIZE == 4 ? 32 : 32 - 8 * SIZE;
@@ -592,10 +770,7 @@ template <class In> struct short_row_of_places {
     template <unsigned N>
     static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
         const bool last = op.s.mask != 0;
-        const uint32_t key = uint32_t(op.s.key) & (0xffffffffu >> (32 - 8 * SIZE)),
-                       keys = key * (SIZE == 1   ? 0x01010101u
-                                     : SIZE == 2 ? 0x00010001u
-                                                 : 1);
+        const uint32_t keys = keys_of<In>(op.s);
         uint32_t words[4];
 #pragma unroll
         for (unsigned i = 0; i < (N * SIZE + 3) / 4; i++)

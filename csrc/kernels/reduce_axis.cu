@@ -85,27 +85,32 @@ template <class T> __device__ T from_lane(T value, unsigned distance) {
 }
 
 // Lanes in groups of `width`, a power of two, each to one value.
-template <class Op>
-__device__ typename Op::Acc group_tree(const Op &op, typename Op::Acc value, unsigned width) {
+template <class T, class Join> __device__ T group_tree(T value, unsigned width, const Join &join) {
 #pragma unroll 1
     for (unsigned distance = width / 2; distance > 0; distance /= 2)
-        value = op.apply(value, from_lane(value, distance));
+        value = join(value, from_lane(value, distance));
     return value;
 }
 
-// The block's values to one, in thread 0.
-template <class Op> __device__ typename Op::Acc block_tree(const Op &op, typename Op::Acc value) {
-    using Acc = typename Op::Acc;
-    Acc *partial = shared_memory<Acc>();
+// The block's values to one, in thread 0; `partial` is the shared memory of a value for each warp.
+template <class T, class Join>
+__device__ T block_tree(T *partial, T value, const T &nothing, const Join &join) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    value = group_tree(op, value, 32);
+    value = group_tree(value, 32, join);
     if (lane == 0)
         partial[warp] = value;
     __syncthreads();
     if (warp == 0)
-        value = group_tree(op, lane < BLOCK / 32 ? partial[lane] : Op::identity(), 32);
+        value = group_tree(lane < BLOCK / 32 ? partial[lane] : nothing, 32, join);
     return value;
 }
+
+template <class Op> struct applying {
+    const Op &op;
+    __device__ typename Op::Acc operator()(typename Op::Acc a, typename Op::Acc b) const {
+        return op.apply(a, b);
+    }
+};
 
 // --- the shapes of work
 
@@ -162,6 +167,8 @@ __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step
                                        unsigned apart, places here) {
     constexpr unsigned AT_ONCE = 4;
     lanes<Op, In, 1> mine;
+    if (left <= 0)
+        return Op::identity();
 #pragma unroll 1
     for (uint32_t place = 0; left > 0; place += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
@@ -194,7 +201,7 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
             const In *at = items + s * slab + (result - s * inner) + lane * inner;
             value = add_staged(op, at, group * inner, int(reduced - lane), group, {lane, group});
         }
-        value = group_tree(op, value, group);
+        value = group_tree(value, group, applying<Op>{op});
         if (result < results && lane == 0)
             storing<Op>::store(op, w, out, first * inner + result, value);
     }
@@ -268,30 +275,43 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// This thread's packs, every apart-th of `count`, into what `mine` keeps: AT_ONCE of them are under
-// way before the first is waited for, in the last round too.
-template <unsigned AT_ONCE, class Op, class In, class Mine, class Items>
-__device__ void add_packs(const Op &op, Mine &mine, const In *at, int64 step, int64 left,
+// A value that the compiler takes for another: what follows from it is worked out anew, and not
+// kept in registers meanwhile.
+__device__ inline unsigned anew(unsigned value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+// This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
+// `mine` keeps: AT_ONCE of them are under way before the first is waited for, in the last round
+// too.
+template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
+__device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
                           unsigned apart, bool cached, const Items &which) {
     pack<In> loaded[AT_ONCE];
-    const auto from = [&](unsigned k) { return reinterpret_cast<const uint4 *>(at + k * step); };
+    const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
+    const auto from = [&](unsigned k) {
+        return reinterpret_cast<const uint4 *>(at + int64(step) * k);
+    };
     uint32_t place = 0;
-    for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
+    for (; left > int((AT_ONCE - 1) * apart); left -= int(AT_ONCE * apart)) {
+        if constexpr (sizeof step == 4) // multiples of it are as soon had as kept
+            step = anew(step);
         load_every(loaded, cached, from);
         which.pick(loaded);
         mine.template add<true>(op, loaded, place, apart, 0);
-        at += AT_ONCE * step;
+        at += int64(step) * AT_ONCE;
         place += AT_ONCE;
     }
     if (left <= 0)
         return;
     load_some(
-        loaded, cached, [&](unsigned k) { return k * apart < unsigned(left); }, from);
+        loaded, cached, [&](unsigned k) { return left > int(k * apart); }, from);
     which.pick(loaded);
     mine.template add<false>(op, loaded, place, apart, unsigned(left));
 }
-template <unsigned AT_ONCE, class Op, class In, class Mine, class Items>
-__device__ void add_all_packs(const Op &op, Mine &mine, const In *at, int64 step, int64 left,
+template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
+__device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
                               unsigned apart, bool cached, const Items &which) {
     add_packs<AT_ONCE>(op, mine, at, step, left, apart, cached, which);
     if constexpr (may_overflow<Mine>)
@@ -302,76 +322,80 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, int64 step
         }
 }
 
+template <bool Strided, class In>
+__device__ line<In> line_of(const In *in, const work &w, uint64 number) {
+    const unsigned every = Strided ? unsigned(w.stride) : 1;
+    const uint64 o = w.splits == 1 ? number : number / w.splits;
+    const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.share;
+    const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
+    const uint64 first = begin * every;
+    const In *items = in + w.outer_axes.offset(o) + first;
+    const unsigned span = unsigned((n - 1) * every + 1),
+                   off = unsigned(reinterpret_cast<uint64>(items) % 16 / sizeof(In)),
+                   to_boundary = off ? pack<In>::count - off : 0,
+                   before = span < to_boundary ? span : to_boundary;
+    return {items, first, before, span - (span - before) % pack<In>::count, span, every};
+}
+
 // `group` threads, or the block, take a row, or a share of one: packs along the row. Where every
 // stride-th item counts, a thread meets them at the same lanes of all its packs.
 template <bool Strided, class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
-    using Acc = typename Op::Acc;
-    using Mine = along<Op, In>;
-    constexpr unsigned AT_ONCE = has_places<Op> || sizeof(Mine) > 32 ? 4 : 8;
-    constexpr unsigned count = pack<In>::count;
+    using Row = row_of<Op, In>;
+    using Part = typename Row::Part;
+    constexpr unsigned AT_ONCE = has_places<Op> && sizeof(In) == 8 ? 4 : 8, count = pack<In>::count;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
-                   splits = unsigned(w.splits), every = Strided ? unsigned(w.stride) : 1;
-    const uint64 number = uint64(blockIdx.x) * (BLOCK >> shift) + (threadIdx.x >> shift);
-    const uint64 o = splits == 1 ? number : number / splits;
-    const bool there = number < w.outer * splits;
-    // How many items behind one that counts; `wide` is 1 / every in 2^-20: exact for what a block
+                   apart = Strided ? unsigned(w.tiles) : side;
+    const auto number_of = [&](unsigned block) {
+        return uint64(block) * (BLOCK >> shift) + (threadIdx.x >> shift);
+    };
+    // How many items behind one that counts; `wide` is 1 / stride in 2^-20: exact for what a block
     // has.
     const auto behind = [&](unsigned item) {
-        return Strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
+        return Strided ? item - (item * unsigned(w.wide) >> 20) * unsigned(w.stride) : 0;
     };
-    Acc value = Op::identity();
-    if (there) {
-        const uint64 begin = (number - o * splits) * w.share;
-        const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
-        const uint64 first = begin * every, span = (n - 1) * every + 1;
-        const In *row = in + w.outer_axes.offset(o) + first;
-        const unsigned off = unsigned(reinterpret_cast<uint64>(row) % 16 / sizeof(In));
-        const unsigned to_boundary = off ? count - off : 0;
-        const unsigned before = span < to_boundary ? unsigned(span) : to_boundary;
-        const uint64 packs = (span - before) / count, tail = before + packs * count;
-        const unsigned apart = Strided ? unsigned(w.tiles) : side;
-        const In *from = row + before + x * count;
-        const int64 left = x < apart ? int64(packs) - x : 0;
-        Mine mine;
-        if constexpr (Strided) {
-            const every_nth_item<In> which(op, every, behind(before + x * count));
-            add_all_packs<AT_ONCE>(op, mine, from, int64(apart * count), left, apart, w.cached,
+    const uint64 lines = w.outer * w.splits;
+    Part part = Row::nothing();
+    if (const uint64 number = number_of(blockIdx.x); number < lines) {
+        const line<In> row = line_of<Strided>(in, w, number);
+        const unsigned first = row.before + x * count;
+        const int left = x < apart ? int((row.tail - row.before) / count - x) : 0;
+        const counting<Strided, In> which(op, row.every, behind(first));
+        if (left > 0 && which.any()) {
+            along<Op, In> mine;
+            add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.cached,
                                    which);
-            if constexpr (has_places<Op>)
-#pragma unroll
-                for (unsigned i = 0; i < count; i++)
-                    if (!which.counts(i))
-                        mine.forget(i);
-        } else {
-            add_all_packs<AT_ONCE>(op, mine, from, int64(apart * count), left, apart, w.cached,
-                                   every_item<In>());
+            part = mine.folded(op, {int64(first), int64(apart * count)});
         }
-        value = mine.folded(op, {int64(first + before + x * count), int64(apart * count)});
-        if (x < before && behind(x) == 0)
-            value = op.apply(value, op.load(row[x], int64(first + x)));
-        if (tail + x < span && (tail + x) % every == 0)
-            value = op.apply(value, op.load(row[tail + x], int64(first + tail + x)));
     }
-    value = side == BLOCK ? block_tree(op, value) : group_tree(op, value, side);
-    if constexpr (has_places<Op> && Strided)
-        if (x == 0 && value.index != INT64_MAX) {
-            const int64 mask = value.index < 0 ? -1 : 0;
-            value.index = (value.index ^ mask) / every ^ mask;
-        }
-    if (!w.partials) {
-        if (x == 0 && there)
+    const uint64 number = number_of(anew(blockIdx.x));
+    const bool there = number < lines;
+    const line<In> row = line_of<Strided>(in, w, there ? number : 0);
+    if (there && x < row.before && behind(x) == 0)
+        part = Row::join(op, part, Row::single(op, row.items[x], x));
+    if (const unsigned end = row.tail + x; there && end < row.span && end % row.every == 0)
+        part = Row::join(op, part, Row::single(op, row.items[end], end));
+    const auto join = [&](Part a, Part b) { return Row::join(op, a, b); };
+    part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(), join)
+                         : group_tree(part, side, join);
+    if (x == 0 && there) {
+        const auto value = Row::whole(op, part, row);
+        if (w.partials)
+            store_partial(op, w, number, value);
+        else
             storing<Op>::store(op, w, out, number, value);
-        return;
     }
-    if (x == 0 && there)
-        store_partial(op, w, number, value);
-    if (!w.tickets || !ends_last(w, o)) // a block has one share
+    if (!w.tickets) // a block has one share
         return;
-    value = Op::identity();
+    const unsigned splits = unsigned(w.splits);
+    const uint64 o = blockIdx.x / splits;
+    if (!ends_last(w, o))
+        return;
+    using Acc = typename Op::Acc;
+    Acc value = Op::identity();
     for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
         value = op.apply(value, load_partial(op, w, o * splits + split));
-    value = block_tree(op, value);
+    value = block_tree(shared_memory<Acc>(), value, Op::identity(), applying<Op>{op});
     if (threadIdx.x == 0)
         storing<Op>::store(op, w, out, o, value);
 }
@@ -384,6 +408,8 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
     lanes<Op, In, 1> mine;
     alone<In> loaded[AT_ONCE];
     uint32_t place = 0;
+    if (left <= 0)
+        return Op::identity();
     for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
@@ -426,35 +452,44 @@ template <class Mine, class Acc> struct kept<Mine, Acc, 1> {
 };
 
 // A block's results, of `parts` parts each, by get(value, part, result), which adds one, and
-// put(result, value). Where they are few, several threads take parts of each.
+// put(result, value). Where results are few, several threads take parts of each.
 template <class Op, class Get, class Put>
 __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
                               const Put &put) {
     using Acc = typename Op::Acc;
     unsigned helpers = 1;
-    while (helpers * helpers < parts && 2 * helpers * results <= BLOCK)
+    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK)
         helpers *= 2;
+    if (helpers == 1) {
+#pragma unroll 1
+        for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
+            Acc value = Op::identity();
+#pragma unroll 1
+            for (unsigned part = 0; part < parts; part++)
+                value = get(value, part, result);
+            put(result, value);
+        }
+        return;
+    }
     Acc *sums = shared_memory<Acc>();
+    const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
     Acc value = Op::identity();
-    if (helpers > 1) {
-        const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
 #pragma unroll 1
-        for (unsigned part = helper; helper < helpers && part < parts; part += helpers)
-            value = get(value, part, result);
+    for (unsigned part = helper; helper < helpers && part < parts; part += helpers)
+        value = get(value, part, result);
+    __syncthreads(); // the parts may lie where the sums will
+    if (helper < helpers)
+        sums[threadIdx.x] = value;
+#pragma unroll 1
+    for (unsigned half = helpers / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (helper < helpers)
+        if (helper < half) {
+            value = op.apply(value, sums[threadIdx.x + half * results]);
             sums[threadIdx.x] = value;
-        __syncthreads();
+        }
     }
-#pragma unroll 1
-    for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
-        value = Op::identity();
-#pragma unroll 1
-        for (unsigned k = 0; k < (helpers > 1 ? helpers : parts); k++)
-            value =
-                helpers > 1 ? op.apply(value, sums[k * results + result]) : get(value, k, result);
+    if (helper == 0)
         put(result, value);
-    }
 }
 
 // `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
@@ -475,7 +510,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const uint64 begin = uint64(tile) * wide * Count, column = begin + x * Count,
                  first = split * w.share,
                  n = w.reduced - first < w.share ? w.reduced - first : w.share;
-    const int64 left = y < high && column < w.inner ? int64(n) - y : 0, step = high * w.stride;
+    const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
+    const int64 step = high * w.stride;
     int64 from = int64(first + y) * w.stride;
     if (left > 0)
         from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
@@ -488,7 +524,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned turn = wide >= 32 ? 32 / Count : 0;
     if constexpr (Count > 1) {
         Mine mine;
-        add_all_packs<4>(op, mine, in + from, step, left, high, w.cached, every_item<In>());
+        add_all_packs<4>(op, mine, in + from, step * int64(sizeof(In)), left, high, w.cached,
+                         counting<false, In>());
         if (high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0) {
             Acc results[Count];
 #pragma unroll
@@ -526,13 +563,14 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
         return value;
     };
-    combine_parts(op, results, high, add_row, [&](unsigned result, Acc value) {
-        const uint64 at = above * inner + begin + result;
-        if (w.partials)
-            store_partial(op, w, at, value);
-        else
-            storing<Op>::store(op, w, out, at, value);
-    });
+    combine_parts(op, results, n < high ? unsigned(n) : high, add_row,
+                  [&](unsigned result, Acc value) {
+                      const uint64 at = above * inner + begin + result;
+                      if (w.partials)
+                          store_partial(op, w, at, value);
+                      else
+                          storing<Op>::store(op, w, out, at, value);
+                  });
     if (!w.tickets || !ends_last(w, o * tiles + tile))
         return;
     constexpr unsigned AT_ONCE = 8;

@@ -10,6 +10,7 @@ enum {
     AXIS_STRIDED_ITEM = 4, /* bytes: wider items that lie apart are as well read one by one */
     AXIS_PACK_SHARED = 64, /* shared memory of a thread that has columns by packs, in bytes, */
     AXIS_ITEM_SHARED = 16, /* and by items */
+    AXIS_SHARE = 1 << 30,  /* items of a row that a block takes, at most: 32 bits are enough */
     AXIS_PLACES = 1 << 16, /* of packs, that a place among them may have: more than they are */
     AXIS_CACHED_BYTES = 32 << 20, /* of an array: what an H200's cache of 50 MB holds */
 };

@@ -32,8 +32,8 @@ enum {
     MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
     STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
     SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
-    STRIDED_BYTES = 512,     /* by packs, where a row has so many */
-    FULL_BLOCKS = 8,         /* of a multiprocessor: twice as many as it works on at once */
+    STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
+    STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
     COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
@@ -94,11 +94,11 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     const uint64_t reduced = task->numbers[REDUCED];
     const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
+    const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
     splits = most(1, least(splits, reduced / share_least));
-    if (is_argmin(task)) { /* a thread has a place for each of its packs */
-        const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
+    splits = most(splits, divided_up(reduced, AXIS_SHARE / apart));
+    if (is_argmin(task)) /* a thread has a place for each of its packs */
         splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 4) / apart));
-    }
     task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
     task->splits = divided_up(reduced, task->share);
     task->blocks = blocks * task->splits;
@@ -156,8 +156,9 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     split(queue, task, n[OUTER], divided_up(pass, apart), BLOCK * PACK / item);
     task->group = BLOCK;
     const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
-    const bool costly = is_argmin(task) || apart > 1; /* what a block has to do besides its packs */
-    const uint64_t longest = WARP_BYTES * (n[OUTER] < many ? 1 : costly ? 32 : 8) / item;
+    const uint64_t strided = apart > 1 ? STRIDED_WARP : 1; /* a block has more to do for a row */
+    const uint64_t longest =
+        (n[OUTER] < many ? WARP_BYTES : strided * tuned(task, warp_bytes)) / item;
     if (task->splits == 1 && items <= longest && n[OUTER] > 1) {
         /* Fewer lanes than a warp for what is nothing but whole packs. */
         for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
@@ -195,7 +196,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * divided_up(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
-    const bool widest = wide_blocks >= FULL_BLOCKS * multiprocessors ||
+    const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
                         (n[REDUCED] <= 4 * at_once && wide_blocks >= 2 * multiprocessors);
     const uint64_t side = widest          ? WIDEST
                           : task->partial ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
