@@ -71,6 +71,7 @@ struct device_launch {
     unsigned shared_bytes; /* dynamic shared memory of a block */
     void **arguments;      /* pointers to the values, in the kernel's order */
     unsigned argument_count;
+    bool overlaps; /* it waits for the kernel before it by itself */
 };
 
 /* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an

@@ -197,7 +197,9 @@ static result cuMemPoolTrimTo(void *pool, size_t bytes) {
 struct header {
     size_t bytes, magic;
 };
-enum { TICKETS = 4096 }; /* bytes that an open queue may keep for launches of one pass: not counted */
+enum {
+    TICKETS = 4096
+}; /* bytes that an open queue may keep for launches of one pass: not counted */
 static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
     MAY_FAIL;
     (void)pool, (void)stream;
@@ -428,6 +430,27 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     return OK;
 }
 
+struct launch_config {
+    unsigned grid[3], block[3], shared;
+    void *stream;
+    const struct {
+        unsigned id, unused;
+        union {
+            int allowed;
+            char bytes[64];
+        } value;
+    } * attributes;
+    unsigned count;
+};
+static result cuLaunchKernelEx(const struct launch_config *config, void *function, void **arguments,
+                               void **extra) {
+    const unsigned *grid = config->grid, *block = config->block;
+    if (config->count != 1 || config->attributes->id != 6 || config->attributes->value.allowed != 1)
+        return 1; /* PROGRAMMATIC_STREAM_SERIALIZATION */
+    return cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
+                          config->shared, config->stream, arguments, extra);
+}
+
 /* A graph is a chain of kernels, each with a copy of the arguments that are read here; so is an
  * instance. */
 struct node {
@@ -614,6 +637,7 @@ static const struct {
     ROW(cuFuncGetParamInfo),
     ROW(cuFuncSetAttribute),
     ROW(cuLaunchKernel),
+    ROW(cuLaunchKernelEx),
     ROW(cuGraphCreate),
     ROW(cuGraphAddKernelNode),
     ROW(cuGraphInstantiateWithFlags),

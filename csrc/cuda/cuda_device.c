@@ -244,12 +244,16 @@ static enum status cuda_sync(struct device *device) {
 
 /* --- modules, kernels, launches */
 
-static enum status load_image(const struct gpu *gpu, const struct device_image *image,
-                              CUmodule *module) {
+static enum status load_image(struct gpu *gpu, const struct device_image *image, CUmodule *module) {
     CUmodule loaded = NULL;
+    int major = 0;
     CUresult result = cuda.cuModuleLoadData(&loaded, image->machine_code);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE)
         result = cuda.cuModuleLoadData(&loaded, image->ptx); /* newer GPU: compiled here */
+    else if (!result)
+        result = cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                           gpu->device);
+    gpu->overlaps = major >= 9; /* griddepcontrol is in such machine code, not in the PTX */
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX)
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda:%d: neither machine code nor PTX in gpuopt fits this GPU; compute "
@@ -387,6 +391,25 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
+    if (launch->overlaps && queue->gpu->overlaps) {
+        CUlaunchAttribute early = {
+            .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            .value.programmaticStreamSerializationAllowed = 1,
+        };
+        const CUlaunchConfig config = {
+            .gridDimX = grid[0],
+            .gridDimY = grid[1],
+            .gridDimZ = grid[2],
+            .blockDimX = block[0],
+            .blockDimY = block[1],
+            .blockDimZ = block[2],
+            .sharedMemBytes = launch->shared_bytes,
+            .hStream = queue->stream,
+            .attrs = &early,
+            .numAttrs = 1,
+        };
+        return cuda.cuLaunchKernelEx(&config, (CUfunction)launch->kernel, launch->arguments, NULL);
+    }
     return cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2], block[0],
                                block[1], block[2], launch->shared_bytes, queue->stream,
                                launch->arguments, NULL);

@@ -40,6 +40,7 @@ struct ring {
 struct gpu {
     int ordinal;
     bool ready;
+    bool overlaps; /* its kernels can wait for the one before them by themselves */
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;

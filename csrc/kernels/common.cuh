@@ -23,6 +23,15 @@ template <class T> __device__ inline T *shared_memory() {
     return reinterpret_cast<T *>(shared_bytes);
 }
 
+// First thing in a kernel whose rung has RUNG_OVERLAPS. Its launch is made ready while the kernel
+// before it on the stream runs, and its blocks wait here until what that wrote is seen: the GPU is
+// not empty for as long between the two. (Programmatic dependent launch: PTX, griddepcontrol.)
+__device__ inline void wait_for_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // This thread's number in the whole grid, and how many threads the grid has. 64 bits: a grid may
 // hold more than 2^31 threads.
 __device__ inline uint64 global_thread() {

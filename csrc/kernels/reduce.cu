@@ -83,10 +83,12 @@ RUNG(10, "shares", "reduce_10",
      "after the decks", 512, 512, 512, 0, 0, 0)
 RUNG(11, "single-pass", "reduce_11",
      "one launch: the block that ends last combines the blocks' results; float32 sums in float64",
-     "after the decks: threadFenceReduction, CUDA samples", 512, 512, 512, 0, RUNG_BEST | RUNG_WIDE, 0)
+     "after the decks: threadFenceReduction, CUDA samples", 512, 512, 512, 0,
+     RUNG_BEST | RUNG_WIDE | RUNG_OVERLAPS, 0)
 RUNG(12, "bulk", "reduce_12",
      "bulk copies bring the share to shared memory: one thread asks for them, and no register waits",
-     "after the decks: bulk asynchronous copies, Hopper 2022", 256, 256, 256, 0, RUNG_WIDE, 0)
+     "after the decks: bulk asynchronous copies, Hopper 2022", 256, 256, 256, 0,
+     RUNG_WIDE | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
@@ -726,6 +728,7 @@ using type_float64 = float64;
     extern "C" __global__ void __launch_bounds__(threads, BLOCKS)                          \
         rung##_##op##_##in##_##acc(const type_##in *items, type_##acc *partials, uint64 n, \
                                    type_##acc *result, unsigned *tickets, uint64 halved) { \
+        wait_for_kernel_before();                                                          \
         const whole<type_##acc> to = {result, tickets, halved};                            \
         rung<op_##op>(items, partials, n, to);                                             \
     }

@@ -56,7 +56,7 @@
 // clang-format off
 RUNG(1, "shapes", "reduce_axis",
      "rows by lanes, a warp or a block, columns by packs, small slabs by way of shared memory",
-     "after the decks", 256, 256, 256, 0, RUNG_BEST, 0)
+     "after the decks", 256, 256, 256, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
@@ -651,6 +651,7 @@ using type_float64 = float64;
         int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
         float64 divisor, uint64 shape, uint64 splits, uint64 share, uint64 wide, uint64 group,   \
         uint64 tiles, uint64 cached) {                                                           \
+        wait_for_kernel_before();                                                                \
         const work w = {partials,    partial_index, in_index, tickets,        outer,             \
                         reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
                         {key, mask}, finish,        divisor,  shape,          splits,            \

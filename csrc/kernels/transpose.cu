@@ -43,7 +43,7 @@ RUNG(6, "multi", "transpose_multi",
      "D1 transpose multi", 64, 512, 128, 0, RUNG_BLOCK_IS_TEMPLATE, 0)
 RUNG(7, "vector", "transpose_vector",
      "16 bytes a load and a store, from and to a swizzled tile, whatever the items and the shape",
-     "after the deck", 256, 256, 256, 0, RUNG_BEST, 0)
+     "after the deck", 256, 256, 256, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
@@ -724,6 +724,7 @@ using type_complex128 = uint4;
 #define TRANSPOSE_KERNEL_V(rung, op, items, same)                                                 \
     extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same(          \
         const type_##items *in, type_##items *out, const __grid_constant__ transpose_plan plan) { \
+        wait_for_kernel_before();                                                                 \
         rung(in, out, plan);                                                                      \
     }
 #define TRANSPOSE_EVERY_RUNG(op, items, same)                 \

@@ -69,21 +69,22 @@ void ops_close(struct ops_queue *queue) {
 
 enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
-                       struct device_kernel **kernel) {
+                       struct ops_step *step) {
     const struct device_ops *ops = queue->device->ops;
     const size_t slots = sizeof queue->kernels / sizeof *queue->kernels;
     const uintptr_t hash =
         (uintptr_t)rung / sizeof *rung + 7 * ((uintptr_t)signature / sizeof *signature);
     struct ops_kernel *slot = &queue->kernels[(hash + block) % slots];
+    step->overlaps = rung->flags & RUNG_OVERLAPS;
     if (slot->rung == rung && slot->signature == signature && slot->block == block) {
-        *kernel = slot->kernel;
+        step->kernel = slot->kernel;
         return STATUS_OK;
     }
     char symbol[REG_SYMBOL_MAX];
     reg_symbol(rung, signature, block, symbol);
-    const enum status status = ops->kernel_get(queue->device, NULL, symbol, kernel);
+    const enum status status = ops->kernel_get(queue->device, NULL, symbol, &step->kernel);
     if (!status)
-        *slot = (struct ops_kernel){rung, signature, block, *kernel};
+        *slot = (struct ops_kernel){rung, signature, block, step->kernel};
     return status;
 }
 
@@ -119,7 +120,7 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
     plan->result_bytes = problem->output_bytes;
     plan->bytes += problem->output_bytes;
     plan->step_count = 1;
-    return ops_kernel(queue, choice->rung, choice->signature, choice->block, &step->kernel);
+    return ops_kernel(queue, choice->rung, choice->signature, choice->block, step);
 }
 
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -149,6 +150,7 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
         .shared_bytes = step->shared_bytes,
         .arguments = arguments,
         .argument_count = step->value_count + step->takes_wide,
+        .overlaps = step->overlaps,
     };
 }
 

@@ -24,7 +24,7 @@ struct ops_step {
     unsigned grid[3], block[3], shared_bytes;
     uint64_t values[OPS_VALUES_MAX];
     unsigned value_count;
-    bool takes_wide;
+    bool takes_wide, overlaps;
 };
 
 /* A device's queue, with what the operations remember of it. One thread at a time. */
@@ -125,7 +125,7 @@ void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan);
 uint64_t ops_tuned(const struct ops_choice *choice, enum ops_tuning_name name);
 enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
-                       struct device_kernel **kernel);
+                       struct ops_step *step);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
 /* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes,

@@ -75,7 +75,7 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
                              : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;
-    return ops_kernel(queue, choice->rung, signature, choice->block, &step->kernel);
+    return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
 /* The host's rungs have no numbers. */
@@ -143,7 +143,7 @@ static enum status plan_on_host(struct ops_queue *queue, const struct ops_choice
                                 device_address items, uint64_t n, struct ops_plan *plan) {
     enum status status = ops_scratch(queue, plan, GPUOPT_ITEM_MAX);
     if (!status)
-        status = ops_kernel(queue, choice->rung, choice->signature, 0, &plan->steps[0].kernel);
+        status = ops_kernel(queue, choice->rung, choice->signature, 0, &plan->steps[0]);
     plan->steps[0].values[0] = items;
     plan->steps[0].values[1] = plan->result = plan->scratch;
     plan->steps[0].values[2] = n;

@@ -311,7 +311,7 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
     step->grid[0] = (unsigned)task->blocks;
     step->block[0] = BLOCK;
     step->shared_bytes = (unsigned)task->shared_bytes;
-    return ops_kernel(queue, choice->rung, task->signature, choice->block, &step->kernel);
+    return ops_kernel(queue, choice->rung, task->signature, choice->block, step);
 }
 
 /* The second pass: over `count` partial results for each of the task's, which follow in `in`. */

@@ -381,7 +381,7 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
     const enum dtype word = words[item];
     const struct reg_signature *signature =
         reg_signature(choice->family, choice->rung, choice->signature->op, word, word);
-    return ops_kernel(queue, choice->rung, signature, choice->block, &step->kernel);
+    return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
 static enum status plan_any(struct ops_queue *queue, const struct ops_choice *choice,
