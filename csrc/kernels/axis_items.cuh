@@ -267,16 +267,18 @@ template <bool Strided, class In> struct counting {
     template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
 };
 template <class In> struct counting<true, In> {
-    pack<In> kept;    // all bits of an item, or none
-    uint32_t neutral; // a word of what takes the places of the others
+    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
+    pack<In> kept;           // all bits of an item, or none
+    uint32_t neutral[WORDS]; // what takes the places of the others
 
     template <class Op> __device__ counting(const Op &op, unsigned step, unsigned phase) {
-        static_assert(sizeof(In) <= 4, "words of items");
         pack<In> others;
 #pragma unroll
-        for (unsigned i = 0; i < 4 / sizeof(In); i++)
+        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
             others.items[i] = op.neutral();
-        neutral = others.word[0];
+#pragma unroll
+        for (unsigned i = 0; i < WORDS; i++)
+            neutral[i] = others.word[i];
         kept.words = {0, 0, 0, 0};
 #pragma unroll
         for (unsigned i = 0; i < pack<In>::count; i++) {
@@ -294,7 +296,8 @@ template <class In> struct counting<true, In> {
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                packs[k].word[i] = (packs[k].word[i] & kept.word[i]) | (neutral & ~kept.word[i]);
+                packs[k].word[i] =
+                    (packs[k].word[i] & kept.word[i]) | (neutral[i % WORDS] & ~kept.word[i]);
     }
 };
 

@@ -493,7 +493,7 @@ template <class Op, class In> struct row_of {
     static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
     static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
         if constexpr (has_places<Op>)
-            part.index = (part.index ^ op.s.mask) + int64(in.number) ^ op.s.mask;
+            part.index = ((part.index ^ op.s.mask) + int64(in.number)) / in.every ^ op.s.mask;
         return part;
     }
 };

@@ -223,7 +223,8 @@ __device__ void store_results(const Op &op, void *out, const work &w, uint64 fir
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
-    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
+    constexpr unsigned AT_ONCE =
+        has_places<Op> && sizeof(In) <= 4 ? AXIS_PLACED_ROWS : AXIS_GROUP_ROWS;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -613,7 +614,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         rows<false>(op, in, out, w);
         break;
     case AXIS_STRIDED:
-        if constexpr (sizeof(In) <= AXIS_STRIDED_ITEM)
+        if constexpr (sizeof(In) <= (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM))
             rows<true>(op, in, out, w);
         break;
     case AXIS_PACKS:

@@ -67,6 +67,11 @@ static bool is_argmin(const struct task *task) {
     return strcmp(task->signature->op, "argmin") == 0;
 }
 
+/* A short row's value and place are one word. */
+static bool is_placed(const struct task *task) {
+    return is_argmin(task) && dtype_size(task->signature->items) <= 4;
+}
+
 /* Bytes of a value in shared memory. */
 static size_t value_size(const struct task *task) {
     return is_argmin(task) ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
@@ -138,12 +143,13 @@ static bool plan_words(struct task *task) {
 
 /* Rows of a few whole packs, one after the other, the first at a pack. */
 static void plan_groups(struct task *task, uint64_t packs) {
+    const uint64_t at_once = is_placed(task) ? AXIS_PLACED_ROWS : AXIS_GROUP_ROWS;
     task->shape = AXIS_GROUPS;
     task->wide = packs;
     for (task->group = 1; task->group < packs;)
         task->group *= 2;
-    task->blocks = divided_up(task->numbers[OUTER], AXIS_GROUP_ROWS * BLOCK / task->group);
-    task->shared_bytes = AXIS_GROUP_ROWS * BLOCK / task->group * value_size(task);
+    task->blocks = divided_up(task->numbers[OUTER], at_once * BLOCK / task->group);
+    task->shared_bytes = at_once * BLOCK / task->group * value_size(task);
 }
 
 static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
@@ -235,11 +241,14 @@ static bool packs_along(const uint64_t *n, uint64_t count) {
 }
 
 /* Whether packs along it have items of a row only, or as good as that. */
-static bool is_row(const uint64_t *n, size_t item) {
+static bool is_row(const struct task *task) {
+    const uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
     if (n[STRIDE] == 1 || n[REDUCED] == 1)
         return true;
-    return item <= AXIS_STRIDED_ITEM && n[STRIDE] > (item <= 2 ? 1 : 2) &&
-           n[STRIDE] <= SECTOR / item && n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+    return item <= (is_argmin(task) ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM) &&
+           n[STRIDE] > (item <= 2 ? 1 : 2) && n[STRIDE] <= SECTOR / item &&
+           n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
@@ -249,7 +258,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
-        const uint64_t group_packs = is_argmin(task) && item <= 4 ? GROUP_PLACED : GROUP_PACKS;
+        const uint64_t group_packs = is_placed(task) ? GROUP_PLACED : GROUP_PACKS;
         if (n[INNER] == 1 && plan_words(task))
             return;
         if (at_packs && n[REDUCED] / count <= group_packs) {
@@ -266,7 +275,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
             return;
         }
     }
-    if (n[INNER] == 1 && is_row(n, item) && !task->in_index) {
+    if (n[INNER] == 1 && is_row(task) && !task->in_index) {
         plan_rows(queue, task, false);
         return;
     }
