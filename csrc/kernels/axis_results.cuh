@@ -252,14 +252,15 @@ __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at)
 }
 
 // Whether this block is the last of the `splits` of these results: every one draws a ticket after
-// it has stored its own. The results do not depend on who is the last.
+// it has stored its own. The results do not depend on who is the last. One thread's fences are
+// enough, as the barriers order the others' stores and loads with them.
 __device__ inline bool ends_last(const work &w, uint64 results) {
     unsigned *ticket = shared_memory<unsigned>();
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
         *ticket = atomicInc(w.tickets + results, unsigned(w.splits) - 1);
-        __threadfence();
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
     const bool last = *ticket == w.splits - 1;

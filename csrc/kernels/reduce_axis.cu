@@ -525,8 +525,15 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned turn = wide >= 32 ? 32 / Count : 0;
     if constexpr (Count > 1) {
         Mine mine;
-        add_all_packs<4>(op, mine, in + from, step * int64(sizeof(In)), left, high, w.cached,
-                         counting<false, In>());
+        const int64 bytes = step * int64(sizeof(In));
+        constexpr bool few =
+            sizeof(In) <= 4 && sizeof(Mine) <= (has_places<Op> ? 32 : 16); // registers
+        if (few && n > 4 * high && n <= 16 * high) // what is short waits twice, not four times
+            add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.cached,
+                                       counting<false, In>());
+        else
+            add_all_packs<4>(op, mine, in + from, bytes, left, high, w.cached,
+                             counting<false, In>());
         if (high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0) {
             Acc results[Count];
 #pragma unroll
