@@ -13,7 +13,7 @@ enum rung_flag {
     RUNG_HOST = 8,              /* C on the cpu device; the others are kernels */
     RUNG_CEILING = 16,          /* bounds the ladder, and is no step of it: a plain copy */
     RUNG_WIDE = 32,     /* accumulates wider than the items where there is a kernel for it */
-    RUNG_OVERLAPS = 64, /* its kernels begin by waiting for the one before: they may come early */
+    RUNG_OVERLAPS = 64, /* its kernels begin by waiting for the one before by themselves */
 };
 
 struct reg_rung {

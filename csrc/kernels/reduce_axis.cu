@@ -7,8 +7,8 @@
 // ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
 // splits the reduced axis, and the block that ends last of those of a result combines their partial
 // results; many of them the same kernel, in a second pass. The tree depends on sizes alone. An H200
-// at 4,600 GB/s has time for 100 instructions of a thread to each 16 bytes: axis_lanes.cuh says
-// what they are.
+// at 4,600 GB/s has time for 100 instructions of a thread to each 16 bytes: axis_lanes.cuh and
+// axis_rows.cuh say what they are.
 
 // (operation, items, accumulator). Few kernels serve many: `key` turns one order of items into
 // another (a maximum is a minimum of complements, an unsigned item with its top bit flipped
@@ -60,8 +60,8 @@ RUNG(1, "shapes", "reduce_axis",
 // clang-format on
 #else
 
-#include "axis_lanes.cuh"
 #include "axis_results.cuh"
+#include "axis_rows.cuh"
 #include "reduce_axis_plan.cuh"
 
 namespace axis {
@@ -323,6 +323,7 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step,
         }
 }
 
+// Line `number`: a row, or a share of one.
 template <bool Strided, class In>
 __device__ line<In> line_of(const In *in, const work &w, uint64 number) {
     const unsigned every = Strided ? unsigned(w.stride) : 1;

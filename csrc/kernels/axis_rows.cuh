@@ -1,0 +1,344 @@
+// axis_rows.cuh: what threads of reduce_axis.cu make of rows, long and short: packs along a row are
+// of one result, so that less is kept than in lanes. No kernel lives here, and nothing knows a
+// shape of work.
+#pragma once
+
+#include "axis_lanes.cuh"
+
+namespace axis {
+
+// --- packs along a row: all lanes of a thread are of one result
+
+// Where items lie that are one row, or a share of one: those that count are `every` apart, the
+// first of them first. Whole packs lie between the first items, `before`, and the last, from `tail`
+// on.
+template <class In> struct line {
+    const In *items;
+    uint64 number; // of the first item in its row, with what lies between those that count
+    unsigned before, tail, span, every;
+};
+
+// What threads make of a line's packs is joined; single() is what a thread makes of item number
+// `at`, whole() the value that all parts together are.
+template <class Op, class In> struct row_of {
+    using Part = typename Op::Acc;
+    static __device__ Part nothing() { return Op::identity(); }
+    static __device__ Part single(const Op &op, In item, unsigned at) {
+        return op.load(item, int64(at));
+    }
+    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
+    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
+        if constexpr (has_places<Op>)
+            part.index = (part.index ^ op.s.mask) + int64(in.number) ^ op.s.mask;
+        return part;
+    }
+};
+// folded() is a thread's part of a row.
+template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
+    __device__ typename Op::Acc folded(const Op &op, places at) const {
+        constexpr unsigned count = pack<In>::count;
+        typename Op::Acc values[count];
+#pragma unroll
+        for (unsigned i = 0; i < count; i++)
+            values[i] = this->whole(op, this->part(i), {at.first + i, at.step});
+#pragma unroll
+        for (unsigned left = count / 2; left > 0; left /= 2)
+#pragma unroll
+            for (unsigned i = 0; i < left; i++)
+                values[i] = op.apply(values[i], values[i + left]);
+        return values[0];
+    }
+};
+// Sums twice as wide as their items: two, as four would be too many registers.
+template <class In, class Acc> struct along_two_sums : one_by_one<along_two_sums<In, Acc>> {
+    using Op = op_sum<In, Acc>;
+    Acc values[2] = {};
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++)
+            values[i % 2] = op.apply(values[i % 2], op.load(one.items[i], 0));
+    }
+    __device__ Acc folded(const Op &op, places) const { return op.apply(values[0], values[1]); }
+};
+template <> struct along<op_sum<float32, float64>, float32> : along_two_sums<float32, float64> {};
+template <> struct along<op_sum<int32, int64>, int32> : along_two_sums<int32, int64> {};
+template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_sum<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) { // packs that are not there are zeros
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = op.s.key == -1
+                                ? __dp4a(int32(packs[k].word[i]), 0x01010101, values[i])
+                                : int32(__dp4a(packs[k].word[i], 0x01010101u, uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &op, places) const {
+        if (op.s.key == -1)
+            return int64(values[0]) + values[1] + values[2] + values[3];
+        return int64(uint32_t(values[0])) + uint32_t(values[1]) + uint32_t(values[2]) +
+               uint32_t(values[3]);
+    }
+};
+template <>
+struct along<op_sum<int16_t, int64>, int16_t> : one_by_one<along<op_sum<int16_t, int64>, int16_t>> {
+    using Op = op_sum<int16_t, int64>;
+    int64 value = 0;
+    __device__ void add_one(const Op &op, const pack<int16_t> &one, uint32_t) {
+        int32 sum = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            sum = op.s.key == -1 ? __dp2a_lo(int32(one.word[i]), 0x0101, sum)
+                                 : int32(__dp2a_lo(one.word[i], 0x0101u, uint32_t(sum)));
+        value += sum;
+    }
+    __device__ int64 folded(const Op &, places) const { return value; }
+};
+template <class In> struct along_counts : one_by_one<along_counts<In>> {
+    using Op = op_count<In, int64>;
+    int64 value = 0;
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+        unsigned count = 0;
+#pragma unroll
+        for (unsigned i = 0; i < pack<In>::count; i++)
+            count += (one.items[i] & In(op.s.key)) != 0;
+        value += count;
+    }
+    __device__ int64 folded(const Op &, places) const { return value; }
+};
+template <> struct along<op_count<int16_t, int64>, int16_t> : along_counts<int16_t> {};
+template <> struct along<op_count<int32, int64>, int32> : along_counts<int32> {};
+template <> struct along<op_count<int64, int64>, int64> : along_counts<int64> {};
+template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
+    using Op = op_count<int8_t, int64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
+                        unsigned) {
+        const uint32_t kept = keys_of<int8_t>(op.s);
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                values[i] = int32(__dp4a(nonzero_bytes(packs[k].word[i] & kept) >> 7, 0x01010101u,
+                                         uint32_t(values[i])));
+    }
+    __device__ int64 folded(const Op &, places) const {
+        return int64(values[0]) + values[1] + values[2] + values[3];
+    }
+};
+// A pack's items in float32, these sums in float64.
+template <class In> struct along_small_floats : wide_sums<2> {
+    using Op = op_sum<In, float64>;
+    template <bool All, unsigned N>
+    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++) {
+            float32 sum = widened(packs[k].items[0]);
+#pragma unroll
+            for (unsigned i = 1; i < 8; i++)
+                sum += widened(packs[k].items[i]);
+            values[k % 2] += sum;
+        }
+    }
+    __device__ float64 folded(const Op &, places) const { return values[0] + values[1]; }
+};
+template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
+template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
+template <> constexpr bool may_overflow<along<op_sum<bfloat, float64>, bfloat>> = true;
+template <>
+struct along<op_min<int8_t, int8_t>, int8_t> : one_by_one<along<op_min<int8_t, int8_t>, int8_t>> {
+    using Op = op_min<int8_t, int8_t>;
+    uint32_t least = 0x7fff7fff; // bytes above others, that decide among equals only
+    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
+        const uint32_t keys = keys_of<int8_t>(op.s);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t word = one.word[i] ^ keys;
+            least = min_halves(least, min_halves(word, word << 8));
+        }
+    }
+    __device__ int8_t folded(const Op &op, places) const {
+        return op.apply(int8_t(least >> 24), int8_t(least >> 8));
+    }
+};
+
+// argmin of items up to 32 bits: the least of a pack, in the order of signed integers, and which
+// pack it was; which of its items, is looked up at the end. Parts are numbers, value above place:
+// an item's in its line, a pack's first one's for the pack.
+template <class In> __device__ int32 least_of(const pack<In> &one, uint32_t keys) {
+    uint32_t words[4];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        words[i] = one.word[i] ^ keys;
+    if constexpr (sizeof(In) == 4) {
+        union {
+            uint32_t word;
+            In item;
+        } least = {words[0]}, other;
+#pragma unroll
+        for (unsigned i = 1; i < 4; i++) {
+            other.word = words[i];
+            least.item = smaller(least.item, other.item);
+        }
+        return int32(ordered_words<In>::of(least.word));
+    } else {
+        using Least = lanes<op_min<In, typename compared<In>::type>, In, pack<In>::count>;
+        const uint32_t halves = ordered_words<In>::of(Least::least_halves(words));
+        const int32 high = int32(halves) >> 16, low = int32(halves << 16) >> 16;
+        return (high < low ? high : low) >> (sizeof(In) == 1 ? 8 : 0);
+    }
+}
+template <class In> struct along_places : one_by_one<along_places<In>> {
+    using Op = op_argmin<In, int64>;
+    int32 least = INT32_MAX;
+    uint32_t place = 0;
+    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t at) {
+        const int32 item = least_of(one, keys_of<In>(op.s));
+        if (op.s.mask ? item <= least : item < least) {
+            least = item;
+            place = at;
+        }
+    }
+    __device__ int64 folded(const Op &op, places at) const {
+        return row_of<Op, In>::part(op, least, unsigned(at.first) + place * unsigned(at.step));
+    }
+};
+template <class In> struct row_of_places {
+    using Op = op_argmin<In, int64>;
+    using Part = int64;
+    static constexpr uint32_t PLACE = 0x7fffffff; // all bits, turned around where the last counts
+    static __device__ Part nothing() { return INT64_MAX; }
+    static __device__ Part part(const Op &op, int32 item, unsigned at) {
+        return int64(uint64(uint32_t(item)) << 32 | (at ^ uint32_t(op.s.mask)) & PLACE);
+    }
+    static __device__ int32 ordered(const Op &op, In item) {
+        pack<In> one = {};
+        one.items[0] = item;
+        const uint32_t word = ordered_words<In>::of(one.word[0] ^ keys_of<In>(op.s));
+        return int32(word << (32 - 8 * sizeof(In))) >> (32 - 8 * sizeof(In));
+    }
+    static __device__ Part single(const Op &op, In item, unsigned at) {
+        return part(op, ordered(op, item), at);
+    }
+    static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
+    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
+        if (part == nothing())
+            return Op::identity();
+        const int32 least = int32(part >> 32);
+        unsigned at = (uint32_t(part) ^ uint32_t(op.s.mask)) & PLACE;
+        if (at >= in.before && at < in.tail) {
+            pack<In> one;
+            one.words = *reinterpret_cast<const uint4 *>(in.items + at);
+            uint32_t found = 0;
+            unsigned behind = at % in.every; // an item that counts
+#pragma unroll
+            for (unsigned i = 0; i < pack<In>::count; i++) {
+                if (behind == 0 && ordered(op, one.items[i]) == least)
+                    found |= 1u << i;
+                behind = behind + 1 == in.every ? 0 : behind + 1;
+            }
+            at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
+        }
+        return {compared<In>::of(ordered_words<In>::back(least)),
+                int64((in.number + at) / in.every) ^ op.s.mask};
+    }
+};
+#define ALONG_PLACES(In)                                                        \
+    template <> struct row_of<op_argmin<In, int64>, In> : row_of_places<In> {}; \
+    template <> struct along<op_argmin<In, int64>, In> : along_places<In> {};
+ALONG_PLACES(int8_t)
+ALONG_PLACES(int16_t)
+ALONG_PLACES(int32)
+ALONG_PLACES(half)
+ALONG_PLACES(bfloat)
+ALONG_PLACES(float32)
+#undef ALONG_PLACES
+
+// --- a short row, as a few lanes or a thread have it: of() its N items from number `first` on,
+// join() two parts, whole() is the value. Of small items the place is the lower part of a number.
+
+template <class Op, class In> struct short_row {
+    using Part = typename Op::Acc;
+    static __device__ Part nothing() { return Op::identity(); }
+    template <unsigned N>
+    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+        if constexpr (N == pack<In>::count && !has_places<Op>) {
+            along<Op, In> mine;
+            const pack<In> packs[1] = {one};
+            mine.template add<true>(op, packs, 0, 0, 0);
+            if constexpr (may_overflow<along<Op, In>>)
+                if (!mine.finite()) {
+                    mine = {};
+                    item_by_item<along<Op, In>>{mine}.template add<true>(op, packs, 0, 0, 0);
+                }
+            return mine.folded(op, {first, 0});
+        } else if constexpr (has_places<Op>) { // compared less often than by lanes
+            alone<In> in_turn[N];
+#pragma unroll
+            for (unsigned i = 0; i < N; i++)
+                in_turn[i].items[0] = one.items[i];
+            lanes<Op, In, 1> mine;
+            mine.template add<true>(op, in_turn, 0, 0, 0);
+            return mine.whole(op, mine.part(0), {first, 1});
+        } else {
+            Part found = op.load(one.items[0], first);
+#pragma unroll
+            for (unsigned i = 1; i < N; i++)
+                found = op.apply(found, op.load(one.items[i], first + i));
+            return found;
+        }
+    }
+    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
+    static __device__ typename Op::Acc whole(const Op &, Part part) { return part; }
+};
+template <class In> struct short_row_of_places {
+    using Op = op_argmin<In, int64>;
+    static constexpr unsigned SIZE = sizeof(In), BITS = SIZE == 4 ? 32 : 32 - 8 * SIZE;
+    static constexpr uint32_t PLACE = uint32_t((uint64(1) << BITS) - 1);
+    template <unsigned Size, class = void> struct part { using type = int32; };
+    template <class None> struct part<4, None> { using type = int64; };
+    using Part = typename part<SIZE>::type;
+    static constexpr Part NOTHING = Part(~uint64(0) >> (65 - 8 * sizeof(Part)));
+    static __device__ Part nothing() { return NOTHING; }
+
+    template <unsigned N>
+    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+        const bool last = op.s.mask != 0;
+        const uint32_t keys = keys_of<In>(op.s);
+        uint32_t words[4];
+#pragma unroll
+        for (unsigned i = 0; i < (N * SIZE + 3) / 4; i++)
+            words[i] = ordered_words<In>::of(one.word[i] ^ keys);
+        Part found = NOTHING;
+#pragma unroll
+        for (unsigned i = 0; i < N; i++) {
+            const uint32_t place = last ? N - 1 - i : i; // from the base on
+            Part item;
+            if constexpr (SIZE == 1)
+                item = Part(__byte_perm(words[i / 4], place, 0x0654 | i % 4 << 12));
+            else if constexpr (SIZE == 2)
+                item = Part(__byte_perm(words[i / 2], place, i % 2 ? 0x3254 : 0x1054));
+            else
+                item = Part(uint64(words[i]) << 32 | place);
+            found = item < found ? item : found;
+        }
+        return Part(found + (last ? PLACE - first - N : first));
+    }
+    static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
+    static __device__ typename Op::Acc whole(const Op &op, Part part) {
+        if (part == NOTHING)
+            return Op::identity();
+        const int64 place = place_of<PLACE>(uint32_t(part), op.s);
+        return {compared<In>::of(ordered_words<In>::back(int32(part >> BITS))), place ^ op.s.mask};
+    }
+};
+template <> struct short_row<op_argmin<int8_t, int64>, int8_t> : short_row_of_places<int8_t> {};
+template <> struct short_row<op_argmin<int16_t, int64>, int16_t> : short_row_of_places<int16_t> {};
+template <> struct short_row<op_argmin<half, int64>, half> : short_row_of_places<half> {};
+template <> struct short_row<op_argmin<bfloat, int64>, bfloat> : short_row_of_places<bfloat> {};
+template <> struct short_row<op_argmin<int32, int64>, int32> : short_row_of_places<int32> {};
+template <> struct short_row<op_argmin<float32, int64>, float32> : short_row_of_places<float32> {};
+
+} // namespace axis
