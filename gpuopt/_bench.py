@@ -616,5 +616,8 @@ def bench(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=_core.__version__,
     )
-    measured.rows.extend(_rows(measured, works, wanted, progress))
+    try:
+        measured.rows.extend(_rows(measured, works, wanted, progress))
+    finally:
+        _works.forget()
     return measured

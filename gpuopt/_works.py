@@ -10,12 +10,12 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from gpuopt import _parts
 from gpuopt._peers import VIEWS, Task
 
 GROUPS = {
@@ -321,24 +321,34 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-@lru_cache(maxsize=1)
 def _tile(name: str, n: int) -> np.ndarray:
+    """Return random items; fewer of them are the first of more."""
     rng, dtype = np.random.default_rng(7), numpy_dtype(name)
     if dtype.kind == "b":
         return rng.integers(0, 2, n, np.uint8).view(np.bool_)
     if dtype.kind == "i":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
-    floats = rng.random(n, np.float32) * np.float32(2) - np.float32(1)
-    if dtype.kind == "c":
-        return floats + 1j * floats[::-1].astype(dtype)
-    return floats.astype(dtype)
+    floats = rng.random(n * (1 + (dtype.kind == "c")), np.float32)
+    floats *= 2
+    floats -= 1
+    return (floats.view(np.complex64) if dtype.kind == "c" else floats).astype(dtype)
 
 
-@lru_cache(maxsize=1)
+_drawn: dict[str, np.ndarray] = {}  # of the last dtype, as many items as any work asked for
+
+
 def _items(name: str, n: int) -> np.ndarray:
-    tile = _tile(name, min(TILE, n))
-    return np.resize(tile, n) if n > tile.size else tile
+    if name not in _drawn or _drawn[name].size < n:
+        _drawn.clear()  # before the others are made: memory
+        tile = _tile(name, min(TILE, n))
+        _drawn[name] = _parts.repeated(tile, n) if n > tile.size else tile
+    return _drawn[name][:n]
+
+
+def forget() -> None:
+    """Give back the memory of what was drawn."""
+    _drawn.clear()
 
 
 def draw(work: Work) -> tuple[Any, ...]:
@@ -354,36 +364,70 @@ def draw(work: Work) -> tuple[Any, ...]:
 Check = Callable[[np.ndarray, bool], str]
 
 
-def _off(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float) -> str:
-    """Tell where an array is off by more than a bound; written so that NaN fails."""
-    if got.shape != want.shape:
-        return f"an array of shape {got.shape} instead of {want.shape}"
-    exact = want.dtype.kind in "biu"
+def _near(got: np.ndarray, want: np.ndarray, absolute: float, relative: float) -> np.ndarray:
+    """Tell of each item whether it is within a bound; NaN never is."""
+    want = _parts.plain(want).astype(np.float64, copy=False)
+    apart = _parts.plain(got).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
-        off = got != want if exact else ~(np.abs(got.astype(want.dtype) - want) <= bound)
-    if not np.any(off):
+        apart -= want
+        np.abs(apart, out=apart)
+        return apart <= (absolute + relative * np.abs(want) if relative else absolute)
+
+
+def _off(
+    got: np.ndarray,
+    want: np.ndarray | Callable[[slice], np.ndarray],
+    absolute: float = 0.0,
+    relative: float = 0.0,
+) -> str:
+    """Tell where an array is off by more than a bound; written so that NaN fails.
+
+    Parameters
+    ----------
+    got : ndarray
+    want : ndarray or callable
+        What is right; or what gives the float64 items of a part of it, of as many as `got` has.
+    absolute, relative : float
+        The bound, and that for each of a wanted item; integers have to be the same.
+    """
+    if isinstance(want, np.ndarray):
+        if got.shape != want.shape:
+            return f"an array of shape {got.shape} instead of {want.shape}"
+        flat = want.reshape(-1)
+        want = lambda part: flat[part]  # noqa: E731
+    items = got.reshape(-1)
+
+    def wrong(part: slice) -> tuple[int, int]:
+        mine, exact = items[part], want(part)
+        if exact.dtype.kind in "biu":
+            right = mine == exact
+        else:
+            right = _near(mine, exact, absolute, relative)
+        off = right.size - int(np.count_nonzero(right))
+        return off, part.start + int(right.argmin()) if off else 0
+
+    found = [each for each in _parts.each(wrong, _parts.spans(items.size)) if each[0]]
+    if not found:
         return ""
-    at = int(np.flatnonzero(off)[0])
+    at = found[0][1]
     return (
-        f"{np.count_nonzero(off):,} wrong items, the first of them number {at:,}: "
-        f"{got.flat[at]!r} instead of {want.flat[at]!r}"
+        f"{sum(count for count, _ in found):,} wrong items, the first of them number {at:,}: "
+        f"{items[at]!r} instead of {want(slice(at, at + 1))[0]!r}"
     )
 
 
-def _check_sum(view: np.ndarray, axis: int | None) -> Check:
-    count = view.size if axis is None else view.shape[axis]
+def _check_sum(view: np.ndarray, axis: int) -> Check:
     if view.dtype.kind in "biu":
-        right = np.asarray(view.sum(axis=axis, dtype=np.int64))
-        return lambda got, strict: _off(got, right, 0)
-    exact = np.asarray(view.sum(axis=axis, dtype=np.float64))
+        right = _parts.total(view, axis, np.int64)
+        return lambda got, strict: _off(got, right)
+    exact, count = _parts.total(view, axis, np.float64), view.shape[axis]
     item = float(_finfo(view.dtype))
 
     def check(got: np.ndarray, strict: bool) -> str:
         # Ours is rounded once, from float64; others may lose a bit with every item, but not so
         # much that the sum of random items, about sqrt(count / 3), could as well be another.
-        own = item * np.abs(exact) + count * 2.0**-52
-        lost = min(4 * item * count, 0.25 * math.sqrt(count))
-        return _off(got, exact, own if strict else own + lost)
+        lost = 0.0 if strict else min(4 * item * count, 0.25 * math.sqrt(count))
+        return _off(got, exact, count * 2.0**-52 + lost, item)
 
     return check
 
@@ -392,35 +436,30 @@ def _finfo(dtype: np.dtype) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else np.finfo(dtype).eps
 
 
-def _check_places(view: np.ndarray, axis: int | None) -> Check:
-    right = np.asarray(view.argmax(axis=axis))
-    largest = np.asarray(view.max(axis=axis))
+def _check_places(view: np.ndarray, axis: int) -> Check:
+    right = _parts.place(view, axis)
 
     def check(got: np.ndarray, strict: bool) -> str:
-        error = _off(got, right, 0)
+        error = _off(got, right)
         if strict or not error or got.shape != right.shape:
             return error
-        if got.min() < 0 or got.max() >= view.shape[axis or 0]:
+        if got.min() < 0 or got.max() >= view.shape[axis]:
             return error
         # NumPy's is the first of several largest items; others say any of them.
-        at = np.take_along_axis(view, np.expand_dims(got, axis or 0), axis or 0)
-        return error if np.any(at.squeeze(axis or 0) != largest) else ""
+        return "" if _parts.same_at(view, axis, got, right) else error
 
     return check
 
 
 def _check_reduction(work: Work, array: np.ndarray) -> Check:
     task, view = work.task, VIEWS[work.task.view](array)
+    axis = 0 if task.axis is None else task.axis  # without an axis arrays have but one
     if task.op == "sum":
-        return _check_sum(view, task.axis)
+        return _check_sum(view, axis)
     if task.op == "argmax":
-        return _check_places(view, task.axis)
-    right = np.asarray(view.max(axis=task.axis))
-    return lambda got, strict: (
-        _off(got.astype(right.dtype), right, 0)
-        if right.dtype.kind in "biu"
-        else _off(got.astype(np.float64), right.astype(np.float64), 0.0)
-    )
+        return _check_places(view, axis)
+    right = _parts.largest(view, axis)
+    return lambda got, strict: _off(got, right)
 
 
 def _check_transpose(work: Work, array: np.ndarray) -> Check:
@@ -429,35 +468,31 @@ def _check_transpose(work: Work, array: np.ndarray) -> Check:
     def check(got: np.ndarray, strict: bool) -> str:
         if got.shape != right.shape or got.dtype != right.dtype:
             return f"an array of shape {got.shape}, {got.dtype}"
-        step = max(1, (1 << 24) // max(1, math.prod(got.shape[1:])))
-        for at in range(0, got.shape[0], step):  # a part at a time: memory
-            if got[at : at + step].tobytes() != right[at : at + step].tobytes():
-                return f"another array from row {at:,} to {at + step:,}"
-        return ""
+        first = _parts.not_transposed(got, array, work.task.axes)
+        if first is None:
+            return ""
+        row = first // math.prod(got.shape[1:])
+        return f"another array from row {row:,} to {row + 1:,}"
 
     return check
 
 
 def _check_stencil(work: Work, array: np.ndarray) -> Check:
     radius, n = work.task.radius, array.size
-    piece = 1 << 20
+    # Differences of float64 sums, anew in every part: off by some 1e-9.
+    bound = 1e-7 + (2 * radius + 1) * float(np.finfo(array.dtype).eps) * (2 * radius + 1)
+
+    def want(part: slice) -> np.ndarray:
+        low, high = max(0, part.start - radius), min(n, part.stop + radius)
+        padded = np.zeros(part.stop - part.start + 2 * radius + 1)
+        padded[1 + low - (part.start - radius) :][: high - low] = array[low:high]
+        sums = np.cumsum(padded)
+        return sums[2 * radius + 1 :] - sums[: part.stop - part.start]
 
     def check(got: np.ndarray, strict: bool) -> str:
-        # Differences of float64 sums, anew in every piece: off by some 1e-9.
-        bound = 1e-7 + (2 * radius + 1) * float(np.finfo(array.dtype).eps) * (2 * radius + 1)
         if got.shape != array.shape:
             return f"an array of shape {got.shape}"
-        for at in range(0, n, piece):
-            end = min(n, at + piece)
-            low, high = max(0, at - radius), min(n, end + radius)
-            padded = np.zeros(end - at + 2 * radius + 1)
-            padded[1 + low - (at - radius) :][: high - low] = array[low:high]
-            sums = np.cumsum(padded)
-            want = sums[2 * radius + 1 :] - sums[: end - at]
-            error = _off(got[at:end], want, bound)
-            if error:
-                return f"from item {at:,} on, {error}"
-        return ""
+        return _off(got, want, bound)
 
     return check
 
@@ -466,12 +501,25 @@ def _check_vectors(work: Work, arguments: tuple[Any, ...]) -> Check:
     *factor, x, y = arguments
     eps = float(np.finfo(x.dtype).eps)
 
-    def check(got: np.ndarray, strict: bool) -> str:
+    def want(part: slice) -> np.ndarray:
+        wide = x[part].astype(np.float64)
         if factor:
-            return _off(got, factor[0] * x.astype(np.float64) + y, 4 * eps)
-        return _off(got, x.astype(np.float64) + y, eps)
+            wide *= factor[0]
+        wide += y[part]
+        return wide
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        if got.shape != x.shape:
+            return f"an array of shape {got.shape} instead of {x.shape}"
+        return _off(got, want, 4 * eps if factor else eps)
 
     return check
+
+
+def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a product in float64; of the left matrix a part at a time is wide, for memory."""
+    step = max(1, _parts.PART // a.shape[1])
+    return np.concatenate([a[at].astype(np.float64) @ b for at in _parts.spans(len(a), step)])
 
 
 def _check_product(work: Work, a: np.ndarray, b: np.ndarray) -> Check:
@@ -480,16 +528,17 @@ def _check_product(work: Work, a: np.ndarray, b: np.ndarray) -> Check:
     rng = np.random.default_rng(5)
     rows = np.unique(rng.integers(0, side, CHECKED_ROWS))
     signs = rng.choice([-1.0, 1.0], side)
-    want = a[rows].astype(np.float64) @ b.astype(np.float64)
-    product = a.astype(np.float64) @ (b.astype(np.float64) @ signs)
+    want = _wide_product(b.T, a[rows].astype(np.float64).T).T
+    product = _wide_product(a, _wide_product(b, signs))
 
     def check(got: np.ndarray, strict: bool) -> str:
         # Some rows, item by item; the others by their product with a random vector of signs: a
         # wrong item changes it, and rounding by much less.
-        error = _off(got[rows], want, (side + 2) * eps)
+        if got.shape != a.shape:
+            return f"an array of shape {got.shape} instead of {a.shape}"
         each = eps * side
-        return error or _off(
-            got.astype(np.float64) @ signs, product, 4 * each * math.sqrt(side) + each
+        return _off(got[rows], want, (side + 2) * eps) or _off(
+            _wide_product(got, signs), product, 4 * each * math.sqrt(side) + each
         )
 
     return check

@@ -144,6 +144,60 @@ def test_the_check_takes_what_is_right_and_nothing_else(work):
     assert check(right.reshape(-1)[:-1], True), "a shape that is not the result's"
 
 
+LARGE = {  # each of several parts
+    "transpose": (_peers.Task("transpose"), ((701, 900),), "float32"),
+    "transpose, wide": (_peers.Task("transpose", dtype="complex128"), ((600, 513),), "complex128"),
+    "permute": (_peers.Task("transpose", axes=(2, 0, 1)), ((6, 300, 400),), "float32"),
+    "stencil": (_peers.Task("stencil1d", radius=16), ((700_001,),), "float32"),
+    "x + y": (_peers.Task("add"), ((700_001,),) * 2, "float32"),
+    "a * x + y": (_peers.Task("saxpy"), ((700_001,),) * 2, "float32"),
+    "matmul": (_peers.Task("matmul"), ((640, 640),) * 2, "float32"),
+    "sum": (_peers.Task("reduce"), ((700_001,),), "float32"),
+    "sums": (_peers.Task("reduce", axis=1), ((350_001, 2),), "float32"),
+    "int sums": (_peers.Task("reduce", dtype="int64", axis=1), ((350_001, 2),), "int8"),
+    "max": (_peers.Task("reduce", "max", "float16", 1), ((350_001, 2),), "float16"),
+    "argmax": (_peers.Task("reduce", "argmax", "int64", 0), ((2, 350_001),), "float32"),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_one_wrong_item_anywhere_is_found(kind):
+    task, shapes, dtype = LARGE[kind]
+    work = _works.Work("", task, shapes, dtype)
+    arguments = _works.draw(work)
+    right, check = answer(work, arguments), _works.check_of(work, arguments)
+    assert check(right, True) == check(right, False) == ""
+    part, last = _works._parts.PART, right.size - 1
+    places = {0, 1, 255, 256, part - 1, part, part + 1, 2 * part, right.size // 2, last - 1, last}
+    for at in sorted(place for place in places if 0 <= place <= last):
+        bad = [1 - right.flat[at]] if task.op == "argmax" else [right.flat[at] + 2]
+        bad += [np.nan] if right.dtype.kind == "f" else []
+        for value in bad:
+            wrong = right.copy()
+            wrong.flat[at] = value
+            told = check(wrong, True), check(wrong, False)
+            # Rounding is allowed for in a sum of many: a little one passes for others'.
+            assert told[0] and (told[1] or kind == "sum"), f"item {at}: {told}"
+            if right.size > 1 and task.family not in ("transpose", "matmul"):
+                assert told[0].startswith(f"1 wrong items, the first of them number {at:,}: ")
+
+
+@pytest.mark.parametrize("name", (*_works.DTYPES, "complex128"))
+def test_what_is_drawn_does_not_depend_on_what_was_drawn_before(name, monkeypatch):
+    if name == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(_works, "TILE", 1009)
+    few, many = (_works.Work("", _peers.Task("reduce"), ((n,),), name) for n in (600, 5000))
+    _works.forget()
+    (first,) = _works.draw(few)
+    (items,) = _works.draw(many)
+    assert items.tobytes() == np.resize(items[:1009], 5000).tobytes()
+    assert len(np.unique(items[:1009].view(np.uint8))) > 1
+    (again,) = _works.draw(few)
+    assert np.shares_memory(again, items), "what is there is not drawn again"
+    assert first.tobytes() == again.tobytes() == items[:600].tobytes()
+
+
 def test_ties_of_other_libraries_are_right():
     work = _works.Work("axis", _peers.Task("reduce", "argmax", "int64", 0), ((4,),), "int8")
     check = _works._check_places(np.array([1, 7, 7, 3], np.int8), 0)
