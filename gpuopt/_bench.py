@@ -10,7 +10,7 @@ Python, for the bars that are rates.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -521,18 +521,24 @@ def _check_peers(peers: Sequence[str] | None) -> Sequence[str]:
     return peers
 
 
-def _rows(measured: Bench, works: list[Work], wanted: Sequence[str], progress: Progress
-          ) -> Iterator[Row]:  # fmt: skip
+def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], progress: Progress,
+                 on_result: Callable[[str], None]) -> None:  # fmt: skip
     for at, work in enumerate(works):
         progress(work.title, at / len(works))
         try:
-            yield _measure(work, measured.device, wanted, measured.quick)
+            row = _measure(work, measured.device, wanted, measured.quick)
         except LookupError as error:
             measured.refused.append((work.title, str(error.args[0])))
+            line = _bench_table.left_out(*measured.refused[-1])
         except _WrongError as error:
             measured.wrong.append((work.title, str(error)))
+            line = _bench_table.wrong(*measured.wrong[-1])
+        else:
+            measured.rows.append(row)
+            line = _bench_table.line(measured, row)
         finally:
             _peers.release()
+        on_result(line)
 
 
 def bench(
@@ -542,6 +548,7 @@ def bench(
     quick: bool = False,
     peers: Sequence[str] | None = None,
     progress: Progress = lambda text, share: None,
+    on_result: Callable[[str], None] = lambda line: None,
 ) -> Bench:
     """Measure gpuopt against the libraries that people use; `print` gives a table of ratios.
 
@@ -567,6 +574,10 @@ def bench(
         installed; on a GPU without NumPy and SciPy, but for arrays of the host.
     progress : callable
         Called with a line for people who wait, and the share of the work that is done.
+    on_result : callable
+        Called with a line of text for each work, as soon as it is measured, left out, or found
+        wrong: its times, its rate, the ratio to the fastest other library, and the bars.
+        ``on_result=print`` shows results as they come.
 
     Returns
     -------
@@ -617,7 +628,7 @@ def bench(
         version=_core.__version__,
     )
     try:
-        measured.rows.extend(_rows(measured, works, wanted, progress))
+        _measure_all(measured, works, wanted, progress, on_result)
     finally:
         _works.forget()
     return measured

@@ -79,6 +79,20 @@ def _columns(measured: Bench) -> list[Column]:
 # --- text
 
 
+def line(measured: Bench, row: Row) -> str:
+    """Return a row in one line, by itself: for who reads along."""
+    told = [f"{_us(row.warm.median)} us"]
+    told.append(f"{_rate(row.rate)} {'GFLOP/s' if row.flops else 'GB/s'}")
+    if row.of_copy is not None:
+        told.append(f"{row.of_copy:.0%} of copy")
+    timed = [peer for peer in row.peers if peer.warm.samples]
+    if timed:
+        fastest = min(timed, key=lambda peer: peer.warm.median)
+        told.append(f"{_times(row.ratio())} {fastest.name}")
+    judged = _judged(measured, row)
+    return f"{row.title}: {', '.join(told)}" + (f" ({judged})" if judged else "")
+
+
 def _grid(columns: list[Column], rows: list[tuple[Row, str]], label: int) -> list[str]:
     """Return a line of heads and one for each row; a row's last text is as long as it is."""
     cells = [[cell(row) for _, cell in columns] for row, _ in rows]
@@ -157,8 +171,18 @@ def _left_out(measured: Bench) -> list[str]:
     works: dict[str, list[str]] = {}
     for title, why in measured.refused:
         works.setdefault(why, []).append(title)
-    lines += [f"left out: {_some(titles)}: {why}" for why, titles in works.items()]
-    return lines + [f"WRONG: {title}: {why}" for title, why in measured.wrong]
+    lines += [left_out(_some(titles), why) for why, titles in works.items()]
+    return lines + [wrong(title, why) for title, why in measured.wrong]
+
+
+def left_out(titles: str, why: str) -> str:
+    """Return the line of works that were not measured."""
+    return f"left out: {titles}: {why}"
+
+
+def wrong(title: str, why: str) -> str:
+    """Return the line of a work of which gpuopt's result was wrong."""
+    return f"WRONG: {title}: {why}"
 
 
 def _some(titles: list[str]) -> str:

@@ -36,6 +36,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             quick=arguments.quick,
             peers=arguments.peers,
             progress=progress,
+            on_result=progress.line,
         )
     table = measured.table(arguments.every)
     if arguments.json:
@@ -84,7 +85,8 @@ def _add_bench(commands: Any) -> None:
         "turns, each result verified before and after, and print the ratios and whether they meet "
         "the project's bars. The groups of works are: "
         + "; ".join(f"{name}: {what}" for name, what in _works.GROUPS.items())
-        + ". There are hundreds of works: all of it takes long, --quick some minutes.",
+        + ". There are hundreds of works: all of it takes long, --quick some minutes. Each result "
+        "goes to standard error as soon as it is there, the table to standard output at the end.",
         example="bench --only sum transpose --json bench.json",
     )
     _arguments.device(add, "cuda, cuda:1 or cpu")

@@ -11,7 +11,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _bench, _compare, _peers, _works
+from gpuopt import _bench, _bench_table, _compare, _peers, _works
 from gpuopt._ladder import PeerRow, Timing
 
 QUICK = _works.works("cpu", quick=True)
@@ -387,6 +387,45 @@ def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
     assert [each.group for each in found.rows] == ["call"]
     assert [name for name, _ in found.wrong] == ["transpose of 256 x 512 float64"]
     assert "WRONG: transpose of 256 x 512 float64: it gave" in str(found)
+
+
+def test_results_are_told_as_they_come(monkeypatch, capsys):
+    asked, lines = [], []
+    real = gpuopt.transpose
+
+    def wrong(a, *, out=None, device=None):
+        result = real(a, out=out, device=device)
+        result[0, 0] += 1
+        return result
+
+    def refused(*arguments, **more):
+        raise ValueError("not today")
+
+    def progress(text, share):
+        assert len(lines) == len(asked), "what was measured before has been told"
+        asked.append(text)
+
+    monkeypatch.setattr(gpuopt, "transpose", wrong)
+    monkeypatch.setattr(gpuopt, "stencil1d", refused)
+    found = gpuopt.bench("cpu", quick=True, only=["transpose float64", "stencil of radius 3",
+                         "call"], progress=progress, on_result=lines.append)  # fmt: skip
+    assert [line for line in lines if line in str(found)] == lines[:2]
+    assert lines[0].startswith("WRONG: transpose of 256 x 512 float64: it gave another array")
+    assert lines[1].startswith("left out: stencil of radius 3") and "not today" in lines[1]
+    assert lines[2].startswith(f"{found.rows[0].title}: ") and len(lines) == len(asked) == 3
+    assert capsys.readouterr() == ("", ""), "a library prints nothing"
+
+
+def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
+    sum_, axis = on_a_gpu.rows[0], on_a_gpu.rows[1]
+    assert _bench_table.line(on_a_gpu, sum_) == (
+        "sum of 2^16 float32: 2.0 us, 134,218 GB/s, 67% of copy, 1.50x CuPy "
+        "(1.6x CuPy: 1.50, MISSED)"
+    )
+    told = _bench_table.line(on_a_gpu, axis)
+    assert "4,100 GB/s: 134,218, met; 0.97x PyTorch/CuPy: 1.50, met" in told
+    alone = replace(sum_, peers=[], copy_rate=0.0, title="matrix product", flops=10**9)
+    assert _bench_table.line(on_a_gpu, alone) == "matrix product: 2.0 us, 500,000 GFLOP/s"
 
 
 def test_a_wrong_peer_is_left_out(monkeypatch):

@@ -421,6 +421,23 @@ def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
     assert shown or stream.text == ""
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_lines_stay_beside_a_bar(terminal, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(_progress, "DELAY", 0)
+    stream = Terminal(terminal)
+    with _progress.bar(stream) as progress:
+        for at in range(3):
+            progress("measuring", at / 3)
+            progress.line(f"result {at}")
+    assert ("measuring" in stream.text) == terminal
+    if terminal:  # each line has the bar's place to itself: it begins where the bar was cleared
+        for at in range(3):
+            assert f"\rresult {at}\n" in stream.text
+    else:
+        assert stream.text == "result 0\nresult 1\nresult 2\n"
+
+
 def test_a_bar_is_for_what_takes_longer():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
