@@ -83,6 +83,14 @@ def repeated(tile: np.ndarray, n: int) -> np.ndarray:
     return made
 
 
+def same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Tell whether two flat arrays have the same items."""
+    if one.shape != other.shape:
+        return False
+    parts = spans(one.size)
+    return all(each(lambda part: np.array_equal(one[part], other[part]), parts))
+
+
 # --- transposes
 
 

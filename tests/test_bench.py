@@ -233,14 +233,17 @@ def test_ours_is_verified_on_memory_that_is_not_right_before(work, device):
     assert ours.time(2, False) > 0 and ours.time(2, True) > 0
 
 
-def test_a_result_that_is_not_written_is_found(monkeypatch):
+@pytest.mark.parametrize("device", [on("cpu", "cpu"), on("sim", "sim"), on("cuda", "cuda")])
+def test_a_result_that_is_not_written_is_found(device, monkeypatch):
     """A call that leaves `out` as it was must not pass on what a call before it wrote."""
     work = next(each for each in FLOAT32 if each.group == "transpose")
     arguments = _works.draw(work)
-    gpuopt.transpose(*arguments)
+    check = _works.check_of(work, arguments)
+    ours = _bench._ours(work, arguments, _bench.describe_device(device))
+    assert check(ours.run(), True) == ""
     monkeypatch.setattr(gpuopt, "transpose", lambda a, out=None, device=None: out)
-    ours = _bench._ours(work, arguments, _bench.describe_device("cpu"))
-    assert _works.check_of(work, arguments)(ours.run(), True)
+    got = ours.run()
+    assert check(got, True) and set(got.tobytes()) == {0xFF}, "each run begins with poison"
 
 
 # --- rows

@@ -89,6 +89,15 @@ def test_every_byte_is_set(shape):
     assert set(array.tobytes()) == {0xFF}
 
 
+def test_one_item_that_differs_is_seen():
+    array = np.arange(1000)
+    assert _parts.same(array, array.copy()) and not _parts.same(array, array[:-1])
+    for at in (0, 63, 64, 65, 500, 999):
+        other = array.copy()
+        other[at] += 1
+        assert not _parts.same(array, other)
+
+
 # --- reductions
 
 
