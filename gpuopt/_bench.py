@@ -315,25 +315,22 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
     if from_host:
         one = number if task.as_number else lambda *given: call(None, *map(view, given))
         move = (lambda each: each) if task.from_host else np.copy
-        calls = _peers.bound(one, move, arguments)
+        calls = _peers.bound("gpuopt", one, move, arguments)
 
         def verified() -> np.ndarray:
             return call(poison(), *(view(a) if isinstance(a, np.ndarray) else a for a in arguments))
 
         return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, verified)
 
-    def move_there(array: np.ndarray) -> Any:
-        there = asarray(array, name)
+    def viewed(array: Any, there: Any) -> Any:
         return _Strided(there, array, view(array)) if task.view else there
 
     def one_there(*given: Any) -> Callable[[], Any]:
         room = empty(shape, dtype, name)
         return lambda: call(room, *given)
 
-    moved = [
-        [move_there(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        for _ in range(_peers.copies_of(arguments))
-    ]
+    there = _peers.moved("gpuopt", lambda a: asarray(a, name), arguments)
+    moved = [list(map(viewed, arguments, given)) for given in there]
     calls = [partial(number, *given) if task.as_number else one_there(*given) for given in moved]
 
     def verified_there() -> np.ndarray:
@@ -408,12 +405,12 @@ def _right(check: Check, peers: list[Peer], row: Row) -> list[Peer]:
     return kept
 
 
-def _check_memory(work: Work, device: Device, others: int) -> None:
-    """Raise LookupError where a work does not fit, with everybody's copies."""
+def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
+    """Raise LookupError where a work does not fit, with everybody's copies; `held` is there."""
     one = work.input_bytes * max(1, min(_peers.COPIES_MOST, _peers.COLD_BYTES // work.input_bytes))
     one += work.output_bytes
     # ours, each of the others', the problem and the copy that are timed without Python
-    there = one * (1 + others) + 2 * max(_peers.COLD_BYTES, work.touched)
+    there = one * (1 + others) + 2 * max(_peers.COLD_BYTES, work.touched) - held
     host = HOST_COPIES * work.touched
     if device.kind == "cpu":
         host, there = host + there, 0
@@ -453,16 +450,19 @@ def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
         row.copy_rate = copy.bytes() / copied.median
 
 
-def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool) -> Row:
+def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
+             held: list[_peers.Arguments]) -> Row:  # fmt: skip
     """Verify, time and verify again; raise LookupError where it cannot be, _WrongError where ours
-    is wrong.
+    is wrong. `held` has the arguments if a work before has drawn them.
     """  # noqa: D205
     names = [name for name in _peers.names(work.task.family) if name in wanted]
     if device.kind == "cuda" and not work.task.from_host:
         names = [name for name in names if name not in _peers.ON_HOST]
-    _check_memory(work, device, len(names))
+    _check_memory(work, device, len(names), held[0].held if held else 0)
     row = Row(work.group, work.title, work.touched, work.flops)
-    arguments = _works.draw(work)
+    if not held:
+        held.append(_peers.Arguments(_works.draw(work)))
+    arguments = held[0]
     try:
         ours = _ours(work, arguments, device)
         got = ours.run()
@@ -522,10 +522,11 @@ def _check_peers(peers: Sequence[str] | None) -> Sequence[str]:
 
 def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], progress: Progress,
                  on_result: Callable[[str], None]) -> None:  # fmt: skip
+    held: list[_peers.Arguments] = []
     for at, work in enumerate(works):
         progress(work.title, at / len(works))
         try:
-            row = _measure(work, measured.device, wanted, measured.quick)
+            row = _measure(work, measured.device, wanted, measured.quick, held)
         except LookupError as error:
             measured.refused.append((work.title, str(error.args[0])))
             line = _bench_table.left_out(*measured.refused[-1])
@@ -536,6 +537,8 @@ def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], prog
             measured.rows.append(row)
             line = _bench_table.line(measured, row)
         finally:
+            if work is works[-1] or not work.has_arguments_of(works[at + 1]):
+                held.clear()
             _peers.release()
         on_result(line)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,38 +157,68 @@ def _torch_call(torch: Any, task: Task) -> Callable[..., Any]:
     }[task.family]
 
 
+def _bytes_of(arguments: tuple[Any, ...]) -> int:
+    return sum(each.nbytes for each in arguments if isinstance(each, np.ndarray))
+
+
 def copies_of(arguments: tuple[Any, ...]) -> int:
     """Return how many copies of the data a cold run goes through."""
-    size = sum(each.nbytes for each in arguments if isinstance(each, np.ndarray))
-    return max(1, min(COPIES_MOST, COLD_BYTES // max(1, size)))
+    return max(1, min(COPIES_MOST, COLD_BYTES // max(1, _bytes_of(arguments))))
+
+
+class Arguments(tuple[Any, ...]):
+    """A call's arguments, and each library's own copies of them.
+
+    Where tasks have the same ones in turn, each library moves them once: moving takes longer than
+    most calls.
+    """
+
+    copies: dict[str, list[list[Any]]]
+
+    def __new__(cls, given: Iterable[Any]) -> Arguments:
+        made = super().__new__(cls, given)
+        made.copies = {}
+        return made
+
+    @property
+    def held(self) -> int:
+        """Bytes of all copies."""
+        return sum(map(len, self.copies.values())) * _bytes_of(self)
+
+
+def moved(
+    library: str, move: Callable[[np.ndarray], Any], arguments: tuple[Any, ...]
+) -> list[list[Any]]:
+    """Return copies of the arguments where a library wants them, those of `Arguments` made once."""
+    kept = arguments.copies if isinstance(arguments, Arguments) else {}
+    if library not in kept:
+        kept[library] = [
+            [move(each) if isinstance(each, np.ndarray) else each for each in arguments]
+            for _ in range(copies_of(arguments))
+        ]
+    return kept[library]
 
 
 def bound(
-    call: Callable[..., Any], move: Callable[[np.ndarray], Any], arguments: tuple[Any, ...]
-) -> list[Callable[[], Any]]:
-    """Return the call on copies of the data, each moved to where a library wants it."""
-
-    def one() -> Callable[[], Any]:
-        moved = [move(each) if isinstance(each, np.ndarray) else each for each in arguments]
-        return lambda: call(*moved)
-
-    return [one() for _ in range(copies_of(arguments))]
-
-
-def _bound(
+    library: str,
     call: Callable[..., Any],
     move: Callable[[np.ndarray], Any],
     arguments: tuple[Any, ...],
-    from_host: bool,
+    from_host: bool = False,
 ) -> list[Callable[[], Any]]:
-    if not from_host:
-        return bound(call, move, arguments)
-    return bound(lambda *given: float(call(*map(move, given))), lambda each: each, arguments)
+    """Return the call on copies of the data, each moved to where a library wants it.
+
+    `from_host`: the data stays where it is, and each call moves it; its result is a number.
+    """
+    if from_host:
+        here = moved(library, lambda each: each, tuple(arguments))
+        return [lambda given=given: float(call(*map(move, given))) for given in here]
+    return [lambda given=given: call(*given) for given in moved(library, move, arguments)]
 
 
 def _numpy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     del gpu
-    calls = bound(_like_numpy(np, task), np.copy, arguments)
+    calls = bound("NumPy", _like_numpy(np, task), np.copy, arguments)
     return Peer("NumPy", np.__version__, calls, np.asarray, lambda: None)
 
 
@@ -205,7 +235,7 @@ def _scipy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     del gpu
     scipy = importlib.import_module("scipy")
     ndimage = importlib.import_module("scipy.ndimage")
-    calls = bound(_correlated(ndimage, np, task), np.copy, arguments)
+    calls = bound("SciPy", _correlated(ndimage, np, task), np.copy, arguments)
     return Peer("SciPy", scipy.__version__, calls, np.asarray, lambda: None)
 
 
@@ -216,7 +246,7 @@ def _cupy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     call = _like_numpy(cupy, task)
     if task.family == "stencil1d":
         call = _correlated(importlib.import_module("cupyx.scipy.ndimage"), cupy, task)
-    calls = _bound(call, cupy.asarray, arguments, task.from_host)
+    calls = bound("CuPy", call, cupy.asarray, arguments, task.from_host)
     return Peer("CuPy", cupy.__version__, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
 
 
@@ -228,7 +258,7 @@ def _cublas(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
         raise LookupError("transposes matrices of float32 and float64")
     cupy = importlib.import_module("cupy")
     geam = importlib.import_module("cupy.cublas").geam
-    calls = bound(lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
+    calls = bound("cuBLAS", lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
     version = str(cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()))
     return Peer("cuBLAS", version, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
 
@@ -262,7 +292,7 @@ def _torch(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     move = _to_torch(torch, where)
     if task.from_host:
         move = lambda each: torch.from_numpy(each).to(where)  # noqa: E731
-    calls = _bound(call, move, arguments, task.from_host)
+    calls = bound("PyTorch", call, move, arguments, task.from_host)
     wait = torch.cuda.synchronize if gpu else lambda: None
     return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait)
 
@@ -302,7 +332,7 @@ def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
         last[0] = jitted(*moved)
         return float(last[0]) if task.as_number else last[0]
 
-    calls = _bound(call, jnp.asarray, arguments, task.from_host)
+    calls = bound("JAX", call, jnp.asarray, arguments, task.from_host)
     return Peer("JAX", jax.__version__, calls, np.asarray, lambda: jax.block_until_ready(last[0]))
 
 

@@ -215,6 +215,14 @@ class Work:
         """Operations, where the rate is told in them; else 0."""
         return 2 * self.shapes[0][0] ** 3 if self.task.family == "matmul" else 0
 
+    def has_arguments_of(self, other: Work) -> bool:
+        """Tell whether another work's arguments are the same, at the same place."""
+        mine, others = (
+            (each.task.family, each.task.from_host, each.shapes, each.dtype)
+            for each in (self, other)
+        )
+        return mine == others
+
     def shrunk(self, bytes_most: int, operations_most: int) -> Work:
         """Return the work on arrays whose longest axes are halved until it is small enough."""
         work = self
@@ -244,7 +252,7 @@ def _reductions() -> Iterator[Work]:
     for n in (10, 16, 20, 22, 25, 28, 30):
         yield Work("sum", Task("reduce"), ((1 << n,),))
     for dtype in DTYPES:
-        # The operations last: they share their data.
+        # One after the other, what has the same arrays: nothing is moved anew.
         for shape in SHAPES:
             for axis, op in product(range(len(shape)), OPS):
                 task = Task("reduce", op, result_dtype(op, dtype), axis)

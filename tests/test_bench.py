@@ -490,6 +490,73 @@ def test_words_choose_works():
     assert both == of(works, "sum") + of(works, "call"), "in their own order, once"
 
 
+# --- arguments that works share
+
+
+def test_works_share_arguments_that_are_the_same():
+    host = _works.Work("host", _peers.Task("reduce", as_number=True, from_host=True), ((64,),))
+    sum_ = _works.Work("sum", _peers.Task("reduce"), ((64,),))
+    assert sum_.has_arguments_of(replace(sum_, task=replace(sum_.task, op="max", axis=0)))
+    for other in (host, replace(sum_, shapes=((32, 2),)), replace(sum_, dtype="int32")):
+        assert not sum_.has_arguments_of(other)
+    add = _works.Work("vector", _peers.Task("add"), ((64,),) * 2)
+    assert not add.has_arguments_of(replace(add, task=_peers.Task("saxpy"))), "it has a factor"
+
+
+def test_each_library_copies_shared_arguments_once():
+    x = np.arange(6.0)
+    calls = [lambda a: a + 1, lambda a: a - 1]
+    kept = _peers.Arguments((2.5, x))
+    assert kept.held == 0 and _peers.copies_of(kept) == _peers.COPIES_MOST
+    moved = []
+
+    def move(array):
+        moved.append(array)
+        return array.copy()
+
+    for call in calls:
+        bound = _peers.bound("one", lambda a, y, call=call: call(y), move, kept)
+        assert len(bound) == _peers.COPIES_MOST
+        assert all(np.array_equal(each(), call(x)) for each in bound)
+    assert len(moved) == _peers.COPIES_MOST and all(each is x for each in moved)
+    assert kept.held == _peers.COPIES_MOST * x.nbytes
+    first, second = kept.copies["one"][:2]
+    assert first[0] == 2.5 and not np.shares_memory(first[1], second[1])
+    _peers.bound("another", calls[0], move, kept)
+    assert len(moved) == 2 * _peers.COPIES_MOST, "each has its own"
+    _peers.bound("one", calls[0], move, tuple(kept))
+    assert len(moved) == 3 * _peers.COPIES_MOST, "what is not kept is copied each time"
+    assert kept.held == 2 * _peers.COPIES_MOST * x.nbytes
+    only = _peers.Arguments((x,))
+    sums = _peers.bound("one", np.sum, move, only, from_host=True)
+    assert [each() for each in sums[:2]] == [15.0] * 2 and not only.copies
+    assert len(moved) == 3 * _peers.COPIES_MOST + 2, "each call moves it"
+
+
+def test_a_bench_draws_and_copies_shared_arguments_once(monkeypatch):
+    drawn, held = [], []
+    real, check = _works.draw, _bench._check_memory
+
+    def draw(work):
+        drawn.append((work.shapes, work.dtype))
+        return real(work)
+
+    def check_memory(work, device, others, bytes_held):
+        held.append(bytes_held)
+        check(work, device, others, bytes_held)
+
+    monkeypatch.setattr(_works, "draw", draw)
+    monkeypatch.setattr(_bench, "_check_memory", check_memory)
+    only = ["axis int8 max", "axis int8 sum"]
+    found = gpuopt.bench("cpu", quick=True, only=only, peers=["NumPy"])
+    assert not found.wrong and not found.refused
+    assert len(drawn) == len(set(drawn)) < len(found.rows) / 3
+    fresh = [at for at, each in enumerate(held) if not each]
+    assert len(fresh) == len(drawn), "where others are drawn, what was before is gone"
+    assert max(held) <= 4 * _peers.COLD_BYTES
+    assert _works._drawn == {}
+
+
 # --- other libraries, as far as they can be imitated
 
 
