@@ -6,6 +6,7 @@ Only NumPy works here: what kernels give is held against these results.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -42,6 +43,18 @@ def spans(n: int, part: int | None = None) -> list[slice]:
     """Return slices that together are 0 to n, each of `part` but the last; default: PART."""
     part = part or PART
     return [slice(at, min(n, at + part)) for at in range(0, n, part)]
+
+
+_kept = threading.local()
+
+
+def scratch(name: str, n: int, dtype: Any = np.float64) -> np.ndarray:
+    """Return n items of this thread's, whatever is in them: memory that is there costs nothing."""
+    found = getattr(_kept, name, None)
+    if found is None or found.size < n or found.dtype != dtype:
+        found = np.empty(n, dtype)
+        setattr(_kept, name, found)
+    return found[:n]
 
 
 def raw(array: np.ndarray) -> np.ndarray:

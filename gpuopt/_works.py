@@ -375,11 +375,13 @@ Check = Callable[[np.ndarray, bool], str]
 def _near(got: np.ndarray, want: np.ndarray, absolute: float, relative: float) -> np.ndarray:
     """Tell of each item whether it is within a bound; NaN never is."""
     want = _parts.plain(want).astype(np.float64, copy=False)
-    apart = _parts.plain(got).astype(np.float64)
+    apart, within = _parts.scratch("apart", got.size), _parts.scratch("within", got.size, np.bool_)
+    apart[:] = _parts.plain(got)
     with np.errstate(invalid="ignore", over="ignore"):
-        apart -= want
+        np.subtract(apart, want, out=apart)
         np.abs(apart, out=apart)
-        return apart <= (absolute + relative * np.abs(want) if relative else absolute)
+        bound = absolute + relative * np.abs(want) if relative else absolute
+        return np.less_equal(apart, bound, out=within)
 
 
 def _off(
@@ -492,10 +494,12 @@ def _check_stencil(work: Work, array: np.ndarray) -> Check:
 
     def want(part: slice) -> np.ndarray:
         low, high = max(0, part.start - radius), min(n, part.stop + radius)
-        padded = np.zeros(part.stop - part.start + 2 * radius + 1)
-        padded[1 + low - (part.start - radius) :][: high - low] = array[low:high]
-        sums = np.cumsum(padded)
-        return sums[2 * radius + 1 :] - sums[: part.stop - part.start]
+        size, first = part.stop - part.start, 1 + low - (part.start - radius)
+        padded = _parts.scratch("padded", size + 2 * radius + 1)
+        padded[:first] = padded[first + high - low :] = 0
+        padded[first:][: high - low] = array[low:high]
+        sums = np.cumsum(padded, out=_parts.scratch("sums", padded.size))
+        return np.subtract(sums[2 * radius + 1 :], sums[:size], out=padded[:size])
 
     def check(got: np.ndarray, strict: bool) -> str:
         if got.shape != array.shape:
@@ -510,9 +514,8 @@ def _check_vectors(work: Work, arguments: tuple[Any, ...]) -> Check:
     eps = float(np.finfo(x.dtype).eps)
 
     def want(part: slice) -> np.ndarray:
-        wide = x[part].astype(np.float64)
-        if factor:
-            wide *= factor[0]
+        wide = _parts.scratch("wide", part.stop - part.start)
+        np.multiply(x[part], factor[0] if factor else 1.0, out=wide, dtype=np.float64)
         wide += y[part]
         return wide
 

@@ -54,6 +54,19 @@ def test_tasks_are_shared_and_their_results_in_order(small_parts):
         _parts.each(lambda k: 1 // k, range(9))
 
 
+def test_scratch_is_a_threads_own(small_parts):
+    def owned(k):
+        mine = _parts.scratch("test", 10 + k)
+        mine[:] = k
+        barrier.wait(30)
+        again = _parts.scratch("test", 10)
+        return mine.size == 10 + k and np.all(again == k) and np.shares_memory(mine, again)
+
+    barrier = threading.Barrier(small_parts)
+    assert all(_parts.each(owned, range(small_parts)))
+    assert _parts.scratch("test", 3, np.bool_).dtype == bool
+
+
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 640])
 def test_spans_are_everything_once(n):
     covered = np.zeros(n, int)
