@@ -297,7 +297,7 @@ def run(
 
 
 @lru_cache(512)
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
+def reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
     """Return where the items begin and end in memory, in bytes from the first of them."""
     size = math.prod(shape) * item
     if strides is None or not size:
@@ -308,8 +308,8 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -
 
 def check_apart(target: View, name: str, view: View) -> None:
     """Raise ValueError where an `out` shares memory with an input."""
-    low, high = _reach(target.shape, target.strides, target.dtype.itemsize)
-    begin, end = _reach(view.shape, view.strides, view.dtype.itemsize)
+    low, high = reach(target.shape, target.strides, target.dtype.itemsize)
+    begin, end = reach(view.shape, view.strides, view.dtype.itemsize)
     apart = view.address - target.address
     if max(low, apart + begin) < min(high, apart + end):
         raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")
