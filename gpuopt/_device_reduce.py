@@ -28,7 +28,7 @@ from gpuopt._device_arrays import (
 )
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import is_bfloat16
-from gpuopt._views import View, check_device, is_run, run_start, view_of
+from gpuopt._views import View, check_device, is_run, run_offset, run_start, view_of
 
 _ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
 
@@ -64,6 +64,10 @@ def reduce(
     target = _target(out)
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
+        if not named and initial is ... and (out is None or target):
+            found = _whole_at_once(view, op, dtype, out, target)
+            if found is not None:
+                return found
         start = run_start(view)
         if named and start is None:
             view = compact(view)
@@ -72,6 +76,18 @@ def reduce(
         if named or (start is not None and _on_ladder(view.dtype, op, dtype, given)):
             return _whole(view, start, op, variant, dtype, out, target, initial, block)
     return _along(view, op, axis, keepdims, (variant, block), dtype, out, target, initial)
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, strides, dtype
+
+
+def _reaches(*layouts: _Layout) -> tuple[tuple[int, int, int, bool], ...]:
+    """Return what a prepared call knows of its arrays, none of which the result may overlap."""
+    found = []
+    for shape, strides, dtype in layouts:
+        low, high = reach(shape, strides, dtype.itemsize)
+        found.append((low, high, dtype.itemsize, False))
+    return tuple(found)
 
 
 # --- on the ladder
@@ -97,6 +113,43 @@ def _on_ladder(given: np.dtype, op: str, dtype: np.dtype | None, out: np.dtype |
     if given.kind == "f":
         return result.kind == "f" and given.itemsize <= result.itemsize <= 8
     return result.kind in "iu"
+
+
+@lru_cache(512)
+def _whole_call(
+    layout: _Layout, device: str, op: str, dtype: np.dtype | None, to: _Layout | None
+) -> tuple[_core.Prepared | None, np.dtype]:
+    """Return the ladder's call for an array and an `out` of these layouts, and the result's dtype.
+
+    None where it has none, the array has gaps, or `out` is not as it must be.
+    """
+    shape, strides, given = layout
+    start = run_offset(shape, strides, given.itemsize)
+    result = _default(op, given) if to is None else to[2]
+    result = result if dtype is None else dtype
+    fits = to is None or (to[0] == () and to[2] == result)
+    n = math.prod(shape)
+    ladder = _on_ladder(given, op, dtype, to and to[2])
+    if not (fits and n and ladder and result.isnative) or start is None:
+        return None, result
+    items = (start, n * given.itemsize), (0, result.itemsize)
+    problem = ("reduce", op, given.name, result.name, items[:1], items[1], (n,))
+    return _core.Prepared(device, problem, _reaches(layout, ((), None, result))), result
+
+
+def _whole_at_once(
+    view: View, op: str, dtype: np.dtype | None, out: Any, target: View | None
+) -> Any:
+    """Queue the ladder's call; return `out` or the new array, None where it is not so simple."""
+    layout = view.shape, view.strides, view.dtype
+    to = target and (target.shape, target.strides, target.dtype)
+    call, result = _whole_call(layout, view.device, op, dtype, to)
+    if call is None or view.waits:
+        return None
+    if target is not None:
+        return out if call.queue(view, target) else None
+    made, target = view.library.empty(view, (), result)
+    return view.library.finish(made) if call.queue(view, target) else None
 
 
 def _whole(
@@ -249,9 +302,6 @@ class _Asked(NamedTuple):
     call: _core.Prepared | None
 
 
-_Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, strides, dtype
-
-
 def _in_one_pass(
     layout: _Layout, to: _Layout, device: str, op: str, axes: tuple[int, ...]
 ) -> _core.Prepared | None:
@@ -268,10 +318,7 @@ def _in_one_pass(
         (0, one.result_bytes),
         one.numbers,
     )
-    reaches = [
-        (*reach(*each[:2], each[2].itemsize), each[2].itemsize, False) for each in (layout, to)
-    ]
-    return _core.Prepared(device, problem, tuple(reaches))
+    return _core.Prepared(device, problem, _reaches(layout, to))
 
 
 @lru_cache(512)

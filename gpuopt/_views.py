@@ -305,17 +305,24 @@ def in_order(view: View) -> bool:
     return view.address % item == 0 and is_run(view.shape, view.strides, item)
 
 
-def run_start(view: View) -> int | None:
-    """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
-    if view.address % view.dtype.itemsize:
-        return None
-    if view.strides is None or math.prod(view.shape) == 0:
-        return view.address
-    expected, start = view.dtype.itemsize, view.address
-    axes = zip(view.strides, view.shape, strict=True)
+def run_offset(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> int | None:
+    """Return how far before the first item a run of memory begins that the items fill.
+
+    In any order of axes, forwards or backwards; None where they fill none.
+    """
+    if strides is None or math.prod(shape) == 0:
+        return 0
+    start = 0
+    axes = zip(strides, shape, strict=True)
     for step, extent in sorted((axis for axis in axes if axis[1] > 1), key=lambda a: abs(a[0])):
-        if abs(step) != expected:
+        if abs(step) != item:
             return None
-        expected *= extent
+        item *= extent
         start += min(0, step * (extent - 1))
     return start
+
+
+def run_start(view: View) -> int | None:
+    """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
+    start = run_offset(view.shape, view.strides, view.dtype.itemsize)
+    return None if start is None or view.address % view.dtype.itemsize else view.address + start

@@ -235,6 +235,58 @@ def test_calls_through_the_exchange_api(fake_cuda):
     )
 
 
+def test_whole_arrays_through_the_exchange_api(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        rows = items[:90_000].reshape(300, 300)
+        found = np.array(0)
+        out, host, sum_of_rows = swift(found), np.array(0), int(rows.sum())
+        for view in (rows, rows.T, rows[::-1], rows[:, ::-1].T, rows.reshape(-1)[::-1]):
+            for _ in range(2):
+                found[...] = 7
+                forget()
+                assert gpuopt.reduce(swift(view), out=out) is out and found == sum_of_rows
+                assert story().replace("graph", "launch") == "launch 7700;", story()
+        forget()
+        assert type(gpuopt.reduce(swift(rows))) is tensor  # the stand-in's torch.empty makes these
+        assert story() == "wait 7700;launch 7700;wait 6600;", story()
+        for dtype, total_of in ((None, int), ("i8", int), ("u8", int), ("i4", int)):
+            narrow = np.array(7, dtype or "i8")
+            gpuopt.reduce(swift(rows), dtype=dtype, out=swift(narrow))
+            assert narrow == rows.sum(dtype=dtype), dtype
+        truths = swift(np.ones(9, bool))
+        for op in ("sum", "prod", "min", "max", "and", "or", "xor"):
+            kind = int if op in ("sum", "prod") else bool
+            for _ in range(2):
+                gpuopt.reduce(truths, op, out=swift(np.array(0, kind)))
+        # nothing to add up; values of the host; a result among the items
+        assert gpuopt.reduce(swift(rows[:0]), out=out) is out and found == 0
+        assert gpuopt.reduce(swift(rows), out=host) is host and host == sum_of_rows
+        among = np.arange(9)
+        assert gpuopt.reduce(swift(among), out=swift(among[3:4].reshape(()))) is not None
+        assert among[3] == 36
+        gpuopt.reduce(swift(rows), initial=5, out=out)
+        assert found == sum_of_rows + 5
+        for wrong, options in (
+            ("out: has shape", dict(out=swift(np.zeros(1, int)))),
+            ("read-only", dict(out=Interface(np.array(0), read_only=True))),
+            ("out: is on cuda:1", dict(out=swift(found, device_id=1))),
+            ("variant", dict(out=out, variant=99)),
+            ("block", dict(out=out, block=33)),
+        ):
+            current[1] = 0
+            for _ in range(2):
+                caught(ValueError, lambda: gpuopt.reduce(swift(rows), **options), wrong)
+        for wrong, options in (
+            ("int32", dict(out=swift(np.array(0, "i4")), dtype="i8")),
+            ("variant", dict(out=out, variant=True)),
+        ):
+            caught(TypeError, lambda: gpuopt.reduce(swift(rows), **options), wrong)
+        """,
+    )
+
+
 def test_the_exchange_api_keeps_nothing(fake_cuda):
     with_exchange(
         fake_cuda,
@@ -305,6 +357,11 @@ def test_misuse_of_what_is_underneath(fake_cuda):
             assert call.queue(a.replace(address=address), b) in (True, False)
         caught(TypeError, lambda: call.queue(a), "2 views")
         caught(TypeError, lambda: call.queue(a, items), "Views")
+        whole = "reduce", "sum", "int32", "int64", ((0, 8),), (0, 8), (2,)
+        assert _core.Prepared("cuda:0", whole, reaches)
+        for k, wrong in ((4, ((0, 12),)), (4, ((0, 8), (0, 8))), (5, (0, 4)), (6, (0,)), (6, ())):
+            problem_of = (*whole[:k], wrong, *whole[k + 1 :])
+            caught(ValueError, lambda: _core.Prepared("cuda:0", problem_of, reaches), "problem")
         for wrong in ((*words, ((0, 8),), items, (1, 8, 0)), (*words, ((0, 8),), (0, 0), (1, 8, 0)),
                       (*words, (items,), (0, 8), (1, 8, 0))):
             caught(ValueError, lambda: _core.Prepared("cuda:0", wrong, reaches), "problem")

@@ -110,9 +110,10 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
     return result;
 }
 
-/* Queues a call beside its arrays, on the first of the streams, in order with the others. */
+/* Queues a call beside its arrays, on the first of the streams, in order with the others. `whole`:
+ * the dtype of the result of the family reduce, whose output is one item; else NULL. */
 static int queue_call(struct py_state *state, const struct py_target *target, PyObject *streams,
-                      const struct ops_call *call) {
+                      const struct ops_call *call, const enum dtype *whole) {
     struct py_place place = {.state = state, .kind = target->kind};
     struct py_unlocked unlocked;
     memcpy(place.which, target->which, sizeof place.which);
@@ -120,7 +121,10 @@ static int queue_call(struct py_state *state, const struct py_target *target, Py
         return -1;
     py_recording_begin(state, place.queue);
     py_unlock(&unlocked, place.queue->device);
-    const enum status status = ops_call(place.queue, &target->choice, call);
+    const enum status status =
+        whole ? ops_reduce_within(place.queue, &target->choice, (uintptr_t)call->inputs[0],
+                                  call->numbers[0], *whole, (uintptr_t)call->output)
+              : ops_call(place.queue, &target->choice, call);
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
@@ -146,7 +150,7 @@ PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssiz
         return NULL;
     if (read.call.output_bytes == 0)
         return Py_NewRef(Py_None);
-    return queue_call(state, &target, arguments[1], &read.call) ? NULL : Py_NewRef(Py_None);
+    return queue_call(state, &target, arguments[1], &read.call, NULL) ? NULL : Py_NewRef(Py_None);
 }
 
 /* --- what is known of a call before its arrays' addresses are */
@@ -164,6 +168,8 @@ struct prepared {
     PyObject_HEAD PyObject *module, *device;
     struct py_target target;
     struct ops_call call;
+    int is_whole; /* of the family reduce, with this result */
+    enum dtype result;
     struct reach reaches[OPS_INPUTS_MAX + 1]; /* the output's last */
 };
 
@@ -190,6 +196,24 @@ static int read_reaches(struct prepared *self, PyObject *reaches) {
     return 0;
 }
 
+/* A reduction of the whole array: the operation is the caller's, the kernel's may be another. */
+static int read_whole(PyObject *problem, struct py_call *read) {
+    enum py_operation operation;
+    const struct ops_call *call = &read->call;
+    if (call->input_count != 1 || call->numbers[0] == 0 ||
+        call->input_bytes[0] / dtype_size(read->problem.given) != call->numbers[0] ||
+        call->output_bytes != dtype_size(read->problem.result)) {
+        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one item of a result, "
+                                          "and the number of items");
+        return -1;
+    }
+    if (py_operation(PyTuple_GetItem(problem, 1), &operation))
+        return -1;
+    read->problem.op = py_operation_names[py_effective_operation(operation, read->problem.given,
+                                                                 read->problem.result)];
+    return 0;
+}
+
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"device", "problem", "reaches", NULL};
     PyObject *device, *problem, *reaches;
@@ -207,6 +231,9 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     }
     read.problem.resident = 1;
+    const int is_whole = read.problem.family == reg_family("reduce");
+    if (is_whole && read_whole(problem, &read))
+        return NULL;
     if (py_choose(py_state_of(module), &read.problem, NULL, NULL, device, &target))
         return NULL;
     allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
@@ -217,6 +244,8 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
     self->device = Py_NewRef(device);
     self->target = target;
     self->call = read.call;
+    self->is_whole = is_whole;
+    self->result = read.problem.result;
     if (read_reaches(self, reaches)) {
         Py_DECREF(self);
         return NULL;
@@ -300,7 +329,8 @@ static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, P
     if (!place_arrays(self, views, &call))
         return Py_NewRef(Py_False);
     PyObject *streams = streams_of(views, count);
-    const int failed = !streams || queue_call(state, &self->target, streams, &call);
+    const int failed = !streams || queue_call(state, &self->target, streams, &call,
+                                              self->is_whole ? &self->result : NULL);
     Py_XDECREF(streams);
     return failed ? NULL : Py_NewRef(Py_True);
 }
