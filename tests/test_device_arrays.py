@@ -119,6 +119,42 @@ def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
         assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
 
 
+def test_what_is_remembered_of_a_call_is_no_array(rng):
+    """The same layouts again, of other memory; then with an `out` that will not do."""
+
+    def once():
+        a, b = (rng.random((40, 40)).astype("f4") for _ in range(2))
+        x, y, out = simulated(a), simulated(b), gpuopt.empty((40, 40), "f4", "sim")
+        for factor in (*range(20), 0.5, np.float32(3)):  # more than are prepared
+            assert gpuopt.saxpy(factor, x, y, out=out) is out
+            np.testing.assert_allclose(out.get(), np.float32(factor) * a + b, rtol=1e-6)
+        np.testing.assert_array_equal(gpuopt.add(x, y, out=out).get(), a + b)
+        np.testing.assert_allclose(gpuopt.matmul(x, y, out=out).get(), a @ b, rtol=1e-5)
+        np.testing.assert_array_equal(gpuopt.transpose(x, out=out).get(), a.T)
+        for options in ({"radius": 2}, {"weights": [1.0, 2, -1]}, {"radius": 0, "mode": "wrap"}):
+            expected = gpuopt.stencil1d(a, device="cpu", **options)
+            np.testing.assert_allclose(gpuopt.stencil1d(x, **options).get(), expected, rtol=1e-5)
+        np.testing.assert_allclose(gpuopt.reduce(x, axis=1).get(), a.sum(1), rtol=1e-5)
+        np.testing.assert_allclose(gpuopt.reduce(x).item(), a.sum(dtype="f8"), rtol=1e-6)
+        for call, text in (
+            (lambda: gpuopt.matmul(x, y, out=y), "overlaps b"),
+            (lambda: gpuopt.stencil1d(x, 2, out=x), "overlaps a"),
+            (lambda: gpuopt.add(x, y, out=gpuopt.empty((40, 39), "f4", "sim")), "has shape"),
+            (lambda: gpuopt.transpose(x, out=gpuopt.empty((40, 40), "f4", "sim:g80")), "sim:g80"),
+        ):
+            with pytest.raises(ValueError, match=f"out: .*{text}"):
+                call()
+        with pytest.raises(TypeError, match="out: must be of"):
+            gpuopt.add(x, y, out=gpuopt.empty((40, 40), "i4", "sim"))
+        gpuopt.add(x, y, out=y)
+        np.testing.assert_array_equal(y.get(), a + b)
+        gpuopt.transpose(x, out=x)  # square: in place
+        np.testing.assert_array_equal(x.get(), a.T)
+
+    for _ in range(3):
+        once()
+
+
 @pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "c8"])
 def test_nothing_is_converted(dtype):
     """The items are on the device: only those dtypes are taken that need no conversion."""

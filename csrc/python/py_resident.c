@@ -306,7 +306,7 @@ static int place_arrays(const struct prepared *self, PyObject *const *views,
             (in->device != self->device && PyUnicode_Compare(in->device, self->device)) ||
             (i < inputs && !is_apart(reach, in->address, &self->reaches[inputs], out->address)))
             return 0;
-        if (i < inputs)
+        if (i < inputs && call->input_bytes[i])
             call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)in->address);
     }
     call->output = (void *)((uintptr_t)call->output + (uintptr_t)out->address);
