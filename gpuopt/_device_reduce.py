@@ -38,10 +38,11 @@ def _target(out: Any) -> View | None:
     if out is None or type(out) is np.ndarray:
         return None
     view = view_of(out, "out")
-    of_host = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
-    if view is None and not of_host:
+    if view is not None:
+        return view
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
-    return view
+    return None
 
 
 def reduce(

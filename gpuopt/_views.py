@@ -80,15 +80,15 @@ def _torch_dtype(dtype: Any) -> np.dtype | None:
 
 
 @cache
-def _of_torch(dtype: np.dtype) -> Any:
-    return getattr(sys.modules["torch"], name_of(dtype))
+def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
+    """Return what a tensor's maker is told, as PyTorch has it: it takes texts, and reads them."""
+    torch = sys.modules["torch"]
+    return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
 
 
 class _Torch(Library):
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        import torch
-
-        made = torch.empty(shape, dtype=_of_torch(dtype), device=view.device)
+        made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
         return made, _known.get(type(made), self.view)(made, "")
 
     def borrow(self, kind: type) -> Callable[[Any, str], View | None]:

@@ -188,7 +188,7 @@ class Tensor:
 tensor = type("Tensor", (Tensor,), {"__module__": "torch"})
 torch = types.ModuleType("torch")
 torch.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
-torch.int64, torch.int32 = np.int64, np.int32
+torch.int64, torch.int32, torch.device = np.int64, np.int32, str
 torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0x6600)
 sys.modules["torch"] = torch
 """
