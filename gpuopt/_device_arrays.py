@@ -130,18 +130,18 @@ def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
     if not found:
         return None
     other, first = next(iter(found.items()))
-    for name in given:
-        if name not in found:
-            raise TypeError(
-                f"{name}: is on the host, but {other} is on {first.device}; copy one of them "
-                f"(gpuopt.asarray({name}, {first.device!r}))"
-            )
+    if len(found) < len(given):
+        name = next(name for name in given if name not in found)
+        raise TypeError(
+            f"{name}: is on the host, but {other} is on {first.device}; copy one of them "
+            f"(gpuopt.asarray({name}, {first.device!r}))"
+        )
     if device is not None:
         check_device(first, device)
-    if len(found) > 1:
-        same_device(list(found.items()))
     for name, view in found.items():
-        if view.strides is not None or not in_order(view):
+        if view.device != first.device:
+            same_device([(other, first), (name, view)])
+        if view.strides is not None or view.address % view.dtype.itemsize:
             found[name] = compact(view)
     return found
 
@@ -169,6 +169,8 @@ class Call(NamedTuple):
     dtype : dtype
         The result's.
     numbers : tuple of int
+    prepared : dict or None
+        The calls that this has become, by what else they depend on; None: it is not kept.
     """
 
     kernel: tuple[str, str, str, str]
@@ -176,6 +178,7 @@ class Call(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     numbers: tuple[int, ...]
+    prepared: dict[Any, _core.Prepared | None] | None
 
 
 class _StandIn(np.ndarray):
@@ -229,6 +232,7 @@ def _described(
         problem.shape,
         problem.dtype,
         tuple(number % 2**64 for number in problem.numbers),
+        {},
     )
 
 
@@ -243,9 +247,35 @@ def described(maker: Callable[..., Problem], views: dict[str, View], *parameters
         if type(each) not in _PLAIN and not (
             type(each) is tuple and _PLAIN.issuperset(map(type, each))
         ):
-            return _described.__wrapped__(maker, layouts, "", *parameters)
+            return _described.__wrapped__(maker, layouts, "", *parameters)._replace(prepared=None)
     # The text tells apart what is equal, 0.0 and -0.0, (1,) and (True,).
     return _described(maker, layouts, repr(parameters) if parameters else "", *parameters)
+
+
+_PREPARED_MOST = 16  # of a description: one for each device, saxpy for some of its factors
+
+
+def _prepared(
+    call: Call, every: list[View], dtype: np.dtype, in_place: bool
+) -> _core.Prepared | None:
+    """Return the call for such views and a result in C order; None where it takes host arrays."""
+    key = every[0].device, call.numbers, in_place
+    if key in call.prepared:
+        return call.prepared[key]
+    size = math.prod(call.shape) * dtype.itemsize
+    found = None
+    if size and all(type(each) is tuple for each in call.inputs):
+        problem = (*call.kernel, tuple((0, bytes_) for _, bytes_ in call.inputs), (0, size))
+        reaches = []
+        for number, bytes_ in call.inputs:
+            view = every[number]
+            same = in_place and view.shape == call.shape
+            reaches.append((0, bytes_, view.dtype.itemsize, same))
+        reaches.append((0, size, dtype.itemsize, False))
+        found = _core.Prepared(every[0].device, (*problem, call.numbers), tuple(reaches))
+    if len(call.prepared) < _PREPARED_MOST:
+        call.prepared[key] = found
+    return found
 
 
 def run(
@@ -278,10 +308,31 @@ def run(
             raise TypeError(
                 f"out: is on the host, but the result is on {first.device}; pass an array there"
             )
-        check_target(target, call.shape, dtype)
-        if target.device != first.device:
-            same_device([(next(iter(views)), first), ("out", target)])
-        check_overlap(target, views, in_place)
+    prepared = None
+    if variant is None and block is None and call.prepared is not None:
+        prepared = _prepared(call, every, dtype, in_place)
+    alike = target.strides is None and target.shape == call.shape and target.dtype == dtype
+    given = [every[number] for number, _ in call.inputs] if prepared else []
+    if not (prepared and alike and prepared.queue(*given, target)):
+        _run_on(call, views, target, (variant, block), dtype, in_place)
+    return first.library.finish(made) if out is None else out
+
+
+def _run_on(
+    call: Call,
+    views: dict[str, View],
+    target: View,
+    how: tuple[int | str | None, int | None],
+    dtype: np.dtype,
+    in_place: bool,
+) -> None:
+    """Queue a call that was not prepared, or say what is wrong with its `out`."""
+    name, first = next(iter(views.items()))
+    every = [*views.values()]
+    check_target(target, call.shape, dtype)
+    if target.device != first.device:
+        same_device([(name, first), ("out", target)])
+    check_overlap(target, views, in_place)
     places = []
     for each in call.inputs:
         if type(each) is tuple:
@@ -291,13 +342,12 @@ def run(
     size = math.prod(call.shape) * dtype.itemsize
     problem = (*call.kernel, tuple(places), (target.address, size), call.numbers)
     every.append(target)
-    _core.call_resident(first.device, streams(every), problem, variant, block)
+    _core.call_resident(first.device, streams(every), problem, *how)
     settle(every)
-    return first.library.finish(made) if out is None else out
 
 
 @lru_cache(512)
-def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
+def reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
     """Return where the items begin and end in memory, in bytes from the first of them."""
     size = math.prod(shape) * item
     if strides is None or not size:
@@ -308,8 +358,8 @@ def _reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -
 
 def check_apart(target: View, name: str, view: View) -> None:
     """Raise ValueError where an `out` shares memory with an input."""
-    low, high = _reach(target.shape, target.strides, target.dtype.itemsize)
-    begin, end = _reach(view.shape, view.strides, view.dtype.itemsize)
+    low, high = reach(target.shape, target.strides, target.dtype.itemsize)
+    begin, end = reach(view.shape, view.strides, view.dtype.itemsize)
     apart = view.address - target.address
     if max(low, apart + begin) < min(high, apart + end):
         raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")

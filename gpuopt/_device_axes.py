@@ -139,4 +139,4 @@ def compact(view: View) -> View:
     if math.prod(view.shape):
         copy(place, view, made)
     library, holder = view.library, (made.holder, view.holder)
-    return replace(made, library=library, holder=holder, waits=view.waits)
+    return made.replace(library=library, holder=holder, waits=view.waits)

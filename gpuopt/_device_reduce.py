@@ -7,7 +7,6 @@ the family reduce_axis: a plan from shape and strides alone, which is kept, and 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -19,10 +18,17 @@ from gpuopt import _core
 from gpuopt._arrays import check_out
 from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS
 from gpuopt._axis_plan import Pass, scheme_of
-from gpuopt._device_arrays import asarray, check_apart, check_target, same_device, settle
+from gpuopt._device_arrays import (
+    asarray,
+    check_apart,
+    check_target,
+    reach,
+    same_device,
+    settle,
+)
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import is_bfloat16
-from gpuopt._views import View, check_device, run_start, view_of
+from gpuopt._views import View, check_device, is_run, run_offset, run_start, view_of
 
 _ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
 
@@ -32,10 +38,11 @@ def _target(out: Any) -> View | None:
     if out is None or type(out) is np.ndarray:
         return None
     view = view_of(out, "out")
-    of_host = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
-    if view is None and not of_host:
+    if view is not None:
+        return view
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
-    return view
+    return None
 
 
 def reduce(
@@ -58,6 +65,10 @@ def reduce(
     target = _target(out)
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
+        if not named and initial is ... and (out is None or target):
+            found = _whole_at_once(view, op, dtype, out, target)
+            if found is not None:
+                return found
         start = run_start(view)
         if named and start is None:
             view = compact(view)
@@ -66,6 +77,18 @@ def reduce(
         if named or (start is not None and _on_ladder(view.dtype, op, dtype, given)):
             return _whole(view, start, op, variant, dtype, out, target, initial, block)
     return _along(view, op, axis, keepdims, (variant, block), dtype, out, target, initial)
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, strides, dtype
+
+
+def _reaches(*layouts: _Layout) -> tuple[tuple[int, int, int, bool], ...]:
+    """Return what a prepared call knows of its arrays, none of which the result may overlap."""
+    found = []
+    for shape, strides, dtype in layouts:
+        low, high = reach(shape, strides, dtype.itemsize)
+        found.append((low, high, dtype.itemsize, False))
+    return tuple(found)
 
 
 # --- on the ladder
@@ -91,6 +114,43 @@ def _on_ladder(given: np.dtype, op: str, dtype: np.dtype | None, out: np.dtype |
     if given.kind == "f":
         return result.kind == "f" and given.itemsize <= result.itemsize <= 8
     return result.kind in "iu"
+
+
+@lru_cache(512)
+def _whole_call(
+    layout: _Layout, device: str, op: str, dtype: np.dtype | None, to: _Layout | None
+) -> tuple[_core.Prepared | None, np.dtype]:
+    """Return the ladder's call for an array and an `out` of these layouts, and the result's dtype.
+
+    None where it has none, the array has gaps, or `out` is not as it must be.
+    """
+    shape, strides, given = layout
+    start = run_offset(shape, strides, given.itemsize)
+    result = _default(op, given) if to is None else to[2]
+    result = result if dtype is None else dtype
+    fits = to is None or (to[0] == () and to[2] == result)
+    n = math.prod(shape)
+    ladder = _on_ladder(given, op, dtype, to and to[2])
+    if not (fits and n and ladder and result.isnative) or start is None:
+        return None, result
+    items = (start, n * given.itemsize), (0, result.itemsize)
+    problem = ("reduce", op, given.name, result.name, items[:1], items[1], (n,))
+    return _core.Prepared(device, problem, _reaches(layout, ((), None, result))), result
+
+
+def _whole_at_once(
+    view: View, op: str, dtype: np.dtype | None, out: Any, target: View | None
+) -> Any:
+    """Queue the ladder's call; return `out` or the new array, None where it is not so simple."""
+    layout = view.shape, view.strides, view.dtype
+    to = target and (target.shape, target.strides, target.dtype)
+    call, result = _whole_call(layout, view.device, op, dtype, to)
+    if call is None or view.waits:
+        return None
+    if target is not None:
+        return out if call.queue(view, target) else None
+    made, target = view.library.empty(view, (), result)
+    return view.library.finish(made) if call.queue(view, target) else None
 
 
 def _whole(
@@ -173,21 +233,20 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
     flat = place.empty((math.prod(kept),), scheme.between)
     _passes(place, scheme.passes, source, flat.address)
     size = scheme.between.itemsize
-    turned = replace(
-        flat,
+    turned = flat.replace(
         address=flat.address + scheme.layout.result * size,
         shape=kept,
         strides=tuple(step * size for step in scheme.layout.steps),
     )
-    copy(place, turned, replace(target, shape=kept, strides=None))
+    copy(place, turned, target.replace(shape=kept, strides=None))
 
 
 def _fill(place: Place, target: View, value: Any) -> None:
     """Set all items of an array to one."""
     dtype = np.dtype(float) if is_bfloat16(target.dtype) else target.dtype
     one = place.join(view_of(asarray(np.array(value).astype(dtype), place.view.device), "initial"))
-    spread = replace(one, shape=target.shape, strides=(0,) * len(target.shape))
-    copy(place, spread, replace(target, strides=None))
+    spread = one.replace(shape=target.shape, strides=(0,) * len(target.shape))
+    copy(place, spread, target.replace(strides=None))
 
 
 def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
@@ -203,10 +262,10 @@ def _with_initial(place: Place, found: View, op: str, initial: Any, target: View
     """Combine results with `initial`: a reduction of two rows."""
     n = math.prod(found.shape)
     rows = place.empty((2, n), found.dtype)
-    row = replace(rows, shape=(n,))
-    copy(place, replace(found, shape=(n,), strides=None), row)
-    _fill(place, replace(row, address=row.address + n * found.dtype.itemsize), initial)
-    _reduced(place, rows, op, (0,), replace(target, shape=(n,), strides=None))
+    row = rows.replace(shape=(n,))
+    copy(place, found.replace(shape=(n,), strides=None), row)
+    _fill(place, row.replace(address=row.address + n * found.dtype.itemsize), initial)
+    _reduced(place, rows, op, (0,), target.replace(shape=(n,), strides=None))
 
 
 def _compute(
@@ -214,7 +273,7 @@ def _compute(
 ) -> None:
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
     if math.prod(view.shape[k] for k in axes) == 0:
-        _nothing(place, op, replace(target, shape=kept, strides=None), initial)
+        _nothing(place, op, target.replace(shape=kept, strides=None), initial)
     elif math.prod(view.shape) == 0:
         return
     elif initial is ... or initial is None:
@@ -226,37 +285,56 @@ def _compute(
 
 
 class _Asked(NamedTuple):
-    """What is asked of a layout, and the way to it where that is one pass over the items.
+    """What is asked of a layout, and the call where that is one pass over the items.
 
     Attributes
     ----------
     result : dtype
     shape : tuple of int
         The result's.
-    one : Pass or None
-    start : int
-        Bytes from the array's first item to the first that the pass reads.
     axes : tuple of int
+    call : Prepared or None
+        For an array and an `out` of these layouts.
     """
 
     result: np.dtype
     shape: tuple[int, ...]
-    one: Pass | None
-    start: int
     axes: tuple[int, ...]
+    call: _core.Prepared | None
+
+
+def _in_one_pass(
+    layout: _Layout, to: _Layout, device: str, op: str, axes: tuple[int, ...]
+) -> _core.Prepared | None:
+    """Return the call where one pass over an array's items gives the result as it is asked for."""
+    (shape, strides, given), (left, steps, result) = layout, to
+    axis_rules.check_kind(op, given)
+    scheme = scheme_of(shape, strides or in_c_order(shape, given), given, op, axes, result)
+    if not scheme.straight or len(scheme.passes) != 1 or not is_run(left, steps, result.itemsize):
+        return None
+    one = scheme.passes[0]
+    problem = (
+        *one.kernel,
+        ((scheme.layout.start, one.bytes),),
+        (0, one.result_bytes),
+        one.numbers,
+    )
+    return _core.Prepared(device, problem, _reaches(layout, to))
 
 
 @lru_cache(512)
 def _asked(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...] | None,
-    given: np.dtype,
+    layout: _Layout,
+    device: str,
     op: str,
     axis: int | tuple[int, ...],
     keepdims: bool,
     dtype: np.dtype | None,
     out: np.dtype | None,
+    to: tuple[tuple[int, ...], tuple[int, ...] | None] | None,
 ) -> _Asked:
+    """Say what is asked; `out` is its dtype, `to` the shape and strides of one on the device."""
+    shape, _, given = layout
     axis_rules.check_op(op)
     axes = axis_rules.axes_of(axis, len(shape), op) if type(axis) is int else axis
     if not axis_rules.supported(given):
@@ -266,30 +344,11 @@ def _asked(
         )
     result = axis_rules.result_dtype(op, given, dtype, out)
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
-    steps = strides or in_c_order(shape, given)
-    if math.prod(shape) == 0 or axis_rules.computed_on(op, given, result) != given:
-        return _Asked(result, left, None, 0, axes)
-    axis_rules.check_kind(op, given)
-    scheme = scheme_of(shape, steps, given, op, axes, result)
-    one = scheme.passes[0] if scheme.straight and len(scheme.passes) == 1 else None
-    return _Asked(result, left, one, scheme.layout.start, axes)
-
-
-def _at_once(
-    view: View, asked: _Asked, how: tuple[int | str | None, int | None], target: View
-) -> None:
-    """Queue the one pass."""
-    one = asked.one
-    queues = (view.stream,) if target.stream == view.stream else (view.stream, target.stream)
-    problem = (
-        *one.kernel,
-        ((view.address + asked.start, one.bytes),),
-        (target.address, one.result_bytes),
-        one.numbers,
-    )
-    _core.call_resident(view.device, queues, problem, *how)
-    if view.waits or target.waits:
-        settle([view, target])
+    as_asked = to is None or (to[0] == left and out == result)
+    call = None
+    if math.prod(shape) and axis_rules.computed_on(op, given, result) == given and as_asked:
+        call = _in_one_pass(layout, (*(to or (left, None)), result), device, op, axes)
+    return _Asked(result, left, axes, call)
 
 
 def _along(
@@ -308,8 +367,15 @@ def _along(
     if type(axis) is not int:  # that is looked at with the rest, once
         axis = axis_rules.axes_of(axis, len(view.shape), op)
     host = out if target is None else None
-    given = None if out is None else out.dtype if target is None else target.dtype
-    asked = _asked(view.shape, view.strides, view.dtype, op, axis, bool(keepdims), dtype, given)
+    layout = (view.shape, view.strides, view.dtype)
+    if target is not None:
+        given, to = target.dtype, (target.shape, target.strides)
+    else:
+        given, to = None if out is None else out.dtype, None
+    asked = _asked(layout, view.device, op, axis, bool(keepdims), dtype, given, to)
+    call = asked.call if initial is ... and how == (None, None) else None
+    if call and target and call.queue(view, target):
+        return out
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
     if initial is not ... and initial is not None and np.ndim(initial):
@@ -326,10 +392,7 @@ def _along(
         if target.device != view.device:
             same_device([("array", view), ("out", target)])
         check_apart(target, "array", view)
-    plain = initial is ... or initial is None
-    if asked.one and plain and view.address % view.dtype.itemsize == 0:
-        _at_once(view, asked, how, target)
-    else:
+    if not (call and call.queue(view, target)):
         place = Place(view, *how)
         place.join(target)
         _compute(place, view, op, asked.axes, target, initial)

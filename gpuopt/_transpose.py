@@ -168,7 +168,7 @@ def transpose(
     direct = _direct.transpose(a, axes, out, (variant, block, device))
     if direct is not None:
         return direct
-    copy = _names_rung(variant, 0, "copy")
+    copy = variant is not None and _names_rung(variant, 0, "copy")
     views = device_arrays.inputs(device, a=a)
     if views:
         call = device_arrays.described(_transpose_of, views, axes, copy)

@@ -27,8 +27,9 @@ def _vector_problem(
 
 def _check_alike(views: dict[str, device_arrays.View]) -> None:
     """Raise where two vectors on a device cannot be combined as they are."""
-    device_arrays.alike(views)
     x, y = views.values()
+    if x.dtype != y.dtype:
+        device_arrays.alike(views)
     if x.shape != y.shape:
         raise ValueError(
             f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"

@@ -1,9 +1,9 @@
 """Arrays that are on a device: whose they are, where, and on which stream.
 
-What comes in is described by a `View`: CuPy's and PyTorch's arrays are asked directly (the DLPack
-and CUDA array interface protocols do not tell CuPy's or PyTorch's current stream, or take several
-microseconds), any other through `__cuda_array_interface__` (version 3) or DLPack. What comes out is
-made by the caller's own library.
+What comes in is described by a `View`: PyTorch's arrays through DLPack's C exchange API, CuPy's and
+those of an older PyTorch by their attributes (the other protocols do not tell their current stream,
+or take several microseconds), any other through `__cuda_array_interface__` (version 3) or DLPack.
+What comes out is made by the caller's own library.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gpuopt import _core
+from gpuopt._core import View
 from gpuopt._device_memory import (
     BFLOAT,
     CODES,
@@ -31,42 +31,6 @@ from gpuopt._device_memory import (
 from gpuopt._dtypes import bfloat16, name_of
 
 
-@dataclass(slots=True)
-class View:
-    """An array in a device's memory.
-
-    Attributes
-    ----------
-    library : Library
-        Whose it is.
-    address : int
-    shape : tuple of int
-    strides : tuple of int or None
-        In bytes; None: C order.
-    dtype : dtype
-    device : str
-        As "cuda:0".
-    stream : int
-        Where its work is queued; 1 and 2 are the default streams.
-    read_only : bool
-    holder : object
-        What keeps the memory.
-    waits : bool
-        Whether the holder may be let go only after the work.
-    """
-
-    library: Library
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    dtype: np.dtype
-    device: str
-    stream: int
-    holder: Any
-    read_only: bool = False
-    waits: bool = False
-
-
 class Library:
     """Makes arrays of one kind; this one makes our own."""
 
@@ -78,6 +42,13 @@ class Library:
     def finish(self, made: Any) -> Any:
         """Return what the caller gets, once the work is queued."""
         return made
+
+
+def _native(dtype: np.dtype, name: str) -> np.dtype:
+    """Return the dtype; TypeError for a byte order that is not the machine's."""
+    if not dtype.isnative:
+        raise TypeError(f"{name}: dtype {dtype} is not in the machine's byte order")
+    return dtype
 
 
 class _Cupy(Library):
@@ -94,7 +65,7 @@ class _Cupy(Library):
         index = value.device.id
         strides = None if value.flags.c_contiguous else value.strides
         stream = get_current_stream(index).ptr or LEGACY
-        address, shape, dtype = value.data.ptr, value.shape, value.dtype
+        address, shape, dtype = value.data.ptr, value.shape, _native(value.dtype, name)
         return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
 
 
@@ -108,14 +79,37 @@ def _torch_dtype(dtype: Any) -> np.dtype | None:
     return np.dtype(name) if name in (*names, *integers) else None
 
 
+@cache
+def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
+    """Return what a tensor's maker is told, as PyTorch has it: it takes texts, and reads them."""
+    torch = sys.modules["torch"]
+    return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
+
+
 class _Torch(Library):
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        import torch
+        made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
+        return made, _known.get(type(made), self.view)(made, "")
 
-        made = torch.empty(shape, dtype=getattr(torch, name_of(dtype)), device=view.device)
-        return made, self.view(made, "")
+    def borrow(self, kind: type) -> Callable[[Any, str], View | None]:
+        """Return who describes a type's tensors: in one call, where it has the exchange API."""
+        exchange = _core.exchange(kind)
+        if exchange is None:
+            return self.view
+        dtypes = _dlpack_dtypes()
+
+        def view(value: Any, name: str) -> View | None:
+            # These DLPack does not tell.
+            if not (value.requires_grad or value.is_neg()):
+                found = _core.borrow(exchange, value, self, dtypes)
+                if found and not (found.dtype.kind == "c" and value.is_conj()):
+                    return found
+            return self.view(value, name)  # which says why not
+
+        return view
 
     def view(self, value: Any, name: str) -> View | None:
+        """Ask a tensor's attributes."""
         if not value.is_cuda:
             return None
         if value.requires_grad:
@@ -163,7 +157,17 @@ OTHER = Library()
 
 # --- what comes in
 
-_KINDS = {code: kind for kind, code in CODES.items()} | {BFLOAT: "V"}
+
+@cache
+def _dlpack_dtypes() -> dict[int, np.dtype]:
+    """Return the dtypes by DLPack's type code and bits, code << 8 | bits."""
+    sizes = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
+    found = {
+        code << 8 | 8 * size: np.dtype("?" if kind == "b" else f"{kind}{size}")
+        for kind, code in CODES.items()
+        for size in sizes[kind]
+    }
+    return found | {BFLOAT << 8 | 16: bfloat16()}
 
 
 def _own(value: DeviceArray, name: str) -> View:
@@ -186,7 +190,7 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
     if stream == 0:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
     address, read_only = given["data"]
-    dtype = np.dtype(given["typestr"])
+    dtype = _native(np.dtype(given["typestr"]), name)
     # The protocol has no device: the driver knows whose an address is.
     index = _core.owner("cuda", address) if address else 0
     shape, strides = tuple(given["shape"]), given.get("strides")
@@ -206,12 +210,11 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
     except TypeError:  # a producer from before the versioned protocol
         capsule = value.__dlpack__(stream=LEGACY)
     holder, address, shape, steps, code, bits, lanes, _, at, read_only = _core.dlpack_take(capsule)
-    kind = _KINDS.get(code)
-    if lanes != 1 or kind is None or bits % 8 or (code == BFLOAT and bits != 16):
+    dtype = _dlpack_dtypes().get(code << 8 | bits) if lanes == 1 else None
+    if dtype is None:
         raise TypeError(
             f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
         )
-    dtype = bfloat16() if kind == "V" else np.dtype("?" if kind == "b" else f"{kind}{bits // 8}")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
     where, keep = f"cuda:{at}", (holder, value)
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
@@ -219,9 +222,7 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
 
 def _jax(value: Any, name: str) -> View | None:
     view = _by_dlpack(value, name, JAX)
-    if view is not None:
-        view.read_only = True  # JAX's arrays do not change
-    return view
+    return view and view.replace(read_only=True)  # JAX's arrays do not change
 
 
 def _any(value: Any, name: str) -> View | None:
@@ -238,6 +239,7 @@ def _none(value: Any, name: str) -> None:
 
 
 _HOST_TYPES = (bool, int, float, complex, str, bytes, list, tuple, range, type(None))
+_KNOWN_MOST = 256  # a program may make types without end
 _known: dict[type, Callable[[Any, str], View | None]] = dict.fromkeys(
     (np.ndarray, *_HOST_TYPES), _none
 )
@@ -255,7 +257,7 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
         if (root, base.__name__) == ("cupy", "ndarray"):
             found = CUPY.view
         elif (root, base.__name__) == ("torch", "Tensor"):
-            found = TORCH.view
+            found = TORCH.borrow(kind)
         elif root in ("jax", "jaxlib"):
             found = _jax
         elif (root, base.__name__) == ("numba", "DeviceNDArray"):
@@ -264,7 +266,8 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
                 return _by_interface(value, name, NUMBA)
 
         if found:
-            _known[kind] = found
+            if len(_known) < _KNOWN_MOST:
+                _known[kind] = found
             return found
     return _any
 
@@ -272,11 +275,7 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
 def view_of(value: Any, name: str) -> View | None:
     """Return where an array is; None for what is the host's, or no array at all."""
     kind = type(value)
-    view = (_known.get(kind) or _learn(kind))(value, name)
-    # A byte order that is not the machine's: no kernel reads it.
-    if view is not None and not view.dtype.isnative:
-        raise TypeError(f"{name}: dtype {view.dtype} is not in the machine's byte order")
-    return view
+    return (_known.get(kind) or _learn(kind))(value, name)
 
 
 def check_device(view: View, device: str | None) -> None:
@@ -289,31 +288,41 @@ def check_device(view: View, device: str | None) -> None:
     )
 
 
+def is_run(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> bool:
+    """Tell whether items of so many bytes are one run in C order."""
+    if strides is None or math.prod(shape) == 0:
+        return True
+    for extent, step in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and step != item:
+            return False
+        item *= extent
+    return True
+
+
 def in_order(view: View) -> bool:
     """Tell whether the items are one aligned run in C order."""
-    expected = view.dtype.itemsize
-    if view.address % expected:
-        return False
-    if view.strides is None or math.prod(view.shape) == 0:
-        return True
-    for extent, step in zip(reversed(view.shape), reversed(view.strides), strict=True):
-        if extent != 1 and step != expected:
-            return False
-        expected *= extent
-    return True
+    item = view.dtype.itemsize
+    return view.address % item == 0 and is_run(view.shape, view.strides, item)
+
+
+def run_offset(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> int | None:
+    """Return how far before the first item a run of memory begins that the items fill.
+
+    In any order of axes, forwards or backwards; None where they fill none.
+    """
+    if strides is None or math.prod(shape) == 0:
+        return 0
+    start = 0
+    axes = zip(strides, shape, strict=True)
+    for step, extent in sorted((axis for axis in axes if axis[1] > 1), key=lambda a: abs(a[0])):
+        if abs(step) != item:
+            return None
+        item *= extent
+        start += min(0, step * (extent - 1))
+    return start
 
 
 def run_start(view: View) -> int | None:
     """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
-    if view.address % view.dtype.itemsize:
-        return None
-    if view.strides is None or math.prod(view.shape) == 0:
-        return view.address
-    expected, start = view.dtype.itemsize, view.address
-    axes = zip(view.strides, view.shape, strict=True)
-    for step, extent in sorted((axis for axis in axes if axis[1] > 1), key=lambda a: abs(a[0])):
-        if abs(step) != expected:
-            return None
-        expected *= extent
-        start += min(0, step * (extent - 1))
-    return start
+    start = run_offset(view.shape, view.strides, view.dtype.itemsize)
+    return None if start is None or view.address % view.dtype.itemsize else view.address + start

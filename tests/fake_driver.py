@@ -3,6 +3,8 @@
 Each case has a process of its own, since a driver is started once.
 """
 
+import textwrap
+
 from conftest import run_python
 
 PREAMBLE = '''
@@ -108,4 +110,85 @@ def use():
     module.time(launches[0])
 use()
 live = get("live")
+"""
+
+
+# --- other people's arrays, which are host memory
+
+PRODUCERS = """
+import gc, types, sys, weakref
+fake.fake_cuda_story.restype = ctypes.c_char_p
+def story():
+    return fake.fake_cuda_story().decode()
+def forget():
+    fake.fake_cuda_forget()
+class Interface:  # host memory, which is what the driver takes for a GPU's
+    def __init__(self, host, stream=None, read_only=False, strides=None, **more):
+        self.host = host
+        self.__cuda_array_interface__ = dict(
+            shape=host.shape, typestr=host.dtype.str, data=(host.ctypes.data, read_only),
+            version=3, strides=strides, stream=stream, **more)
+class Capsules:
+    def __init__(self, array, versioned=True):
+        self.array, self.versioned, self.asked, self.capsules = array, versioned, [], []
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+    def __dlpack__(self, **options):
+        self.asked.append(options)
+        if not self.versioned and "max_version" in options:
+            raise TypeError("unexpected keyword argument")
+        self.capsules.append(self.array.__dlpack__(**options))
+        return self.capsules[-1]
+"""
+
+
+def with_producers(fake_cuda, code):
+    return run_python(
+        PREAMBLE + PRODUCERS + textwrap.dedent(code),
+        GPUOPT_CUDA_DRIVER=fake_cuda(),
+        GPUOPT_DEVICE=None,
+    )
+
+
+FAKE_LIBRARIES = """
+class Stream:
+    ptr = 0x5500
+class Array:
+    def __init__(self, host, index=0):
+        self.host, self.shape, self.dtype, self.strides = host, host.shape, host.dtype, host.strides
+        self.device = types.SimpleNamespace(id=index)
+        self.data = types.SimpleNamespace(ptr=host.ctypes.data)
+        self.flags = types.SimpleNamespace(c_contiguous=host.flags.c_contiguous)
+cupy_ndarray = type("ndarray", (Array,), {"__module__": "cupy"})
+class On:
+    def __init__(self, index): pass
+    def __enter__(self): pass
+    def __exit__(self, *error): pass
+cupy = types.ModuleType("cupy")
+cupy.cuda = types.ModuleType("cupy.cuda")
+cupy.cuda.get_current_stream = lambda index: Stream
+cupy.cuda.Device = On
+cupy.empty = lambda shape, dtype: cupy_ndarray(np.empty(shape, dtype))
+cupy.ndarray = cupy_ndarray
+sys.modules |= {"cupy": cupy, "cupy.cuda": cupy.cuda}
+
+class Tensor:
+    requires_grad = False
+    def __init__(self, host, is_cuda=True):
+        self.host, self.is_cuda, self.shape = host, is_cuda, host.shape
+        self.dtype = "torch." + host.dtype.name
+        self.device = "cuda:0"
+    def get_device(self): return 0
+    def is_neg(self): return False
+    def is_conj(self): return False
+    def is_contiguous(self): return self.host.flags.c_contiguous
+    def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
+    def data_ptr(self): return self.host.ctypes.data
+    def __array__(self, dtype=None, copy=None): return self.host
+tensor = type("Tensor", (Tensor,), {"__module__": "torch"})
+torch = types.ModuleType("torch")
+torch.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
+torch.int64, torch.int32, torch.device = np.int64, np.int32, str
+torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0x6600)
+sys.modules["torch"] = torch
 """

@@ -9,8 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import run_python
-from fake_driver import PREAMBLE
+from fake_driver import FAKE_LIBRARIES, with_producers
 
 import gpuopt
 from gpuopt import _device_memory
@@ -118,6 +117,42 @@ def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
             gpuopt.reduce(x, axis=0.0)
         assert gpuopt.stencil1d(x, 1).shape == (3,)
         assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
+
+
+def test_what_is_remembered_of_a_call_is_no_array(rng):
+    """The same layouts again, of other memory; then with an `out` that will not do."""
+
+    def once():
+        a, b = (rng.random((40, 40)).astype("f4") for _ in range(2))
+        x, y, out = simulated(a), simulated(b), gpuopt.empty((40, 40), "f4", "sim")
+        for factor in (*range(20), 0.5, np.float32(3)):  # more than are prepared
+            assert gpuopt.saxpy(factor, x, y, out=out) is out
+            np.testing.assert_allclose(out.get(), np.float32(factor) * a + b, rtol=1e-6)
+        np.testing.assert_array_equal(gpuopt.add(x, y, out=out).get(), a + b)
+        np.testing.assert_allclose(gpuopt.matmul(x, y, out=out).get(), a @ b, rtol=1e-5)
+        np.testing.assert_array_equal(gpuopt.transpose(x, out=out).get(), a.T)
+        for options in ({"radius": 2}, {"weights": [1.0, 2, -1]}, {"radius": 0, "mode": "wrap"}):
+            expected = gpuopt.stencil1d(a, device="cpu", **options)
+            np.testing.assert_allclose(gpuopt.stencil1d(x, **options).get(), expected, rtol=1e-5)
+        np.testing.assert_allclose(gpuopt.reduce(x, axis=1).get(), a.sum(1), rtol=1e-5)
+        np.testing.assert_allclose(gpuopt.reduce(x).item(), a.sum(dtype="f8"), rtol=1e-6)
+        for call, text in (
+            (lambda: gpuopt.matmul(x, y, out=y), "overlaps b"),
+            (lambda: gpuopt.stencil1d(x, 2, out=x), "overlaps a"),
+            (lambda: gpuopt.add(x, y, out=gpuopt.empty((40, 39), "f4", "sim")), "has shape"),
+            (lambda: gpuopt.transpose(x, out=gpuopt.empty((40, 40), "f4", "sim:g80")), "sim:g80"),
+        ):
+            with pytest.raises(ValueError, match=f"out: .*{text}"):
+                call()
+        with pytest.raises(TypeError, match="out: must be of"):
+            gpuopt.add(x, y, out=gpuopt.empty((40, 40), "i4", "sim"))
+        gpuopt.add(x, y, out=y)
+        np.testing.assert_array_equal(y.get(), a + b)
+        gpuopt.transpose(x, out=x)  # square: in place
+        np.testing.assert_array_equal(x.get(), a.T)
+
+    for _ in range(3):
+        once()
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "c8"])
@@ -248,40 +283,6 @@ def test_threads_share_the_simulated_gpu():
 
 
 # --- other people's, on a driver that is no GPU
-
-PRODUCERS = """
-import gc, types, sys, weakref
-fake.fake_cuda_story.restype = ctypes.c_char_p
-def story():
-    return fake.fake_cuda_story().decode()
-def forget():
-    fake.fake_cuda_forget()
-class Interface:  # host memory, which is what the driver takes for a GPU's
-    def __init__(self, host, stream=None, read_only=False, strides=None, **more):
-        self.host = host
-        self.__cuda_array_interface__ = dict(
-            shape=host.shape, typestr=host.dtype.str, data=(host.ctypes.data, read_only),
-            version=3, strides=strides, stream=stream, **more)
-class Capsules:
-    def __init__(self, array, versioned=True):
-        self.array, self.versioned, self.asked, self.capsules = array, versioned, [], []
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-    def __dlpack__(self, **options):
-        self.asked.append(options)
-        if not self.versioned and "max_version" in options:
-            raise TypeError("unexpected keyword argument")
-        self.capsules.append(self.array.__dlpack__(**options))
-        return self.capsules[-1]
-"""
-
-
-def with_producers(fake_cuda, code):
-    return run_python(
-        PREAMBLE + PRODUCERS + textwrap.dedent(code),
-        GPUOPT_CUDA_DRIVER=fake_cuda(),
-        GPUOPT_DEVICE=None,
-    )
 
 
 def test_the_producers_stream(fake_cuda):
@@ -620,50 +621,6 @@ def test_every_failing_driver_call(fake_cuda):
         assert host == total and out.item() == total
         """,
     )
-
-
-FAKE_LIBRARIES = """
-class Stream:
-    ptr = 0x5500
-class Array:
-    def __init__(self, host, index=0):
-        self.host, self.shape, self.dtype, self.strides = host, host.shape, host.dtype, host.strides
-        self.device = types.SimpleNamespace(id=index)
-        self.data = types.SimpleNamespace(ptr=host.ctypes.data)
-        self.flags = types.SimpleNamespace(c_contiguous=host.flags.c_contiguous)
-cupy_ndarray = type("ndarray", (Array,), {"__module__": "cupy"})
-class On:
-    def __init__(self, index): pass
-    def __enter__(self): pass
-    def __exit__(self, *error): pass
-cupy = types.ModuleType("cupy")
-cupy.cuda = types.ModuleType("cupy.cuda")
-cupy.cuda.get_current_stream = lambda index: Stream
-cupy.cuda.Device = On
-cupy.empty = lambda shape, dtype: cupy_ndarray(np.empty(shape, dtype))
-cupy.ndarray = cupy_ndarray
-sys.modules |= {"cupy": cupy, "cupy.cuda": cupy.cuda}
-
-class Tensor:
-    requires_grad = False
-    def __init__(self, host, is_cuda=True):
-        self.host, self.is_cuda, self.shape = host, is_cuda, host.shape
-        self.dtype = "torch." + host.dtype.name
-        self.device = "cuda:0"
-    def get_device(self): return 0
-    def is_neg(self): return False
-    def is_conj(self): return False
-    def is_contiguous(self): return self.host.flags.c_contiguous
-    def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
-    def data_ptr(self): return self.host.ctypes.data
-    def __array__(self, dtype=None, copy=None): return self.host
-tensor = type("Tensor", (Tensor,), {"__module__": "torch"})
-torch = types.ModuleType("torch")
-torch.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
-torch.int64, torch.int32 = np.int64, np.int32
-torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0x6600)
-sys.modules["torch"] = torch
-"""
 
 
 def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):

@@ -5,7 +5,6 @@ CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
 """
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -370,7 +369,7 @@ def test_what_cannot_be():
         with pytest.raises(kind, match=text):
             gpuopt.reduce(x, **arguments)
     memory = gpuopt.asarray(host, device="sim")
-    row = replace(_views.view_of(memory, ""), shape=(4,))
+    row = _views.view_of(memory, "").replace(shape=(4,))
     row = type("Row", (Strided,), {"__init__": lambda self: setattr(self, "view", row)})()
     _views._known[type(row)] = lambda value, name: value.view
     with pytest.raises(ValueError, match="out: overlaps array"):

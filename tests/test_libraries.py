@@ -2,12 +2,14 @@
 
 import gc
 import importlib
+import sys
 
 import numpy as np
 import pytest
 from conftest import KINDS
 
 import gpuopt
+from gpuopt import _views
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -226,6 +228,160 @@ def test_torch_streams_and_in_place(torch):
         there = torch.arange(1000, device="cuda:1")
         assert gpuopt.reduce(there).device.index == 1
         assert gpuopt.reduce(there).item() == 499500
+
+
+def told(describe, x):
+    """Return all that is said of a tensor, or the error."""
+    try:
+        view = describe(x, "array")
+    except Exception as error:
+        return type(error), str(error)
+    if view is None:
+        return None
+    assert view.holder is x and view.library is _views.TORCH
+    where = view.address, view.shape, view.strides, view.dtype, view.device, view.stream
+    return *where, view.read_only, view.waits
+
+
+def odd_tensors(torch, x):
+    """Return tensors on the GPU that are refused, or described in another way."""
+    c = torch.randn(6, 8, dtype=torch.complex64, device="cuda")
+    found = {
+        "gradient": x.clone().requires_grad_(),
+        "conjugated": c.conj(),
+        "negated": c.conj().imag,
+        "negated integers": torch._neg_view(x.to(torch.int32)),
+        "real part": c.conj().real,
+        "resolved": c.conj().imag.resolve_neg(),
+        "host": x.cpu(),
+        "pinned": x.cpu().pin_memory(),
+        "meta": x.to("meta"),
+        "sparse": x.to_sparse(),
+        "parameter": torch.nn.Parameter(x, requires_grad=False),
+        "parameter with gradient": torch.nn.Parameter(x),
+        "bytes": x.view(torch.uint8),
+    }
+    for name in ("float8_e4m3fn", "float8_e5m2", "complex32", "float4_e2m1fn_x2", "float8_e8m0fnu"):
+        if hasattr(torch, name):
+            found[name] = torch.empty(8, dtype=getattr(torch, name), device="cuda")
+    return found
+
+
+def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("this PyTorch has no C exchange API")
+    swift, slow = _views.TORCH.borrow(torch.Tensor), _views.TORCH.view
+    assert swift != slow
+    names = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64"
+    for name in (*names.split(), "complex128", "uint16", "uint32", "uint64"):
+        x = torch.zeros(6, 8, dtype=getattr(torch, name), device="cuda")
+        views = (x, x.T, x[::2], x[:, 1::3], x[1:, 2:], x[0], x[0, 0], x[:0], x[:, :0].T, x[:1].T)
+        more = (x.expand(3, 6, 8), x[:, :1].expand(6, 8), x.view(2, 3, 2, 4).permute(3, 0, 2, 1))
+        for view in (*views, *more, torch.zeros((), dtype=x.dtype, device="cuda")):
+            said = told(swift, view)
+            assert said == told(slow, view), (name, view.shape, view.stride())
+            assert said[0] == view.data_ptr() and said[5] == 1
+            assert (said[2] is None) == view.is_contiguous()
+    x = torch.ones(6, 8, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        assert told(swift, x) == told(slow, x)
+        assert told(swift, x)[5] == stream.cuda_stream
+    for name, odd in odd_tensors(torch, x).items():
+        assert told(swift, odd) == told(slow, odd), name
+        assert told(_views.view_of, odd) == told(slow, odd), name
+    if gpus() > 1:
+        assert told(swift, x.to("cuda:1")) == told(slow, x.to("cuda:1"))
+
+    class Mine(torch.Tensor):
+        pass
+
+    mine = x.as_subclass(Mine)
+    assert told(_views.view_of, mine) == told(slow, mine)
+    swiftly = []
+    torch.vmap(lambda row: swiftly.append((told(swift, row), told(slow, row))) or row)(x)
+    assert swiftly[0][0] == swiftly[0][1]
+
+
+def test_torch_refuses_what_it_refused(torch):
+    x = torch.ones(6, 8, device="cuda")
+    out = torch.empty(8, device="cuda")
+    refused = {
+        "gradient": (TypeError, "detach"),
+        "conjugated": (TypeError, "resolve_conj"),
+        "negated": (TypeError, "resolve_neg"),
+        "negated integers": (TypeError, "resolve_neg"),
+        "parameter with gradient": (TypeError, "detach"),
+        "float8_e4m3fn": (TypeError, "float8_e4m3fn is not supported"),
+        "float8_e5m2": (TypeError, "float8_e5m2 is not supported"),
+        "complex32": (TypeError, "complex32 is not supported"),
+    }
+    odd = odd_tensors(torch, x)
+    for _ in range(2):
+        for name, (kind, text) in refused.items():
+            with pytest.raises(kind, match="array: .*" + text):
+                gpuopt.reduce(odd[name], axis=0)
+            with pytest.raises(kind, match="out: .*" + text):
+                gpuopt.reduce(x, axis=0, out=odd[name])
+        for text, wrong in (
+            ("has shape", out[:7]),
+            ("has shape", out[None]),
+            ("contiguous", torch.empty(16, device="cuda")[::2]),
+            ("overlaps array", x[2]),
+        ):
+            with pytest.raises(ValueError, match="out: .*" + text):
+                gpuopt.reduce(x, axis=0, out=wrong)
+        with pytest.raises(TypeError, match="out: must be of"):
+            gpuopt.reduce(x, axis=0, dtype="f8", out=out)
+        with pytest.raises(TypeError, match="out: return arrays"):
+            gpuopt.reduce(x, axis=0, out=out.cpu())
+        with pytest.raises(ValueError, match="device: the array is on cuda:0"):
+            gpuopt.reduce(x, axis=0, out=out, device="sim")
+        assert gpuopt.reduce(odd["host"], axis=0).tolist() == [6] * 8
+        assert gpuopt.reduce(odd["real part"], axis=0).shape == (8,)
+        assert gpuopt.reduce(odd["parameter"], axis=0, out=out) is out
+        assert out.tolist() == [6] * 8
+        assert gpuopt.reduce(x[:0], axis=0, out=out) is out and out.tolist() == [0] * 8
+
+
+def test_torch_repeated_calls_see_new_memory(torch):
+    """What is remembered of a call is its layout, and nothing else."""
+    torch.manual_seed(7)
+    stream = torch.cuda.Stream()
+    for dtype in (torch.float32, torch.int32, torch.bfloat16):
+        for k in range(20):
+            with torch.cuda.stream(stream if k % 2 else torch.cuda.default_stream()):
+                x = (torch.randn(130, 257, device="cuda") * 9).to(dtype)
+                for view in (x, x.T, x[::2], x[:, 1::3]):
+                    for axis in (0, 1, None):
+                        want = view.sum() if axis is None else view.sum(axis)
+                        kept = want.dtype
+                        wide = view.double().sum() if axis is None else view.double().sum(axis)
+                        out = torch.full_like(want, 77)
+                        assert gpuopt.reduce(view, axis=axis, out=out) is out
+                        error = (out.double() - wide).abs()
+                        bound = 1e-2 if dtype == torch.bfloat16 else 1e-6
+                        assert bool((error <= bound * wide.abs() + 1e-2).all()), (dtype, axis)
+                        made = gpuopt.reduce(view, axis=axis)
+                        assert type(made) is torch.Tensor and made.dtype == kept
+                        assert torch.equal(made, out)
+                        torch.cuda.current_stream().synchronize()
+
+
+def test_torch_calls_keep_nothing(torch):
+    x, out = torch.ones(64, 64, device="cuda"), torch.empty(64, device="cuda")
+    one = torch.empty((), device="cuda")
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    references = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(one)
+    for _ in range(1000):
+        gpuopt.reduce(x, axis=0, out=out)
+        gpuopt.reduce(x, out=one)
+        gpuopt.reduce(x, axis=0)
+    assert (sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(one)) == references
+    torch.cuda.synchronize()
+    gc.collect()
+    assert torch.cuda.memory_allocated() == before
 
 
 def folded(a):

@@ -215,11 +215,13 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     const bool one_array =
         !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
-    struct ops_problem problem = {.input_count = call->input_count,
-                                  .output_bytes = call->output_bytes};
+    struct ops_problem problem; /* it and the plan are large: nothing is set twice */
     struct ops_plan plan;
     enum status status = STATUS_OK;
-    memset(&plan, 0, offsetof(struct ops_plan, wide));
+    problem.input_count = call->input_count;
+    problem.output_bytes = call->output_bytes;
+    problem.output = 0;
+    memset(problem.inputs, 0, sizeof problem.inputs);
     memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
     memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
     for (unsigned i = 0; i < call->input_count && !status; i++)
@@ -232,11 +234,12 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
         status = ops->alloc(queue->device, call->output_bytes, &problem.output);
     if (!status)
         status = ops_plan(queue, choice, &problem, &plan);
-    if (!status)
+    if (!status) {
         status = ops_run(queue, &plan);
+        ops_plan_free(queue, &plan);
+    }
     if (!status && !output_in_place)
         status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
-    ops_plan_free(queue, &plan);
     for (unsigned i = 0; i < call->input_count; i++)
         if (!(in_place & 1u << i))
             ops->free(queue->device, problem.inputs[i]);

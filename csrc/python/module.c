@@ -17,7 +17,8 @@ static int module_exec(PyObject *module) {
         state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state) ||
-        py_module_add(module) || py_memory_add(module))
+        py_module_add(module) || py_memory_add(module) || py_view_add(module, state) ||
+        py_prepared_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -29,7 +30,10 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     for (int i = 0; i < PY_OP_COUNT; i++)
         Py_VISIT(state->ufuncs[i]);
     Py_VISIT(state->masked_array);
+    for (int i = 0; i < PY_GPU_NAMES; i++)
+        Py_VISIT(state->gpu_names[i]);
     Py_VISIT(state->bench_type);
+    Py_VISIT(state->view_type);
     Py_VISIT(state->sink);
     return 0;
 }
@@ -41,7 +45,10 @@ static int module_clear(PyObject *module) {
     for (int i = 0; i < PY_OP_COUNT; i++)
         Py_CLEAR(state->ufuncs[i]);
     Py_CLEAR(state->masked_array);
+    for (int i = 0; i < PY_GPU_NAMES; i++)
+        Py_CLEAR(state->gpu_names[i]);
     Py_CLEAR(state->bench_type);
+    Py_CLEAR(state->view_type);
     Py_CLEAR(state->sink);
     return 0;
 }
@@ -83,6 +90,13 @@ static PyMethodDef module_methods[] = {
      "dlpack_take($module, capsule, /)\n--\n\n"
      "Consume a DLPack capsule: (holder, address, shape, strides in items or None, code, bits, "
      "lanes, device_type, device_id, read_only)."},
+    {"exchange", py_exchange, METH_O,
+     "exchange($module, type, /)\n--\n\n"
+     "A type's DLPack exchange API, for borrow; None where it has none that we know."},
+    {"borrow", (PyCFunction)(void (*)(void))py_borrow, METH_FASTCALL,
+     "borrow($module, exchange, value, library, dtypes, /)\n--\n\n"
+     "The View of an array on a GPU, on its library's current stream. dtypes: by DLPack's code\n"
+     "and bits, code << 8 | bits. None for what is not on a GPU or cannot be described."},
     {"probes", py_probes, METH_NOARGS,
      "probes($module, /)\n--\n\nThe kernels of experiments: [(symbol, experiment, idea), ...]."},
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},

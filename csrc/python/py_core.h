@@ -37,7 +37,7 @@ enum py_operation {
 
 extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_ufuncs[PY_OP_COUNT];
 
-enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32 };
+enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32, PY_GPU_NAMES = 32 };
 
 /* Queues that wait for their next call, by device and, for a default stream, which of them. */
 struct py_pool {
@@ -62,7 +62,8 @@ struct py_state {
     PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array; /* numpy.ma.MaskedArray, once it is needed */
-    PyObject *bench_type;
+    PyObject *bench_type, *view_type;
+    PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0"..., once they are used */
     PyObject *sink; /* called with each launch's counters; NULL: nothing is recorded */
     int collecting; /* findings are recorded instead of raised */
     int traces;     /* one of the launches is traced: */
@@ -190,6 +191,9 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue);
 PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_counter_table(PyObject *module, PyObject *kind);
 
+/* CUDA's legacy default stream, for which libraries also say 0; the per-thread one is 2. */
+enum { PY_LEGACY = 1, PY_DEFAULT_STREAMS = 2 };
+
 /* py_place.c: a queue on the device and the stream where some arrays are. */
 struct py_place {
     struct py_state *state;
@@ -203,6 +207,8 @@ struct py_place {
  * begins after what the others have been given, */
 int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
                   struct py_place *place);
+/* The same for a place whose state, kind and which are set, and all else is 0; */
+int py_place_open_on(struct py_place *place, PyObject *streams);
 /* and what they are given after py_place_join waits for it. */
 int py_place_join(struct py_place *place, PyObject *streams);
 void py_place_close(struct py_place *place);
@@ -212,7 +218,24 @@ PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
+/* py_view.c: an array in a device's memory: where, whose, on which stream. */
+struct py_view_items {
+    PyObject *library, *shape, *strides, *dtype, *device, *holder; /* strides: None for C order */
+    unsigned long long address, stream;
+    char read_only, waits;
+};
+struct py_view {
+    PyObject_HEAD struct py_view_items items;
+};
+int py_view_add(PyObject *module, struct py_state *state);
+PyObject *py_view_new(const struct py_state *state, const struct py_view_items *items);
+
+/* py_exchange.c: arrays of libraries that have DLPack's C exchange API. */
+PyObject *py_exchange(PyObject *module, PyObject *type);
+PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+
 /* py_resident.c, py_dlpack.c: for gpuopt/_device_arrays.py */
+int py_prepared_add(PyObject *module);
 PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

@@ -1,21 +1,12 @@
-/* py_dlpack.c: DLPack capsules, made and consumed. The structs are those of DLPack 1.0
- * (https://dmlc.github.io/dlpack/latest/c_api.html); an older producer's lacks the first three
- * fields of the versioned one.
+/* py_dlpack.c: DLPack capsules, made and consumed. The struct of a producer from before version 1.0
+ * lacks the first three fields of the versioned one.
  */
 #include "py_core.h"
+#include "py_dlpack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct dl_tensor {
-    void *data;
-    int32_t device_type, device_id;
-    int32_t ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides; /* in items; NULL: C order */
-    uint64_t byte_offset;
-};
 struct dl_managed {
     struct dl_tensor tensor;
     void *context;
@@ -28,7 +19,7 @@ struct dl_versioned {
     uint64_t flags;
     struct dl_tensor tensor;
 };
-enum { DL_MAJOR = 1, DL_READ_ONLY = 1, DIMENSIONS_MAX = 64 };
+enum { DL_READ_ONLY = 1 };
 
 static const char plain[] = "dltensor", versioned[] = "dltensor_versioned",
                   used_plain[] = "used_dltensor", used_versioned[] = "used_dltensor_versioned",
@@ -81,7 +72,8 @@ static int fill_tensor(struct dl_tensor *tensor, int64_t *extents, PyObject *sha
 
 PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     (void)module;
-    if (count != 9 || !PyTuple_Check(arguments[2]) || PyTuple_Size(arguments[2]) > DIMENSIONS_MAX) {
+    if (count != 9 || !PyTuple_Check(arguments[2]) ||
+        PyTuple_Size(arguments[2]) > DL_DIMENSIONS_MAX) {
         PyErr_SetString(PyExc_TypeError, "dlpack_export() takes owner, address, shape, code, bits, "
                                          "device_type, device_id, versioned, "
                                          "read_only");
@@ -148,7 +140,7 @@ static PyObject *extents_tuple(const int64_t *extents, int ndim) {
 
 /* Takes the holder over. */
 static PyObject *described(PyObject *holder, const struct dl_tensor *tensor, int read_only) {
-    if (tensor->ndim < 0 || tensor->ndim > DIMENSIONS_MAX || (tensor->ndim && !tensor->shape)) {
+    if (tensor->ndim < 0 || tensor->ndim > DL_DIMENSIONS_MAX || (tensor->ndim && !tensor->shape)) {
         PyErr_Format(PyExc_ValueError, "array: its DLPack tensor has %d dimensions", tensor->ndim);
         Py_DECREF(holder);
         return NULL;

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEGACY = 1, DEFAULT_STREAMS = 2 };
-
 static int has_streams(const struct device_ops *kind) { return kind->adopt != device_no_adopt; }
 
 /* --- homes */
@@ -81,7 +79,7 @@ void py_homes_close(struct py_state *state) {
 
 /* A pool keeps queues that work on a default stream; another may be gone by the next call. */
 static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
-    const uint64_t kept = stream <= DEFAULT_STREAMS ? stream : 0;
+    const uint64_t kept = stream <= PY_DEFAULT_STREAMS ? stream : 0;
     struct ops_queue *queue = py_queue_take_on(place->state, place->kind, place->which, kept);
     const enum status status =
         queue && kept != stream ? place->kind->adopt(queue->device, stream) : STATUS_OK;
@@ -94,7 +92,7 @@ static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
 }
 
 static void give(const struct py_place *place, struct ops_queue *queue, uint64_t stream) {
-    const uint64_t kept = stream <= DEFAULT_STREAMS ? stream : 0;
+    const uint64_t kept = stream <= PY_DEFAULT_STREAMS ? stream : 0;
     if (kept != stream && place->kind->adopt(queue->device, 0))
         ops_close(queue);
     else
@@ -149,20 +147,24 @@ static int enter(struct py_place *place, uint64_t stream) {
     return 0;
 }
 
-int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
-                  struct py_place *place) {
+int py_place_open_on(struct py_place *place, PyObject *streams) {
     if (!PyTuple_Check(streams) || PyTuple_Size(streams) < 1) {
         PyErr_SetString(PyExc_TypeError, "streams: must be a tuple of streams, the first the "
                                          "one to work on");
         return -1;
     }
     const uint64_t stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
-    if (PyErr_Occurred() || find(state, device, place) || enter(place, stream))
+    if (PyErr_Occurred() || enter(place, stream))
         return -1;
     if (order(place, streams, 0) == 0)
         return 0;
     py_place_close(place);
     return -1;
+}
+
+int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
+                  struct py_place *place) {
+    return find(state, device, place) ? -1 : py_place_open_on(place, streams);
 }
 
 int py_place_join(struct py_place *place, PyObject *streams) { return order(place, streams, 1); }
@@ -243,7 +245,7 @@ struct memory {
 static int memory_enter(struct memory *self, struct py_place *place) {
     *place = (struct py_place){.state = self->state, .kind = self->kind};
     memcpy(place->which, self->which, sizeof place->which);
-    return enter(place, LEGACY);
+    return enter(place, PY_LEGACY);
 }
 
 static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
@@ -261,7 +263,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *k
                                           "numpy.asarray, or name 'cuda' or 'sim'");
         return NULL;
     }
-    if (enter(&place, LEGACY))
+    if (enter(&place, PY_LEGACY))
         return NULL;
     allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
     struct memory *self = (struct memory *)allocate(type, 0);

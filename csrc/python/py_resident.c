@@ -110,11 +110,34 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
     return result;
 }
 
+/* Queues a call beside its arrays, on the first of the streams, in order with the others. `whole`:
+ * the dtype of the result of the family reduce, whose output is one item; else NULL. */
+static int queue_call(struct py_state *state, const struct py_target *target, PyObject *streams,
+                      const struct ops_call *call, const enum dtype *whole) {
+    struct py_place place = {.state = state, .kind = target->kind};
+    struct py_unlocked unlocked;
+    memcpy(place.which, target->which, sizeof place.which);
+    if (py_place_open_on(&place, streams))
+        return -1;
+    py_recording_begin(state, place.queue);
+    py_unlock(&unlocked, place.queue->device);
+    const enum status status =
+        whole ? ops_reduce_within(place.queue, &target->choice, (uintptr_t)call->inputs[0],
+                                  call->numbers[0], *whole, (uintptr_t)call->output)
+              : ops_call(place.queue, &target->choice, call);
+    py_lock(&unlocked);
+    if (status)
+        py_raise(state, status);
+    const int failed =
+        py_recording_end(state, place.queue) || status || py_place_join(&place, streams);
+    py_place_close(&place);
+    return failed ? -1 : 0;
+}
+
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
     struct py_call read;
     struct py_target target;
-    struct py_place place;
     if (count != 5) {
         PyErr_Format(PyExc_TypeError, "call_resident() takes 5 positional arguments (%zd given)",
                      count);
@@ -127,17 +150,222 @@ PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssiz
         return NULL;
     if (read.call.output_bytes == 0)
         return Py_NewRef(Py_None);
-    if (py_place_open(state, arguments[0], arguments[1], &place))
+    return queue_call(state, &target, arguments[1], &read.call, NULL) ? NULL : Py_NewRef(Py_None);
+}
+
+/* --- what is known of a call before its arrays' addresses are */
+
+/* How far an array's items lie from the first of them, and what its address is a multiple of. */
+struct reach {
+    long long low, high;
+    unsigned alignment;
+    int in_place; /* an input that the output may be */
+};
+
+/* A call whose addresses are those of arrays yet to come, each at some distance from its first
+ * item. */
+struct prepared {
+    PyObject_HEAD PyObject *module, *device;
+    struct py_target target;
+    struct ops_call call;
+    int is_whole; /* of the family reduce, with this result */
+    enum dtype result;
+    struct reach reaches[OPS_INPUTS_MAX + 1]; /* the output's last */
+};
+
+static int read_reaches(struct prepared *self, PyObject *reaches) {
+    if (PyTuple_Size(reaches) != (Py_ssize_t)self->call.input_count + 1) {
+        PyErr_SetString(PyExc_ValueError, "reaches: must be one for each input, and the output's");
+        return -1;
+    }
+    for (unsigned i = 0; i <= self->call.input_count; i++) {
+        struct reach *reach = &self->reaches[i];
+        PyObject *each = PyTuple_GetItem(reaches, (Py_ssize_t)i);
+        if (!PyTuple_Check(each)) {
+            PyErr_SetString(PyExc_TypeError, "reaches: must be tuples");
+            return -1;
+        }
+        if (!PyArg_ParseTuple(each, "LLIp", &reach->low, &reach->high, &reach->alignment,
+                              &reach->in_place))
+            return -1;
+        if (reach->alignment == 0) {
+            PyErr_SetString(PyExc_ValueError, "reaches: an alignment is 0");
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* A reduction of the whole array: the operation is the caller's, the kernel's may be another. */
+static int read_whole(PyObject *problem, struct py_call *read) {
+    enum py_operation operation;
+    const struct ops_call *call = &read->call;
+    if (call->input_count != 1 || call->numbers[0] == 0 ||
+        call->input_bytes[0] / dtype_size(read->problem.given) != call->numbers[0] ||
+        call->output_bytes != dtype_size(read->problem.result)) {
+        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one item of a result, "
+                                          "and the number of items");
+        return -1;
+    }
+    if (py_operation(PyTuple_GetItem(problem, 1), &operation))
+        return -1;
+    read->problem.op = py_operation_names[py_effective_operation(operation, read->problem.given,
+                                                                 read->problem.result)];
+    return 0;
+}
+
+static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+    static char *keys[] = {"device", "problem", "reaches", NULL};
+    PyObject *device, *problem, *reaches;
+    struct py_call read;
+    struct py_target target;
+    PyObject *module = PyType_GetModule(type);
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UOO!", keys, &device, &problem,
+                                     &PyTuple_Type, &reaches) ||
+        py_call_read(problem, &read))
         return NULL;
-    struct py_unlocked unlocked;
-    py_recording_begin(state, place.queue);
-    py_unlock(&unlocked, place.queue->device);
-    const enum status status = ops_call(place.queue, &target.choice, &read.call);
-    py_lock(&unlocked);
-    if (status)
-        py_raise(state, status);
-    const int failed =
-        py_recording_end(state, place.queue) || status || py_place_join(&place, arguments[1]);
-    py_place_close(&place);
-    return failed ? NULL : Py_NewRef(Py_None);
+    const unsigned all = OPS_RESIDENT_OUTPUT | ((1u << read.call.input_count) - 1);
+    if (read.call.resident != all || read.call.output_bytes == 0) {
+        PyErr_SetString(PyExc_ValueError, "problem: all its arrays must be a device's, and have "
+                                          "items");
+        return NULL;
+    }
+    read.problem.resident = 1;
+    const int is_whole = read.problem.family == reg_family("reduce");
+    if (is_whole && read_whole(problem, &read))
+        return NULL;
+    if (py_choose(py_state_of(module), &read.problem, NULL, NULL, device, &target))
+        return NULL;
+    allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
+    struct prepared *self = (struct prepared *)allocate(type, 0);
+    if (!self)
+        return NULL;
+    self->module = Py_NewRef(module);
+    self->device = Py_NewRef(device);
+    self->target = target;
+    self->call = read.call;
+    self->is_whole = is_whole;
+    self->result = read.problem.result;
+    if (read_reaches(self, reaches)) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    return (PyObject *)self;
+}
+
+static void prepared_dealloc(struct prepared *self) {
+    PyTypeObject *type = Py_TYPE((PyObject *)self);
+    const freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+    Py_XDECREF(self->module);
+    Py_XDECREF(self->device);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* Whether an output may be written while an input is read. */
+static int is_apart(const struct reach *in, unsigned long long input, const struct reach *out,
+                    unsigned long long output) {
+    const unsigned long long apart = input - output; /* wraps, as what is added does */
+    if (in->in_place && apart == 0)
+        return 1;
+    const long long low = (long long)(apart + (unsigned long long)in->low);
+    const long long high = (long long)(apart + (unsigned long long)in->high);
+    return (low > out->low ? low : out->low) >= (high < out->high ? high : out->high);
+}
+
+/* The streams, each once, the first array's first. */
+static PyObject *streams_of(PyObject *const *views, Py_ssize_t count) {
+    unsigned long long streams[OPS_INPUTS_MAX + 1];
+    Py_ssize_t found = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const unsigned long long stream = ((struct py_view *)views[i])->items.stream;
+        Py_ssize_t k = 0;
+        while (k < found && streams[k] != stream)
+            k++;
+        if (k == found)
+            streams[found++] = stream;
+    }
+    PyObject *tuple = PyTuple_New(found);
+    for (Py_ssize_t i = 0; tuple && i < found; i++) {
+        PyObject *stream = PyLong_FromUnsignedLongLong(streams[i]);
+        if (!stream || PyTuple_SetItem(tuple, i, stream))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+/* Fills in the addresses; 0 where these arrays are not for this call. */
+static int place_arrays(const struct prepared *self, PyObject *const *views,
+                        struct ops_call *call) {
+    const unsigned inputs = call->input_count;
+    const struct py_view_items *out = &((struct py_view *)views[inputs])->items;
+    for (unsigned i = 0; i <= inputs; i++) {
+        const struct py_view_items *in = &((struct py_view *)views[i])->items;
+        const struct reach *reach = &self->reaches[i];
+        if (in->waits || in->address % reach->alignment ||
+            (in->device != self->device && PyUnicode_Compare(in->device, self->device)) ||
+            (i < inputs && !is_apart(reach, in->address, &self->reaches[inputs], out->address)))
+            return 0;
+        if (i < inputs && call->input_bytes[i])
+            call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)in->address);
+    }
+    call->output = (void *)((uintptr_t)call->output + (uintptr_t)out->address);
+    return !out->read_only;
+}
+
+static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, Py_ssize_t count) {
+    struct py_state *state = py_state_of(self->module);
+    struct ops_call call = self->call;
+    if (count != (Py_ssize_t)call.input_count + 1) {
+        PyErr_Format(PyExc_TypeError, "queue() takes %u views (%zd given)", call.input_count + 1,
+                     count);
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        if ((PyObject *)Py_TYPE(views[i]) != state->view_type) {
+            PyErr_Format(PyExc_TypeError, "queue() takes Views, not %R", Py_TYPE(views[i]));
+            return NULL;
+        }
+    if (!place_arrays(self, views, &call))
+        return Py_NewRef(Py_False);
+    PyObject *streams = streams_of(views, count);
+    const int failed = !streams || queue_call(state, &self->target, streams, &call,
+                                              self->is_whole ? &self->result : NULL);
+    Py_XDECREF(streams);
+    return failed ? NULL : Py_NewRef(Py_True);
+}
+
+static PyMethodDef prepared_methods[] = {
+    {"queue", (PyCFunction)(void (*)(void))prepared_queue, METH_FASTCALL,
+     "queue($self, /, *views)\n--\n\n"
+     "Queue the call for the inputs' Views and the output's. False, and nothing is done, where\n"
+     "one is on another device, is not aligned, must be waited for, or may not be written."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+static PyType_Slot prepared_slots[] = {
+    {Py_tp_new, __extension__(void *) prepared_new},
+    {Py_tp_dealloc, __extension__(void *) prepared_dealloc},
+    {Py_tp_methods, prepared_methods},
+    {Py_tp_doc, "Prepared(device, problem, reaches)\n--\n\n"
+                "A call on arrays of one layout, as call_resident's, whose addresses are bytes\n"
+                "from each array's first item. reaches: for each input and the output (low, high,\n"
+                "alignment, in_place), the bytes from the first item that are its, what its\n"
+                "address is a multiple of, and whether an input may be the output itself."},
+    {0, NULL},
+};
+
+static PyType_Spec prepared_spec = {
+    .name = "gpuopt._core.Prepared",
+    .basicsize = sizeof(struct prepared),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = prepared_slots,
+};
+
+int py_prepared_add(PyObject *module) {
+    PyObject *type = PyType_FromModuleAndSpec(module, &prepared_spec, NULL);
+    const int failed = type ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
+    Py_XDECREF(type);
+    return failed;
 }
