@@ -46,9 +46,9 @@ def matmul(
         kernel there): the result is one there, of a's library, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
-        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles" and 10 "tuned" are CUDA
-        kernels, "serial", "openmp" and "simd" run on the cpu. Default: the best for the device,
-        which is the highest that its shared memory holds.
+        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned" and
+        11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
+        best for the device and the shape: 10 or 11, or the highest that the shared memory holds.
     out : ndarray, shape (M, N), optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional

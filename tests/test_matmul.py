@@ -10,6 +10,7 @@ import pytest
 from conftest import KINDS, compiled_for, device_rungs, kinds, on, run_python, rungs_of
 
 import gpuopt
+from gpuopt import _cases, _core, _families
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (31, 33, 32), (32, 32, 32), (33, 31, 65), (64, 96, 128),
           (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131),
@@ -150,10 +151,10 @@ def test_asynchronous_copies_on_the_simulated_gpu(tmp_path, rng):
 
 @pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
 @pytest.mark.parametrize("gpu, m, n, threads", [
-    ("h200", 1024, 1024, 128),  # 64 tiles of 128 x 128 for 132 multiprocessors
-    ("h200", 2048, 2048, 256),  # 256: two rounds, 97% full
-    ("m2090", 2048, 128, 256),  # 16 for 16
-    ("m2090", 2176, 128, 128),  # 17
+    ("h200", 1024, 1024, 128),  # 64 tiles of 128 x 128 for 132 multiprocessors, of two blocks each
+    ("h200", 2048, 2048, 256),  # 256: one round, 97% full
+    ("m2090", 4096, 128, 256),  # 32 for 16
+    ("m2090", 4224, 128, 128),  # 33
 ])  # fmt: skip
 def test_small_tiles_where_large_ones_leave_multiprocessors_idle(gpu, m, n, threads, rng):
     a, b = rng.standard_normal((m, 1), np.float32), rng.standard_normal((1, n), np.float32)
@@ -164,15 +165,65 @@ def test_small_tiles_where_large_ones_leave_multiprocessors_idle(gpu, m, n, thre
     check(None, profile.result, a, b)
 
 
+def products(device, a, b, *tunings):
+    """Rung 11's, by other constants of its planner."""
+    bench = _core.Bench(_cases._with_output(_families.matmul_problem(a, b)), device=device)
+    return [bench.run(11, tuning=tuning).reshape(a.shape[0], b.shape[1]) for tuning in tunings]
+
+
+NEVER = {"join_layers": 1 << 30}
+
+
+@pytest.mark.parametrize("device", [on("sim", "sim"), on("sim", "sim:m2090"), on("cuda", "cuda")])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("tiling", [1, 2])
+def test_tiles_that_are_cut_make_the_same_products(device, dtype, tiling, rng):
+    """Of one tile and of more than a round; parts of one tile and of two; a first layer that is not
+    whole; rows that begin anywhere.
+    """
+    shapes = [(130, 200, 140), (128, 64, 128), (64, 1000, 64), (33, 500, 65), (257, 33, 300),
+              (400, 24, 520)]  # fmt: skip
+    if device == "cuda":
+        shapes += [(2049, 1001, 2052), (64, 100_003, 60), (2300, 515, 2304), (1, 4099, 5000)]
+    cut = {"join_layers": 0, "tiling": tiling}
+    for m, k, n in shapes:
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        got, again, whole = products(device, a, b, cut, cut, {**NEVER, "tiling": tiling})
+        rung = next(each for each in gpuopt.rungs(FAMILY) if each.name == "stream-k")
+        check(rung, got, a, b)
+        check(rung, whole, a, b)
+        assert got.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("device", [on("sim", "sim"), on("cuda", "cuda")])
+def test_nan_and_infinity_stay_in_the_tile_that_is_cut(device, rng):
+    a, b = rng.random((70, 900), np.float32), rng.random((900, 200), np.float32)
+    a[66, 899], b[0, 199] = np.nan, np.inf
+    got, want = products(device, a, b, {"join_layers": 0}, NEVER)
+    assert np.isnan(got[66]).all() and np.isinf(np.delete(got[:, 199], 66)).all()
+    assert np.array_equal(np.isfinite(got), np.isfinite(want))
+
+
+@pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_few_tiles_of_a_deep_product_are_cut_and_the_pieces_joined_without_a_race(rng):
+    a, b = rng.standard_normal((128, 2000), np.float32), rng.standard_normal((2000, 64), np.float32)
+    profile = gpuopt.profile(gpuopt.matmul, a, b, device="sim:h200")
+    (launch,) = profile.launches
+    assert launch.kernel.startswith("matmul_11_") and launch.grid[0] > 60  # of 2 tiles of 64 x 64
+    check(None, profile.result, a, b)
+    assert gpuopt.check(gpuopt.matmul, a, b, device="sim:h200") == []
+
+
 @pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
 @pytest.mark.parametrize("gpu", ["g80", "gt200"])
 def test_the_default_fits_into_the_shared_memory(gpu, rng):
-    """16 KiB a block: rungs 8 to 10 need more. Whoever names one of them is told."""
+    """16 KiB a block: rungs 8 to 11 need more. Whoever names one of them is told."""
     a, b = rng.standard_normal((70, 45), np.float32), rng.standard_normal((45, 50), np.float32)
     profile = gpuopt.profile(gpuopt.matmul, a, b, device=f"sim:{gpu}")
     assert [launch.kernel for launch in profile.launches] == ["matmul_7_matmul_float32_float32"]
     check(None, profile.result, a, b)
-    for variant, kernel in ((8, "matmul_8"), (9, "matmul_9"), (10, "matmul_10")):
+    for variant in (8, 9, 10, 11):
+        kernel = f"matmul_{variant}"
         with pytest.raises(ValueError, match=rf"{kernel}_.* bytes of shared memory.* 16384 "):
             gpuopt.matmul(a, b, variant=variant, device=f"sim:{gpu}")
     with pytest.raises(ValueError, match=r"matmul_7_.*float64: 16512 bytes of shared memory"):

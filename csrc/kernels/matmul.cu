@@ -18,15 +18,18 @@
 //
 // Chosen among 27 tilings on an H200 (November 2026, CUDA 13.0), TFLOP/s in float32 and share of
 // cuBLAS's in brackets, both at 1024, 4096, 8192:
-//   128 x 128 x  8, 256 threads   21.5 (0.57)   46.8 (0.91)   47.3 (0.92)
-//   128 x 128 x 16, 256 threads   21.0 (0.55)   47.8 (0.93)   48.9 (0.95)
-//    64 x  64 x 32, 128 threads   37.3 (0.98)   47.2 (0.92)   48.7 (0.95)
-// Outputs of the last cost 1.3% more at 4096; with 2.5% the rule takes the faster in all three.
-#define MATMUL_TILINGS(TILING)                              \
-    TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2, 1000)  \
-    TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000)  \
-    TILING(10, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
-    TILING(10, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2, 1025)
+//   128 x 128 x 16, 256 threads   22.8 (0.64)   49.7 (0.99)   50.5 (0.99)
+//    64 x  64 x 32, 128 threads   37.8 (1.05)   46.9 (0.93)   48.7 (0.95)
+// With 4% more for an output of the last the rule takes the faster at 1280, 2048, 3072 and 5000
+// too.
+#define MATMUL_TILINGS(TILING)                             \
+    TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2, 1000) \
+    TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
+    MATMUL_TILINGS_OF(10, TILING)                          \
+    MATMUL_TILINGS_OF(11, TILING)
+#define MATMUL_TILINGS_OF(rung, TILING)                       \
+    TILING(rung, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
+    TILING(rung, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2, 1040)
 
 // Tiles of float64 are half as deep, so that they take as much shared memory, but 8 deep at least.
 #define MATMUL_DEPTH(depth, item_bytes) \
@@ -68,6 +71,10 @@ RUNG(9, "warp-tiles", "matmul_9",
 RUNG(10, "tuned", "matmul_10",
      "smaller tiles where larger ones would leave multiprocessors idle; two slices of the depth",
      "NVIDIA, CUTLASS: efficient GEMM in CUDA, parallelized reductions", 128, 256, 256, 64,
+     RUNG_BLOCK_IS_TEMPLATE, 0)
+RUNG(11, "stream-k", "matmul_11",
+     "the tiles of the last round in even shares of k: no multiprocessor waits for another's tile",
+     "M. Osama et al., Stream-K, PPoPP 2023", 128, 256, 256, 64,
      RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 0)
 // clang-format on
 #else
@@ -264,7 +271,8 @@ template <class Tiling, class T> struct outputs {
 
     // Lanes whose numbers differ in bit 1 read the same word of a, in bit 0 the same word of b: so
     // hardware serves half a warp in one pass, where it otherwise serves a quarter.
-    __device__ explicit outputs(unsigned thread) : sums{} {
+    __device__ explicit outputs(unsigned thread) : sums{} { stand(thread); }
+    __device__ void stand(unsigned thread) {
         constexpr unsigned WarpsAcross = Tiling::Columns / Tiling::WarpColumns;
         const unsigned warp = thread / 32, lane = thread % 32;
         const unsigned across = Tiling::Down == 2 ? lane % 16 : lane / 2 % Tiling::Across;
@@ -286,15 +294,17 @@ template <class Tiling, class T> struct outputs {
                 *reinterpret_cast<const word<T> *>(b + j * ColumnStep);
     }
 
-    // There and back again: two neighbours always share an operand, which the register file then
-    // need not read twice.
+    // Two rows at a time, up and down, there and back again: two neighbours always share an
+    // operand, which the register file then need not read twice.
     __device__ void multiply(const T (&a_items)[Rows], const T (&b_items)[Columns]) {
 #pragma unroll
-        for (unsigned i = 0; i < Rows; i++)
+        for (unsigned pair = 0; pair < Rows; pair += 2)
 #pragma unroll
             for (unsigned each = 0; each < Columns; each++) {
-                const unsigned j = i % 2 ? Columns - 1 - each : each;
-                sums[i][j] += a_items[i] * b_items[j];
+                const unsigned j = pair % 4 ? Columns - 1 - each : each;
+                const unsigned upper = pair + each % 2, lower = pair + 1 - each % 2;
+                sums[upper][j] += a_items[upper] * b_items[j];
+                sums[lower][j] += a_items[lower] * b_items[j];
             }
     }
 
@@ -445,19 +455,19 @@ template <class Tiling, bool Words, class T> struct loader {
     static constexpr unsigned Stage = Depth * (Pitch + Tiling::Columns); // items
 
     const T *a_from[ARows], *b_from[BWords];
-    uint64 b_step, b_next; // items from one whole tile to the next, from the first to the next
-    unsigned tile;         // number of the next
-    place a_to, b_to;      // in the first stage
-    unsigned last;         // item of a word of b that is inside
+    uint64 b_step;    // items from one whole tile to the next
+    place a_to, b_to; // in the first stage
+    unsigned last;    // item of a word of b that is inside
 
-    __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 k, corner tile, T *ring)
-        : b_step(Depth * n), b_next(0), tile(0) {
-        const unsigned row = threadIdx.x / 8, step = threadIdx.x % 8;
+    __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 pitch, corner tile,
+                      T *ring, unsigned thread)
+        : b_step(Depth * n) {
+        const unsigned row = thread / 8, step = thread % 8;
 #pragma unroll
         for (unsigned i = 0; i < ARows; i++)
-            a_from[i] = a + least(tile.row + row + i * (Threads / 8), m - 1) * k + step;
+            a_from[i] = a + least(tile.row + row + i * (Threads / 8), m - 1) * pitch + step;
         a_to = place_of(ring + step * Pitch + row);
-        const unsigned b_row = threadIdx.x / BAcross, b_column = threadIdx.x % BAcross * Wide;
+        const unsigned b_row = thread / BAcross, b_column = thread % BAcross * Wide;
         const uint64 column = least(tile.column + b_column, (n - 1) / Wide * Wide);
         last = static_cast<unsigned>(least(n - 1 - column, Wide - 1));
 #pragma unroll
@@ -467,36 +477,40 @@ template <class Tiling, bool Words, class T> struct loader {
     }
     __device__ static uint64 least(uint64 a, uint64 b) { return a < b ? a : b; }
 
-    // Begins to bring the next tile to the stage that is so many bytes from the first.
-    __device__ void load(unsigned stage) {
+    // Begins to bring the next tile of a, and of b, to the stage that is so many bytes from the
+    // first.
+    __device__ void load_a(unsigned stage) {
 #pragma unroll
-        for (unsigned s = 0; s < ASteps; s++)
+        for (unsigned i = 0; i < ARows; i++) {
 #pragma unroll
-            for (unsigned i = 0; i < ARows; i++)
-                copy<T>(a_place(stage, s, i), a_from[i] + uint64(tile) * Depth + s * 8);
+            for (unsigned s = 0; s < ASteps; s++)
+                copy<T>(a_place(stage, s, i), a_from[i] + s * 8);
+            a_from[i] += Depth;
+        }
+    }
+    __device__ void load_b(unsigned stage) {
 #pragma unroll
         for (unsigned i = 0; i < BWords; i++) {
             if (Words)
-                copy<word<T>>(b_place(stage, i), b_from[i] + b_next);
+                copy<word<T>>(b_place(stage, i), b_from[i]);
             else
 #pragma unroll
                 for (unsigned each = 0; each < Wide; each++)
                     copy<T>(b_place(stage, i) + each * sizeof(T),
-                            b_from[i] + b_next + (each < last ? each : last));
+                            b_from[i] + (each < last ? each : last));
+            b_from[i] += b_step;
         }
-        b_next += b_step;
-        tile++;
     }
-    // The first tile, of which so many steps of k are there.
-    __device__ void load_first(unsigned depth, uint64 n) {
+    // The first tiles, of which so many steps of k are there.
+    __device__ void load_first(unsigned depth, uint64 n, unsigned thread) {
 #pragma unroll
         for (unsigned s = 0; s < ASteps; s++)
 #pragma unroll
             for (unsigned i = 0; i < ARows; i++)
-                copy<T>(a_place(0, s, i), a_from[i] + s * 8, threadIdx.x % 8 + s * 8 < depth);
+                copy<T>(a_place(0, s, i), a_from[i] + s * 8, thread % 8 + s * 8 < depth);
 #pragma unroll
         for (unsigned i = 0; i < BWords; i++) {
-            const bool there = threadIdx.x / BAcross + i * BDown < depth;
+            const bool there = thread / BAcross + i * BDown < depth;
 #pragma unroll
             for (unsigned each = 0; each < Wide; each++)
                 copy<T>(b_place(0, i) + each * sizeof(T), b_from[i] + (each < last ? each : last),
@@ -537,25 +551,31 @@ __device__ void add_slices(outputs<Tiling, T> &mine, T *shared, unsigned slice, 
     }
 }
 
+// The first k columns of a, whose rows are `pitch` apart, by the first k rows of b. The copies of
+// the next tiles are asked for between the steps: all at once, before the first step, they took an
+// H200 5% more of 4096^2 (November 2026).
 template <class Tiling, bool Words, class T>
 __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
-                               uint64 k, corner tile, T *ring, unsigned slice) {
+                               uint64 k, uint64 pitch, corner tile, T *ring, unsigned thread) {
     using Loader = loader<Tiling, Words, T>;
     constexpr unsigned Depth = Tiling::Depth, Stages = Tiling::Stages;
     constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each tile
+    constexpr unsigned StepOfA = 2, StepOfB = 5;       // after which they are asked for
     constexpr unsigned Stage = Loader::Stage * sizeof(T), Ring = Stages * Stage;
     static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
+    static_assert(StepOfB < Steps - 1, "the last step waits for an earlier tile");
     if (!k)
         return;
-    Loader next(a, b, m, n, k, tile, ring);
+    Loader next(a, b, m, n, pitch, tile, ring, thread);
     const unsigned tiles = static_cast<unsigned>((k - 1) / Depth + 1);
     unsigned to_load = tiles - 1;
-    next.load_first(static_cast<unsigned>(k - (tiles - 1ull) * Depth), n);
+    next.load_first(static_cast<unsigned>(k - (tiles - 1ull) * Depth), n, thread);
     commit();
 #pragma unroll
     for (unsigned stage = 1; stage < Stages - 1; stage++) {
         if (to_load) {
-            next.load(stage * Stage);
+            next.load_a(stage * Stage);
+            next.load_b(stage * Stage);
             to_load--;
         }
         commit();
@@ -563,6 +583,7 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b,
     wait<Stages - 2>();
     __syncthreads();
 
+    const unsigned slice = thread / Tiling::SliceThreads;
     T a_items[2][mine.Rows], b_items[2][mine.Columns];
     const place a_first = place_of(ring + slice * Steps * Loader::Pitch + mine.row);
     const place b_first =
@@ -570,11 +591,6 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b,
     unsigned reads = 0, writes = Ring - Stage; // stages of the ring, in bytes
     mine.read(at<T>(a_first), at<T>(b_first), a_items[0], b_items[0]);
     for (unsigned left = tiles; left; left--) {
-        if (to_load) {
-            next.load(writes);
-            to_load--;
-        }
-        commit();
         const place a_at = a_first + reads, b_at = b_first + reads;
 #pragma unroll
         for (unsigned step = 0; step < Steps; step++) {
@@ -591,28 +607,43 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b,
                           b_items[then]);
             }
             mine.multiply(a_items[now], b_items[now]);
+            if (step == StepOfA && to_load)
+                next.load_a(writes);
+            if (step == StepOfB) {
+                if (to_load) {
+                    next.load_b(writes);
+                    to_load--;
+                }
+                commit();
+            }
         }
     }
+}
+
+// All sums of a tile, in the end in the first slice's threads.
+template <class Tiling, class T>
+__device__ void make_tile(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
+                          uint64 k, uint64 pitch, corner tile, unsigned thread) {
+    T *ring = shared_memory<T>();
+    if (in_words(b, n))
+        multiply_tiles<Tiling, true>(mine, a, b, m, n, k, pitch, tile, ring, thread);
+    else
+        multiply_tiles<Tiling, false>(mine, a, b, m, n, k, pitch, tile, ring, thread);
+    if (Tiling::Slices > 1)
+        add_slices<Tiling>(mine, ring, thread / Tiling::SliceThreads,
+                           thread % Tiling::SliceThreads);
 }
 
 // New: while the block multiplies one tile, the next are on their way to shared memory; and while
 // it multiplies one step of k, the next step's words are on their way to registers.
 template <class Tiling, class T>
 __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
-    T *ring = shared_memory<T>();
     const corner tile = grouped_tile<Tiling::Rows, Tiling::Columns>();
     if (tile.row >= m)
         return;
-    const unsigned slice = threadIdx.x / Tiling::SliceThreads;
-    const unsigned thread = threadIdx.x % Tiling::SliceThreads;
-    outputs<Tiling, T> mine(thread);
-    if (in_words(b, n))
-        multiply_tiles<Tiling, true>(mine, a, b, m, n, k, tile, ring, slice);
-    else
-        multiply_tiles<Tiling, false>(mine, a, b, m, n, k, tile, ring, slice);
-    if (Tiling::Slices > 1)
-        add_slices<Tiling>(mine, ring, slice, thread);
-    if (slice == 0)
+    outputs<Tiling, T> mine(threadIdx.x % Tiling::SliceThreads);
+    make_tile<Tiling>(mine, a, b, m, n, k, k, tile, threadIdx.x);
+    if (threadIdx.x < Tiling::SliceThreads)
         mine.store(c, tile, m, n);
 }
 
@@ -648,6 +679,137 @@ __device__ void matmul_10(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
     matmul_ring<rung_tiling<10, Threads, T>>(a, b, c, m, n, k);
 }
 
+// --- the last round in even shares
+//
+// A tile of c takes `layers` of tiles of a and b. The first `whole` tiles have a block each; the
+// layers of the others, tile after tile, `cut_layers` in all, are cut into shares of `share`, a
+// block's. A share is no longer than a tile: a block has parts of two tiles at most. Where a part
+// is not the whole tile it goes to `pieces`; the block that stores a tile's last piece adds them
+// up, in the order of k.
+template <class T> struct shares {
+    T *pieces;
+    unsigned *tickets; // of each tile that is cut, 0; left at 0
+    unsigned whole, share;
+    uint64 layers, cut_layers;
+};
+
+// A block's part of a tile: the layers from `begin` to before `end`; nothing where they are equal.
+struct tile_part {
+    unsigned tile;
+    uint64 begin, end;
+};
+
+// The first or the second part that a block has.
+template <class T>
+__device__ tile_part part_of(const shares<T> &cut, unsigned block, unsigned turn) {
+    if (block < cut.whole)
+        return {block, 0, turn ? 0 : cut.layers};
+    const uint64 from = static_cast<uint64>(block - cut.whole) * cut.share;
+    const uint64 to = from + cut.share < cut.cut_layers ? from + cut.share : cut.cut_layers;
+    const uint64 tile = from / cut.layers + turn, first = tile * cut.layers;
+    const uint64 begin = turn ? 0 : from - first, end = first < to ? to - first : 0;
+    return {cut.whole + static_cast<unsigned>(tile), begin, end < cut.layers ? end : cut.layers};
+}
+
+// Tile number `index` in the order of grouped_tile, without those that are beyond the last row.
+template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, uint64 n) {
+    const unsigned down = static_cast<unsigned>((m - 1) / Tiling::Rows + 1);
+    const unsigned across = static_cast<unsigned>((n - 1) / Tiling::Columns + 1);
+    const unsigned group = index / (GROUP * across), rest = index % (GROUP * across);
+    const unsigned left = down - group * GROUP, high = left < GROUP ? left : GROUP;
+    return {static_cast<uint64>(group * GROUP + rest % high) * Tiling::Rows,
+            static_cast<uint64>(rest / high) * Tiling::Columns};
+}
+
+// Stores a piece of cut tile number `tile`, and tells the threads that have the tile's sums then.
+// Shares number `first` to `last` have pieces of it. Where a piece lies is its number among all:
+// one more with each share, and one more with each tile.
+template <class Tiling, class T>
+__device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsigned tile,
+                            unsigned share, unsigned first, unsigned last) {
+    constexpr unsigned Wide = WIDE<T>, Threads = Tiling::SliceThreads;
+    constexpr unsigned RowWords = mine.Columns / Wide, Words = mine.Rows * RowWords;
+    __shared__ bool is_last;
+    const unsigned thread = threadIdx.x;
+    const auto place = [&](unsigned of_share) {
+        return reinterpret_cast<uint4 *>(cut.pieces) +
+               static_cast<uint64>(of_share + tile) * (Words * Threads) + thread;
+    };
+    const auto sums = [&](unsigned w) { return &mine.sums[w / RowWords][w % RowWords * Wide]; };
+    if (thread < Threads)
+#pragma unroll
+        for (unsigned w = 0; w < Words; w++)
+            place(share)[w * Threads] = *reinterpret_cast<const uint4 *>(sums(w));
+    __syncthreads();
+    if (thread == 0) {
+        __threadfence();
+        is_last = atomicInc(cut.tickets + tile, last - first) == last - first;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!is_last || thread >= Threads)
+        return false;
+    for (unsigned other = first; other <= last; other++)
+#pragma unroll
+        for (unsigned w = 0; w < Words; w++) {
+            union {
+                uint4 all;
+                T items[Wide];
+            } piece = {__ldcg(place(other) + w * Threads)};
+#pragma unroll
+            for (unsigned i = 0; i < Wide; i++)
+                sums(w)[i] = other == first ? piece.items[i] : sums(w)[i] + piece.items[i];
+        }
+    return true;
+}
+
+// A value that the compiler takes for another: what follows from it is worked out anew, and not
+// kept in registers meanwhile. The sums need them all.
+__device__ inline unsigned anew(unsigned value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
+// New: the blocks of the last round have even shares of what is left.
+template <class Tiling, class T>
+__device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
+                              const shares<T> &cut) {
+    constexpr unsigned Depth = Tiling::Depth;
+#pragma unroll 1
+    for (unsigned turn = 0; turn < 2; turn++) {
+        const unsigned thread = anew(threadIdx.x);
+        outputs<Tiling, T> mine(thread % Tiling::SliceThreads);
+        if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
+            const uint64 head = k - (cut.layers - 1) * Depth; // the first layer's depth
+            const uint64 first = part.begin ? head + (part.begin - 1) * Depth : 0;
+            make_tile<Tiling>(mine, a + first, b + first * n, m, n,
+                              head + (part.end - 1) * Depth - first, k,
+                              tile_number<Tiling>(part.tile, m, n), thread);
+        } else
+            return;
+        const unsigned block = anew(blockIdx.x);
+        const tile_part part = part_of(cut, block, turn);
+        bool whole = threadIdx.x < Tiling::SliceThreads;
+        mine.stand(anew(threadIdx.x) % Tiling::SliceThreads);
+        if (part.end - part.begin < cut.layers) {
+            const uint64 tile = part.tile - cut.whole;
+            whole = join_pieces<Tiling>(
+                mine, cut, static_cast<unsigned>(tile), block - cut.whole,
+                static_cast<unsigned>(tile * cut.layers / cut.share),
+                static_cast<unsigned>(((tile + 1) * cut.layers - 1) / cut.share));
+        }
+        if (whole)
+            mine.store(c, tile_number<Tiling>(part.tile, m, n), m, n);
+        __syncthreads(); // the ring is free
+    }
+}
+
+template <unsigned Threads, class T>
+__device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
+                          const shares<T> &cut) {
+    matmul_shares<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
+}
+
 // --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where that is a template's
 
 using type_float32 = float32;
@@ -668,6 +830,17 @@ using type_float64 = float64;
     MATMUL_DEFINE(matmul_##number##_##op##_##items##_##same##_b##threads, \
                   matmul_##number<threads>, items, threads,               \
                   tiling_of<number, threads, type_##items>::Resident)
+#define MATMUL_SHARES(number, threads, op, items, same)                                        \
+    extern "C" __global__ void __launch_bounds__(                                              \
+        threads, tiling_of<number, threads, type_##items>::Resident)                           \
+        matmul_##number##_##op##_##items##_##same##_b##threads(                                \
+            const type_##items *a, const type_##items *b, type_##items *c, uint64 m, uint64 n, \
+            uint64 k, type_##items *pieces, unsigned *tickets, uint64 whole, uint64 share,     \
+            uint64 layers, uint64 cut_layers) {                                                \
+        matmul_##number<threads>(a, b, c, m, n, k,                                             \
+                                 shares<type_##items>{pieces, tickets, unsigned(whole),        \
+                                                      unsigned(share), layers, cut_layers});   \
+    }
 #define MATMUL_EVERY_RUNG(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_2, 1024, op, items, same) \
@@ -679,7 +852,9 @@ using type_float64 = float64;
     MATMUL_RING(8, 256, op, items, same)           \
     MATMUL_RING(9, 256, op, items, same)           \
     MATMUL_RING_BLOCK(10, 128, op, items, same)    \
-    MATMUL_RING_BLOCK(10, 256, op, items, same)
+    MATMUL_RING_BLOCK(10, 256, op, items, same)    \
+    MATMUL_SHARES(11, 128, op, items, same)        \
+    MATMUL_SHARES(11, 256, op, items, same)
 
 MATMUL_SIGNATURES(MATMUL_EVERY_RUNG)
 

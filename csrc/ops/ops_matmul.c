@@ -7,24 +7,29 @@
 #define RUNG(...)
 #include "../kernels/matmul.cu"
 
+#include <string.h>
+
 enum {
     TILE = 32,
     SIDE = 128,
     GROUP = 8, /* of matmul.cu */
     GRID_X = 0x7fffffff,
     GRID_Y = 65535,
+    STREAM_K = 11,     /* from this rung on the last round's tiles may be cut; */
+    SHARES_COST = 1070 /* what its kernels cost against the rung before, in thousandths */
 };
 
 /* A block's tile of the result, and the shared memory for the ring of tiles of a and b. */
 struct tiling {
     int rung;
     unsigned threads, rows, columns, depth, stages, slices;
-    unsigned cost; /* of an output */
+    unsigned resident; /* blocks of float32 on a multiprocessor */
+    unsigned cost;     /* of an output */
 };
 static const struct tiling tilings[] = {
 #define TILING(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, stages, slices, \
                resident, cost)                                                                     \
-    {rung, threads, rows, columns, depth, stages, slices, cost},
+    {rung, threads, rows, columns, depth, stages, slices, resident, cost},
     MATMUL_TILINGS(TILING)
 #undef TILING
 };
@@ -39,61 +44,119 @@ static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     return (unsigned)item_bytes * (ring > sums ? ring : sums);
 }
 
-/* What the busiest multiprocessor's share of the tiles costs it. */
-static double cost(const struct tiling *tiling, uint64_t rows, uint64_t columns,
-                   int multiprocessors) {
-    const uint64_t at_once = multiprocessors > 0 ? (uint64_t)multiprocessors : 1;
-    const uint64_t down = tiles(rows, tiling->rows), across = tiles(columns, tiling->columns);
-    const double rounds = (double)tiles(down * across, at_once); /* a grid's limit keeps it small */
-    return rounds * tiling->rows * tiling->columns * tiling->cost;
+/* How tiles become blocks: the first `whole` have one each, the layers of the others are cut into
+ * `shares` even ones. A tile takes `layers` of tiles of a and b. */
+struct work {
+    const struct tiling *tiling;
+    uint64_t tiles, layers, whole, share, shares;
+    double cost; /* of the busiest multiprocessor's tiles */
+};
+
+static struct work work_of(const struct ops_queue *queue, const struct ops_choice *choice,
+                           const struct tiling *tiling, const uint64_t *numbers) {
+    const uint64_t multiprocessors =
+        queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
+    const size_t item_bytes = dtype_size(choice->signature->items);
+    const uint64_t resident = item_bytes == 4 ? tiling->resident : 1;
+    const uint64_t at_once = multiprocessors * resident;
+    const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
+    struct work work = {
+        .tiling = tiling,
+        .tiles = tiles(numbers[0], tiling->rows) * tiles(numbers[1], tiling->columns),
+        .layers = numbers[2] ? tiles(numbers[2], depth) : 1,
+    };
+    work.whole = work.tiles;
+    /* A lone block takes a multiprocessor about as long as two do. */
+    double rounds = (double)(tiles(work.tiles, at_once) * resident);
+    const uint64_t last = work.tiles % at_once;
+    const double cut =
+        (double)work.tiles / (double)multiprocessors +
+        (double)ops_tuned(choice, OPS_TUNING_matmul_join_layers) / (double)work.layers;
+    if (choice->rung->number >= STREAM_K && cut < rounds && last && last <= OPS_TICKETS &&
+        work.tiles <= GRID_X - at_once && work.layers <= UINT32_MAX) {
+        rounds = cut;
+        work.whole -= last;
+        work.share = tiles(last * work.layers, at_once);
+        work.shares = tiles(last * work.layers, work.share);
+    }
+    work.cost = rounds * tiling->rows * tiling->columns * tiling->cost *
+                (choice->rung->number >= STREAM_K ? SHARES_COST / 1000.0 : 1);
+    return work;
 }
 
-/* The cheapest of the rung's tilings, or the one that a sweep names; NULL if it has none. */
-static const struct tiling *choose(const struct ops_choice *choice, uint64_t rows, uint64_t columns,
-                                   int multiprocessors) {
+/* By the cheapest of the rung's tilings, or the one that a sweep names; without a tiling if it has
+ * none. */
+static struct work choose(const struct ops_queue *queue, const struct ops_choice *choice,
+                          const uint64_t *numbers) {
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_tiling);
-    const struct tiling *best = NULL;
+    struct work best = {0};
     uint64_t count = 0;
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++)
         if (tilings[i].rung == choice->rung->number) {
+            const struct work work = work_of(queue, choice, &tilings[i], numbers);
             if (++count == named)
-                return &tilings[i];
-            if (!best || cost(&tilings[i], rows, columns, multiprocessors) <
-                             cost(best, rows, columns, multiprocessors))
-                best = &tilings[i];
+                return work;
+            if (!best.tiling || work.cost < best.cost)
+                best = work;
         }
     return best;
 }
 
-/* The choice, or where the caller left it to us and the GPU has too little shared memory for it,
- * the next lower rung that needs no more than there is. */
+/* The choice, or where the caller left it to us and the GPU has too little shared memory for it, or
+ * the rung before costs less, that one. */
 static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
-                                 uint64_t rows, uint64_t columns, const struct tiling **tiling) {
+                                 const uint64_t *numbers, struct work *work) {
     const size_t item_bytes = dtype_size(choice->signature->items);
     struct ops_choice fits = *choice;
-    for (;;) {
-        *tiling = choose(&fits, rows, columns, queue->info.multiprocessors);
-        if (!*tiling || !choice->any_rung ||
-            shared_bytes(*tiling, item_bytes) <= (unsigned)queue->info.shared_per_block)
+    for (*work = choose(queue, &fits, numbers); work->tiling && choice->any_rung;) {
+        struct ops_choice before = fits;
+        before.rung--; /* there is one: rung 1 has no tiling */
+        before.block = before.rung->block_default;
+        const struct work lower = choose(queue, &before, numbers);
+        const bool cheaper = fits.rung->number >= STREAM_K && lower.cost < work->cost;
+        if (!cheaper &&
+            shared_bytes(work->tiling, item_bytes) <= (unsigned)queue->info.shared_per_block)
             break;
-        fits.rung--; /* there is one: rung 1 has no tiling */
-        fits.block = fits.rung->block_default;
+        fits = before;
+        *work = lower;
     }
-    if (*tiling)
-        fits.block = (*tiling)->threads;
+    if (work->tiling)
+        fits.block = work->tiling->threads;
     return fits;
+}
+
+/* The arguments of a rung that cuts tiles, and the memory for their pieces. */
+static enum status add_shares(struct ops_queue *queue, const struct work *work, size_t item_bytes,
+                              struct ops_plan *plan) {
+    struct ops_step *step = &plan->steps[0];
+    const uint64_t cut = work->tiles - work->whole;
+    const uint64_t tile = (uint64_t)work->tiling->rows * work->tiling->columns;
+    enum status status = STATUS_OK;
+    device_address tickets = 0;
+    if (cut)
+        status = ops_scratch(queue, plan, (work->shares + cut) * tile * item_bytes);
+    if (cut && !status)
+        status = ops_tickets(queue, &tickets);
+    const uint64_t values[] = {plan->scratch, tickets,      work->whole,
+                               work->share,   work->layers, cut * work->layers};
+    memcpy(step->values + step->value_count, values, sizeof values);
+    step->value_count += sizeof values / sizeof *values;
+    return status;
 }
 
 enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
-    const uint64_t rows = problem->numbers[0], columns = problem->numbers[1];
+    const uint64_t *numbers = problem->numbers, rows = numbers[0], columns = numbers[1];
     const bool host = choice->rung->flags & RUNG_HOST;
     struct ops_step *step = &plan->steps[0];
-    const struct tiling *tiling = NULL;
-    const struct ops_choice fits = host ? *choice : fitting(queue, choice, rows, columns, &tiling);
-    const enum status status = ops_step_on_arrays(queue, &fits, problem, plan);
+    struct work work = {0};
+    const struct ops_choice fits = host ? *choice : fitting(queue, choice, numbers, &work);
+    const struct tiling *tiling = work.tiling;
+    enum status status = ops_step_on_arrays(queue, &fits, problem, plan);
     for (unsigned i = 0; i < 3; i++)
-        step->values[step->value_count++] = problem->numbers[i];
+        step->values[step->value_count++] = numbers[i];
+    if (!status && fits.rung->number >= STREAM_K)
+        status = add_shares(queue, &work, dtype_size(fits.signature->items), plan);
     if (status || host)
         return status;
 
@@ -109,6 +172,10 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
             step->shared_bytes = shared_bytes(tiling, dtype_size(fits.signature->items));
         x = tiles(columns, tiling ? tiling->columns : SIDE) * GROUP;
         y = tiles(tiles(rows, tiling ? tiling->rows : SIDE), GROUP);
+    }
+    if (fits.rung->number >= STREAM_K) {
+        x = work.whole + work.shares;
+        y = 1;
     }
     const uint64_t z = tiles(y, GRID_Y);
     if (x > GRID_X || z > GRID_Y)
