@@ -771,6 +771,7 @@ __device__ inline unsigned anew(unsigned value) {
 }
 
 // New: the blocks of the last round have even shares of what is left.
+// Before a second part comes the first one's join, whose barriers free the ring.
 template <class Tiling, class T>
 __device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
                               const shares<T> &cut) {
@@ -800,7 +801,6 @@ __device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, 
         }
         if (whole)
             mine.store(c, tile_number<Tiling>(part.tile, m, n), m, n);
-        __syncthreads(); // the ring is free
     }
 }
 
