@@ -32,6 +32,13 @@ __device__ inline void wait_for_kernel_before() {
 #endif
 }
 
+// A value that the compiler takes for another: what follows from it is worked out anew, and not
+// kept in registers meanwhile.
+__device__ inline unsigned anew(unsigned value) {
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 // This thread's number in the whole grid, and how many threads the grid has. 64 bits: a grid may
 // hold more than 2^31 threads.
 __device__ inline uint64 global_thread() {

@@ -276,13 +276,6 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// A value that the compiler takes for another: what follows from it is worked out anew, and not
-// kept in registers meanwhile.
-__device__ inline unsigned anew(unsigned value) {
-    asm volatile("" : "+r"(value));
-    return value;
-}
-
 // This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
 // `mine` keeps: AT_ONCE of them are under way before the first is waited for, in the last round
 // too.
