@@ -169,6 +169,22 @@ def test_axes(device, variant, dtype, rng):
         assert same(got, permuted(array, axes)), (shape, axes)
 
 
+@pytest.mark.parametrize("device, variant", any_rungs())
+@pytest.mark.parametrize(
+    "dtype, shape, axes",
+    [
+        ("<f4", (64, 32_768), None), ("<f4", (63, 32_768), None), ("<f4", (64, 32_800), None),
+        ("u1", (100, 131_072), None), ("i8", (2, 40, 16_384), (0, 2, 1)),
+        ("c16", (20, 24_576), None),
+    ],
+)  # fmt: skip
+def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
+    """Two columns of tiles in turns, where rows are a multiple of that apart; else one."""
+    array = bytes_of(rng, dtype, shape)
+    got = gpuopt.transpose(array, axes, variant=variant, device=device)
+    assert same(got, permuted(array, axes))
+
+
 @st.composite
 def problems(draw):
     """Draw a dtype, a shape of at most 10,000 items, and axes."""

@@ -211,16 +211,27 @@ constexpr unsigned TILES_BLOCK = 256;
 // Which tile a block has: of which matrix, that begins at items `in` and `out` of the arrays; and
 // which item of it comes first. Blocks go down the columns of tiles, so that neighbours in time
 // store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
-// so (a copy: 4,182; November 2026).
+// so (a copy: 4,182; November 2026). Where rows of the input are a multiple of 128 KiB apart, all
+// that is read at one time has the same bit 16 of its address, and the memory behind it is slower:
+// two columns, 64 KiB apart, are then taken in turns. Of a copy's rate, each pair in one run: 8192
+// x 32768 float32 0.925 and 0.966, 4096 x 65536 0.917 and 0.958, 8192^2 of 16 bytes 0.923 and
+// 0.965.
 struct tile_corner {
     uint64 in = 0, out = 0;
     unsigned row_tile, column_tile;
 
     __device__ explicit tile_corner(const transpose_plan &plan) {
-        unsigned index = blockIdx.x / plan.row_tiles;
-        row_tile = blockIdx.x % plan.row_tiles;
-        column_tile = index % plan.column_tiles;
-        index /= plan.column_tiles;
+        unsigned index = blockIdx.x, columns = plan.column_tiles, second = 0;
+        if (plan.apart) {
+            second = index % 2 * plan.apart;
+            index /= 2, columns /= 2;
+        }
+        row_tile = index % plan.row_tiles;
+        index /= plan.row_tiles;
+        column_tile = index % columns;
+        index /= columns;
+        if (plan.apart)
+            column_tile += column_tile / plan.apart * plan.apart + second;
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             in += index % extent * plan.axes[k].in;
@@ -233,9 +244,11 @@ struct tile_corner {
 __device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
 
 // A load past what the caches keep, which lets the second level fetch the 256 bytes around: tiles
-// whose rows have fewer, or begin anywhere, read the rest of them next. An H200, against __ldcs
-// alone (GB/s, November 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x 16384 of 2
-// bytes 4,055 and 3,962 (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194).
+// whose rows have fewer, or begin anywhere else, read the rest of them next. An H200, against
+// __ldcs alone (GB/s, November 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x
+// 16384 of 2 bytes 4,055 and 3,962 (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); 8192^2
+// of 4 bytes whose rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975, 0.954 and 0.937
+// of a copy, and 0.940, 0.892 and 0.895.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ inline uint4 load_around(const uint4 *from) {
     uint4 v;
@@ -257,6 +270,12 @@ __device__ inline uint64 load_around(const uint64 *from) {
 #else
 template <class Word> __device__ inline Word load_around(const Word *from) { return __ldcs(from); }
 #endif
+template <class T> __device__ inline T load_near(const T *from) {
+    if constexpr (sizeof(T) >= 4)
+        return load_around(from);
+    else
+        return __ldcs(from);
+}
 
 // --- where every row begins and ends at a pack of 16 bytes
 //
@@ -276,8 +295,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
         return packs + row * PITCH + (ITEMS > 1 ? p ^ (row / ITEMS % 8) : p);
     }
 
-    // From the input, as far as it has rows and columns.
-    template <bool Whole>
+    template <bool Whole, bool Around>
     __device__ void load(const T *from, uint64 pitch, unsigned rows, unsigned columns) const {
         uint4 taken[LOADS];
 #pragma unroll
@@ -285,7 +303,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
             const unsigned i = threadIdx.x + k * TILES_BLOCK, row = i / PACKS, p = i % PACKS;
             const uint4 *pack = reinterpret_cast<const uint4 *>(from + row * pitch) + p;
             if (Whole || (row < rows && p * ITEMS < columns))
-                taken[k] = PACKS * 16 < 256 ? load_around(pack) : __ldcs(pack);
+                taken[k] = Around ? load_around(pack) : __ldcs(pack);
         }
 #pragma unroll
         for (unsigned k = 0; k < LOADS; k++) {
@@ -293,6 +311,15 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
             if (Whole || (row < rows && p * ITEMS < columns))
                 *place(row, p) = taken[k];
         }
+    }
+
+    // From the input, as far as it has rows and columns.
+    template <bool Whole>
+    __device__ void load(const T *from, uint64 pitch, unsigned rows, unsigned columns) const {
+        if (PACKS * 16 < 256 || (reinterpret_cast<uint64>(from) | pitch * sizeof(T)) % 256)
+            load<Whole, true>(from, pitch, rows, columns);
+        else
+            load<Whole, false>(from, pitch, rows, columns);
     }
 
     template <bool Whole>
@@ -318,17 +345,20 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
     }
 };
 
-// 16 KiB, of 128 bytes at least on both sides: four packs a thread are under way at once. With half
-// the columns, two packs, 8192 x 4096 of 8 bytes took an H200 3,734 GB/s, and with these 4,074 (a
-// copy: 4,104), 4096^2 of 16 bytes 3,721 and 4,078 (4,188; November 2026). Larger tiles are slower:
-// what shared memory takes the first-level cache lacks.
-template <class T> constexpr unsigned ALIGNED_ROWS = sizeof(T) <= 2 ? 128 : 256 / sizeof(T);
-template <class T> constexpr unsigned ALIGNED_COLUMNS = sizeof(T) == 1 ? 128 : 64;
+// 16 KiB, of 128 bytes at least on both sides, 256 where the items are wide enough. Larger tiles
+// are slower: what shared memory takes the first-level cache lacks. Of a copy's rate on an H200
+// (November 2026), each pair in one run: 8 bytes, 64 x 32 and 32 x 64: 8192^2 0.985 and 0.976; 16
+// bytes, 32 x 32 and 16 x 64: 8192^2 0.933 and 0.924.
+template <class T> struct aligned_sides {
+    static constexpr unsigned ITEM = sizeof(T);
+    static constexpr unsigned ROWS = ITEM <= 2 ? 128 : ITEM <= 8 ? 64 : 32;
+    static constexpr unsigned COLUMNS = ITEM == 1 ? 128 : ITEM <= 4 ? 64 : 32;
+};
 
 template <class T>
 __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &plan,
                                   const tile_corner &corner) {
-    constexpr unsigned ROWS = ALIGNED_ROWS<T>, COLUMNS = ALIGNED_COLUMNS<T>;
+    constexpr unsigned ROWS = aligned_sides<T>::ROWS, COLUMNS = aligned_sides<T>::COLUMNS;
     const aligned_tile<T, ROWS, COLUMNS> tile{shared_memory<uint4>()};
     const uint64 row = static_cast<uint64>(corner.row_tile) * ROWS;
     const uint64 column = static_cast<uint64>(corner.column_tile) * COLUMNS;
@@ -615,6 +645,67 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     store_phased(tile, to, plan.out_pitch, first, end, columns);
 }
 
+// --- where the innermost axis stays where it is: its rows are copied, wherever they lie
+//
+// The output is written from its begin to its end, and every item read from where it is. A warp has
+// 32 items next to each other and then the next 32, so that it divides but once, or where an axis
+// ends. `Index` holds the number of every item. (Of a copy's rate on an H200, and of it by the
+// tiles of transpose_packed.cuh, November 2026: 32 x 128 x 512 x 64 by axes (0, 2, 1, 3), float16
+// 0.96 and 0.64, float32 0.97 and 0.91; rows of 64 bytes by (1, 0, 2) 0.82 and 0.42, of 260 bytes
+// 0.78 and 0.53, of 6 bytes 0.34 and 0.32.)
+template <class Index> struct row_items {
+    const transpose_plan &plan;
+    const Index columns, extent; // of the axis that goes through the rows fastest
+    const Index step_rows, step_columns;
+    Index row, index, column; // of the item: its row, the index along that axis
+    uint64 others = 0;        // steps of the other axes
+
+    __device__ row_items(const transpose_plan &plan, Index item)
+        : plan(plan), columns(static_cast<Index>(plan.columns)),
+          extent(static_cast<Index>(plan.axes[0].extent)), step_rows(32 / columns),
+          step_columns(32 % columns), row(item / columns), column(item - row * columns) {
+        find_row();
+    }
+    __device__ void find_row() {
+        Index rest = row / extent;
+        index = row - rest * extent;
+        others = 0;
+        for (unsigned k = 1; k < plan.grid_axes; k++) {
+            const Index of = static_cast<Index>(plan.axes[k].extent), next = rest / of;
+            others += (rest - next * of) * plan.axes[k].in;
+            rest = next;
+        }
+    }
+    __device__ uint64 place() const { return others + index * plan.axes[0].in + column; }
+    __device__ void next() {
+        const Index ends = column + step_columns >= columns;
+        column += step_columns - (ends ? columns : 0);
+        row += step_rows + ends;
+        index += step_rows + ends;
+        if (index >= extent)
+            find_row();
+    }
+};
+
+template <class Index, class T>
+__device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
+    constexpr unsigned IN_FLIGHT = sizeof(T) == 16 ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS;
+    const unsigned warp = threadIdx.x / 32 * (32 * IN_FLIGHT);
+    const uint64 begin = static_cast<uint64>(blockIdx.x) * (IN_FLIGHT * TILES_BLOCK);
+    const Index first = static_cast<Index>(begin + warp + threadIdx.x % 32);
+    const Index items = static_cast<Index>(plan.items);
+    row_items<Index> at(plan, first);
+    T taken[IN_FLIGHT];
+#pragma unroll
+    for (unsigned k = 0; k < IN_FLIGHT; k++, at.next())
+        if (first + k * 32 < items)
+            taken[k] = load_near(in + at.place());
+#pragma unroll
+    for (unsigned k = 0; k < IN_FLIGHT; k++)
+        if (first + k * 32 < items)
+            __stcs(out + first + k * 32, taken[k]);
+}
+
 // --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both
 template <class T> constexpr unsigned SQUARE = sizeof(T) == 1 ? 128 : sizeof(T) <= 4 ? 64 : 32;
 
@@ -682,6 +773,13 @@ template <class T>
 __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {
     if (plan.shape == TRANSPOSE_PACKED) {
         move_packed_tiles(in, out, plan);
+        return;
+    }
+    if (plan.shape == TRANSPOSE_ROWS) {
+        if (plan.items >> 31)
+            move_rows<uint64>(in, out, plan);
+        else
+            move_rows<unsigned>(in, out, plan);
         return;
     }
     const tile_corner corner(plan);

@@ -11,7 +11,7 @@ enum transpose_shape {
     TRANSPOSE_ALIGNED, /* tiles; every row of both arrays begins and ends at a pack of 16 bytes */
     TRANSPOSE_PHASED,  /* tiles; each row begins wherever it begins */
     TRANSPOSE_PACKED,  /* tiles over several axes, which are runs of memory on both sides */
-    TRANSPOSE_ROWS     /* the innermost axis stays where it is: rows are copied (the cpu only) */
+    TRANSPOSE_ROWS     /* the innermost axis stays where it is: rows are copied */
 };
 
 /* One axis: of the grid, with the steps in both arrays; of a tile, with those of a table. */
@@ -29,6 +29,9 @@ struct transpose_cut {
 enum { TRANSPOSE_LOAD_RUN = 1, TRANSPOSE_LOAD_RUNS = 2, TRANSPOSE_RUN = 4, TRANSPOSE_RUNS = 8 };
 enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 
+/* TRANSPOSE_ROWS: what a thread of a GPU moves: packs of 16 bytes, or narrower items. */
+enum { TRANSPOSE_ROW_PACKS = 4, TRANSPOSE_ROW_ITEMS = 8 };
+
 struct transpose_plan {
     uint32_t shape;               /* a transpose_shape */
     uint32_t in_place;            /* input and output are one square matrix, or a batch */
@@ -36,7 +39,8 @@ struct transpose_plan {
     uint64_t rows, columns;       /* of a matrix: the input's; rows are neighbours in the output */
     uint64_t in_pitch, out_pitch; /* from row to row of the input, of the output */
     uint32_t row_tiles, column_tiles; /* blocks of a matrix */
-    uint32_t grid_axes;               /* axes[0] and on: the matrices, or the tiles */
+    uint32_t apart;     /* two columns of tiles so far from each other are taken in turns; 0: one */
+    uint32_t grid_axes; /* axes[0] and on: the matrices, or the tiles */
 
     /* TRANSPOSE_PACKED: a tile is `load_runs` runs of `load_run` items in the input, and `runs`
      * runs of `run` items in the output; each without the axis that a cut scales it by. Of the

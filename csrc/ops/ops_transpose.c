@@ -17,6 +17,7 @@ enum {
     AXES_MAX = 64,       /* NumPy's */
     PACK = 16,           /* bytes of the widest access */
     SECTOR = 32,         /* bytes */
+    SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
     TILE_BYTES = 16384,  /* of a packed tile; */
     TABLE_BYTES = 24576, /* of its tables */
     RUN_LEAST = 8,       /* items of its runs, where there are so many; */
@@ -120,14 +121,26 @@ static void widen(struct axes *axes, uint64_t addresses) {
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
-    return shape == TRANSPOSE_ALIGNED && item <= 2 ? 128 : 256 / item;
+    if (shape == TRANSPOSE_PHASED)
+        return 256 / item;
+    return item <= 2 ? 128 : item <= 8 ? 64 : 32;
 }
 static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
         return item <= 2 ? 124 : 64;
-    return item == 1 ? 128 : 64;
+    return item == 1 ? 128 : item <= 4 ? 64 : 32;
+}
+
+/* How far apart, in tiles, two columns of them are that are taken in turns: transpose.cu says why.
+ * 0: one after the other. */
+static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
+    const uint64_t wide = tile_columns((enum transpose_shape)plan->shape, false, item) * item;
+    const uint64_t apart = SLOW_PITCH / 2 / wide;
+    if (plan->in_place || plan->in_pitch * item % SLOW_PITCH || SLOW_PITCH / 2 % wide)
+        return 0;
+    return plan->columns * item % SLOW_PITCH ? 0 : (uint32_t)apart;
 }
 
 /* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
@@ -158,6 +171,15 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     plan->shape = all % PACK ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
 }
 
+/* Rows that stay whole. */
+static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
+    const unsigned last = axes->count ? axes->count - 1 : 0;
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS, .items = axes->items, .rows = 1};
+    plan->columns = axes->count ? axes->extent[last] : 1;
+    plan->axes[0].extent = 1; /* where there is no other */
+    list_others(axes, last, last, plan);
+}
+
 /* Whether the output's matrices are where the input's are, and square. */
 static bool is_square_batch(const struct transpose_plan *plan) {
     for (unsigned k = 0; k < plan->grid_axes; k++)
@@ -180,6 +202,7 @@ static uint64_t count_tiles(size_t item, struct transpose_plan *plan) {
         return 0;
     plan->row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
+    plan->apart = columns_apart(plan, item);
     const bool fills = plan->rows * plan->columns >= down * high * across * wide / 5 * 3;
     return fills || plan->in_place ? down * across * matrices : 0;
 }
@@ -359,6 +382,8 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t rows = tile_rows(shape, plan->in_place, item);
     const uint64_t columns = tile_columns(shape, plan->in_place, item);
+    if (shape == TRANSPOSE_ROWS)
+        return 0;
     if (shape == TRANSPOSE_PACKED)
         return (unsigned)(plan->load_runs_most * 8 + plan->runs_most * 12 + plan->run_most * 4 +
                           PACK + (uint64_t)plan->pitch * plan->load_runs_most * item);
@@ -397,15 +422,21 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = 1;
         axes->output[0] = 0;
     }
-    if (!moves_rows(axes)) {
+    if (moves_rows(axes)) {
+        if (in_place && axes->count > 1)
+            return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+        plan_rows(axes, plan);
+        grid = blocks(plan->items,
+                      (uint64_t)choice->block *
+                          (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
+    } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
         if (in_place && !is_square_batch(plan))
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, plan);
     }
-    const bool stays = axes->count == 1; /* in place, too */
-    if (!grid && ((in_place && !stays) || !plan_packed(axes, plan)))
+    if (!grid && !plan_packed(axes, plan))
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     if (!grid)
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
@@ -426,10 +457,7 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     step->takes_wide = true;
     widen(axes, step->values[0] | step->values[1]);
     if (axes->count == 0 || moves_rows(axes)) {
-        const unsigned last = axes->count ? axes->count - 1 : 0;
-        *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS, .items = axes->items, .rows = 1};
-        plan->columns = axes->count ? axes->extent[last] : 1;
-        list_others(axes, last, last, plan);
+        plan_rows(axes, plan);
         return widened_kernel(queue, choice, axes->item, step);
     }
     plan_matrix(axes, 0, plan);
