@@ -26,6 +26,7 @@ from conftest import (
     device_rungs,
     kinds,
     largest,
+    on,
     random_items,
     run_python,
     rungs_of,
@@ -171,6 +172,16 @@ def fixed_point(rng, dtype, n):
     """Return random multiples of 2^-10 below 16, and their exact sum."""
     whole = rng.integers(-(2**14), 2**14, n, np.int32)
     return np.multiply(whole, 2.0**-10, dtype=np.dtype(dtype)), int(whole.sum(dtype=np.int64))
+
+
+@pytest.mark.parametrize("device", [on("sim", "sim:m2090"), on("cuda", "cuda:0")])
+@pytest.mark.parametrize("more", [12_345, -777])
+def test_blocks_that_take_turns(device, more, rng):
+    """More than 12 rounds of 64 KiB a block, of which a multiprocessor has two."""
+    (multiprocessors,) = {each.multiprocessors for each in gpuopt.devices() if each.name == device}
+    n = 2 * multiprocessors * 13 * 16_384 + more
+    array, whole = fixed_point(rng, "float32", n)
+    assert gpuopt.reduce(array, variant=11, dtype=np.float64, device=device) == whole * 2.0**-10
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())

@@ -94,13 +94,13 @@ def test_a_constant_changes_who_adds_what(name):
 
 
 @needs_sim
-def test_large_arrays_have_constants_of_their_own():
-    """Here the one that says what is large decides which of the two others counts."""
+def test_a_long_array_goes_by_turns_and_by_shares():
+    """By 32 blocks of 32 rounds each, and by 128 of 8."""
     n = (64 << 20) // 4 + 4096
     x = np.resize(np.random.default_rng(2).integers(-99, 99, 99_991, np.int32), n)
     bench = _core.Bench("reduce", x, device="sim:g80")
     want = x.sum(dtype=np.int64)
-    for tuning in ({}, {"large_bytes": 64 << 20, "large_share_blocks": 8}):
+    for tuning in ({}, {"share_blocks": 8}):
         assert bench.run(tuning=tuning) == want
 
 

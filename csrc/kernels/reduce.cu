@@ -409,7 +409,7 @@ template <class In> struct packed {
 constexpr unsigned THREADS = 512;
 // As many blocks share a multiprocessor at most (ops_reduce.c), so no kernel may have more
 // registers than they leave each other.
-constexpr unsigned BLOCKS = 3;
+constexpr unsigned BLOCKS = 2;
 
 // The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
 // 33.5 us instead of 31.8 for 2^25 float32 (November 2026).
@@ -446,15 +446,15 @@ template <bool Streamed> __device__ uint4 load_words_if(bool there, const uint4 
 }
 #undef LOAD_IF
 
-// Packs from `first` on, every `step`-th: rounds of IN_FLIGHT, all of them under way before the
-// first is waited for; the last round is not whole. (With one loop in which every load had its
-// bounds check, each was waited for before the next: rung 11 read 2,995 GB/s at 2^28 float32 on an
-// H200 instead of 4,481, November 2026.)
+// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for: every `step`-th
+// from `first` on, and the next round's from `jump` later. The last round is not whole. (With one
+// loop in which every load had its bounds check, each was waited for before the next: rung 11 read
+// 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
 template <bool Streamed, class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
-                               unsigned step) {
+                               unsigned step, unsigned jump) {
     pack<In> loaded[IN_FLIGHT];
-    for (; first + (IN_FLIGHT - 1) * step < end; first += IN_FLIGHT * step) {
+    for (; first + (IN_FLIGHT - 1) * step < end; first += jump) {
         const uint4 *from = &packs[first].words;
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
@@ -505,15 +505,16 @@ template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, co
     return sum;
 }
 
-// This thread's packs: every `step`-th from `first` up to `end`.
+// This thread's packs, from `first` up to `end`.
 template <class Op, class Acc, class In>
-__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsigned step) {
+__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsigned step,
+                             unsigned jump) {
     Acc sums[CHAINS<In>];
     begin_sums<Op>(sums);
     if (p.count * sizeof(pack<In>) > REDUCE_CACHED_BYTES)
-        combine_rounds<true, Op>(sums, p.packs, first, end, step);
+        combine_rounds<true, Op>(sums, p.packs, first, end, step, jump);
     else
-        combine_rounds<false, Op>(sums, p.packs, first, end, step);
+        combine_rounds<false, Op>(sums, p.packs, first, end, step, jump);
     return combine_rest<Op>(end_sums<Op>(sums), p);
 }
 
@@ -522,19 +523,32 @@ template <class Op, class In, class Acc>
 __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
     const packed<In> p(in, n);
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
-    const Acc sum = block_tree<Op>(combine_packs<Op, Acc>(p, first, p.count, step));
+    const Acc sum =
+        block_tree<Op>(combine_packs<Op, Acc>(p, first, p.count, step, IN_FLIGHT * step));
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
 }
 
-// A block's even share: whole packs, and whole lines of 128 bytes.
+// A block's even share: whole packs, and whole lines of 128 bytes. Of a long array the blocks take
+// rounds in turns: what is read at one time then lies together, which memory reads faster than a
+// place for each block, and one round more or less is little. (An H200, rung 11, turns against
+// shares, November 2026: 2^30 float32 4,568 GB/s and 4,545, 2^28 float64 4,567 and 4,506; but 2^25
+// float32, 7 or 8 rounds a block, 4,010 and 4,037.)
+constexpr unsigned LONG_ROUNDS = 12; // of a block
+
 template <class Op, class Acc, class In> __device__ Acc combine_share(const In *in, uint64 n) {
-    constexpr uint64 line = 8;
+    constexpr unsigned line = 8, round = IN_FLIGHT * THREADS;
     const packed<In> p(in, n);
-    const uint64 share = ((p.count + gridDim.x - 1) / gridDim.x + line - 1) / line * line;
-    const uint64 begin = blockIdx.x * share,
-                 end = begin + share < p.count ? begin + share : p.count;
-    return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS));
+    const uint64 even = (p.count + gridDim.x - 1) / gridDim.x;
+    uint64 begin = static_cast<uint64>(blockIdx.x) * round, end = p.count;
+    unsigned jump = gridDim.x * round;
+    if (even < LONG_ROUNDS * round) {
+        const uint64 share = (even + line - 1) / line * line;
+        begin = blockIdx.x * share;
+        end = begin + share < p.count ? begin + share : p.count;
+        jump = round;
+    }
+    return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS, jump));
 }
 
 // New: a block walks through one share instead of the whole array.

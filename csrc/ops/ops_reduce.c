@@ -28,10 +28,8 @@ static uint64_t shares(const struct ops_queue *queue, const struct ops_choice *c
                        uint64_t packs) {
     const uint64_t packs_a_block = ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
     const uint64_t blocks = (packs - 1) / packs_a_block + 1;
-    const bool large = packs > ops_tuned(choice, OPS_TUNING_reduce_large_bytes) / PACK;
-    const uint64_t most = (uint64_t)queue->info.multiprocessors *
-                          ops_tuned(choice, large ? OPS_TUNING_reduce_large_share_blocks
-                                                  : OPS_TUNING_reduce_share_blocks);
+    const uint64_t most =
+        (uint64_t)queue->info.multiprocessors * ops_tuned(choice, OPS_TUNING_reduce_share_blocks);
     return blocks < most ? blocks : most;
 }
 
