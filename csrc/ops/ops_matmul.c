@@ -12,11 +12,10 @@
 enum {
     TILE = 32,
     SIDE = 128,
-    GROUP = 8, /* of matmul.cu */
+    GROUP = 8, /* of matmul_tile.cuh */
     GRID_X = 0x7fffffff,
     GRID_Y = 65535,
-    STREAM_K = 11,     /* from this rung on the last round's tiles may be cut; */
-    SHARES_COST = 1070 /* what its kernels cost against the rung before, in thousandths */
+    STREAM_K = 11 /* from this rung on the last round's tiles may be cut */
 };
 
 /* A block's tile of the result, and the shared memory for the ring of tiles of a and b. */
@@ -79,8 +78,9 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
         work.share = tiles(last * work.layers, at_once);
         work.shares = tiles(last * work.layers, work.share);
     }
-    work.cost = rounds * tiling->rows * tiling->columns * tiling->cost *
-                (choice->rung->number >= STREAM_K ? SHARES_COST / 1000.0 : 1);
+    work.cost = rounds * tiling->rows * tiling->columns * tiling->cost;
+    if (choice->rung->number >= STREAM_K)
+        work.cost *= (double)ops_tuned(choice, OPS_TUNING_matmul_shares_cost) / 1000;
     return work;
 }
 
