@@ -270,6 +270,7 @@ __device__ inline uint64 load_around(const uint64 *from) {
 #else
 template <class Word> __device__ inline Word load_around(const Word *from) { return __ldcs(from); }
 #endif
+// The same of items that may be narrower, for which there is no such load.
 template <class T> __device__ inline T load_near(const T *from) {
     if constexpr (sizeof(T) >= 4)
         return load_around(from);

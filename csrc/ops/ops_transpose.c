@@ -445,7 +445,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, plan);
     }
-    if (!grid && !plan_packed(axes, plan))
+    if (!grid && (in_place || !plan_packed(axes, plan)))
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     if (!grid)
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
