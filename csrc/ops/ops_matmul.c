@@ -12,7 +12,7 @@
 enum {
     TILE = 32,
     SIDE = 128,
-    GROUP = 8, /* of matmul_tile.cuh */
+    GROUP = 8, /* of matmul.cu */
     GRID_X = 0x7fffffff,
     GRID_Y = 65535,
     STREAM_K = 11 /* from this rung on the last round's tiles may be cut */
