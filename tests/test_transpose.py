@@ -187,6 +187,17 @@ def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
     assert same(got, permuted(array, axes))
 
 
+@on_sim
+@pytest.mark.parametrize(
+    "dtype, shape", [("u1", (2048, 64)), ("u1", (64, 2048)), ("u2", (64, 2048))]
+)
+def test_half_a_tile_is_better_than_runs(dtype, shape):
+    """Packed tiles take 565 to 880 warp instructions for 16 bytes a lane."""
+    array = np.zeros(shape, dtype)
+    counted = gpuopt.profile(gpuopt.transpose, array, device="sim").counters
+    assert counted.warp_instructions * 32 * 16 / array.nbytes < 200
+
+
 @st.composite
 def problems(draw):
     """Draw a dtype, a shape of at most 10,000 items, and axes."""

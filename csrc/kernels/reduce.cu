@@ -408,7 +408,7 @@ template <class In> struct packed {
 // offsets.
 constexpr unsigned THREADS = 512;
 // As many blocks share a multiprocessor at most (ops_reduce.c), so no kernel may have more
-// registers than they leave each other.
+// registers than they leave each other. (Rung 12's three of 256 threads leave 85, and it has 84.)
 constexpr unsigned BLOCKS = 2;
 
 // The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
@@ -533,7 +533,7 @@ __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
 // rounds in turns: what is read at one time then lies together, which memory reads faster than a
 // place for each block, and one round more or less is little. (An H200, rung 11, turns against
 // shares, November 2026: 2^30 float32 4,568 GB/s and 4,545, 2^28 float64 4,567 and 4,506; but 2^25
-// float32, 7 or 8 rounds a block, 4,010 and 4,037.)
+// float32, 7 or 8 rounds a block, 4,016 and 4,037.)
 constexpr unsigned LONG_ROUNDS = 12; // of a block
 
 template <class Op, class Acc, class In> __device__ Acc combine_share(const In *in, uint64 n) {

@@ -213,9 +213,9 @@ constexpr unsigned TILES_BLOCK = 256;
 // store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
 // so (a copy: 4,182; November 2026). Where rows of the input are a multiple of 128 KiB apart, all
 // that is read at one time has the same bit 16 of its address, and the memory behind it is slower:
-// two columns, 64 KiB apart, are then taken in turns. Of a copy's rate, each pair in one run: 8192
-// x 32768 float32 0.925 and 0.966, 4096 x 65536 0.917 and 0.958, 8192^2 of 16 bytes 0.923 and
-// 0.965.
+// two columns, 64 KiB apart, are then taken in turns. Of a copy's rate, trial kernels, each pair in
+// one run: 8192 x 32768 float32 0.925 and 0.966, 4096 x 65536 0.917 and 0.958, 8192^2 of 16 bytes
+// 0.923 and 0.965.
 struct tile_corner {
     uint64 in = 0, out = 0;
     unsigned row_tile, column_tile;
@@ -246,9 +246,9 @@ __device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned
 // A load past what the caches keep, which lets the second level fetch the 256 bytes around: tiles
 // whose rows have fewer, or begin anywhere else, read the rest of them next. An H200, against
 // __ldcs alone (GB/s, November 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x
-// 16384 of 2 bytes 4,055 and 3,962 (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); 8192^2
-// of 4 bytes whose rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975, 0.954 and 0.937
-// of a copy, and 0.940, 0.892 and 0.895.
+// 16384 of 2 bytes 4,055 and 3,962 (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); trial
+// kernels, 8192^2 of 4 bytes whose rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975,
+// 0.954 and 0.937 of a copy, and 0.940, 0.892 and 0.895.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ inline uint4 load_around(const uint4 *from) {
     uint4 v;
@@ -348,18 +348,13 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
 
 // 16 KiB, of 128 bytes at least on both sides, 256 where the items are wide enough. Larger tiles
 // are slower: what shared memory takes the first-level cache lacks. Of a copy's rate on an H200
-// (November 2026), each pair in one run: 8 bytes, 64 x 32 and 32 x 64: 8192^2 0.985 and 0.976; 16
-// bytes, 32 x 32 and 16 x 64: 8192^2 0.933 and 0.924.
-template <class T> struct aligned_sides {
-    static constexpr unsigned ITEM = sizeof(T);
-    static constexpr unsigned ROWS = ITEM <= 2 ? 128 : ITEM <= 8 ? 64 : 32;
-    static constexpr unsigned COLUMNS = ITEM == 1 ? 128 : ITEM <= 4 ? 64 : 32;
-};
-
+// (November 2026), trial kernels, each pair in one run: 8 bytes, 64 x 32 and 32 x 64: 8192^2 0.985
+// and 0.976; 16 bytes, 32 x 32 and 16 x 64: 8192^2 0.933 and 0.924.
 template <class T>
 __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &plan,
                                   const tile_corner &corner) {
-    constexpr unsigned ROWS = aligned_sides<T>::ROWS, COLUMNS = aligned_sides<T>::COLUMNS;
+    constexpr unsigned ROWS = TRANSPOSE_TILE_ROWS(sizeof(T));
+    constexpr unsigned COLUMNS = TRANSPOSE_TILE_COLUMNS(sizeof(T));
     const aligned_tile<T, ROWS, COLUMNS> tile{shared_memory<uint4>()};
     const uint64 row = static_cast<uint64>(corner.row_tile) * ROWS;
     const uint64 column = static_cast<uint64>(corner.column_tile) * COLUMNS;

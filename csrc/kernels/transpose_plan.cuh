@@ -29,6 +29,10 @@ struct transpose_cut {
 enum { TRANSPOSE_LOAD_RUN = 1, TRANSPOSE_LOAD_RUNS = 2, TRANSPOSE_RUN = 4, TRANSPOSE_RUNS = 8 };
 enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 
+/* TRANSPOSE_ALIGNED: the sides of a tile of items of so many bytes. */
+#define TRANSPOSE_TILE_ROWS(item) ((item) <= 2 ? 128 : (item) <= 8 ? 64 : 32)
+#define TRANSPOSE_TILE_COLUMNS(item) ((item) == 1 ? 128 : (item) <= 4 ? 64 : 32)
+
 /* TRANSPOSE_ROWS: what a thread of a GPU moves: packs of 16 bytes, or narrower items. */
 enum { TRANSPOSE_ROW_PACKS = 4, TRANSPOSE_ROW_ITEMS = 8 };
 

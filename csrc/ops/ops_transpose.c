@@ -1,8 +1,9 @@
 /* ops_transpose.c: plans a transpose of any axes: one launch of one rung.
  *
  * numbers: how many axes; the input's extents; and for each axis of the output, which of the
- * input's it is. Axes that stay neighbours are merged; what is left is a copy, a batch of matrices
- * whose rows need not lie one after the other, or runs of memory that are too short for that.
+ * input's it is. Axes that stay neighbours are merged; what is left is rows that stay whole, a
+ * batch of matrices whose rows need not lie one after the other, or runs of memory too short for
+ * that.
  */
 #include "ops.h"
 
@@ -117,20 +118,20 @@ static void widen(struct axes *axes, uint64_t addresses) {
 
 /* --- tiles of a matrix, of the other axes a batch */
 
-/* The sides of aligned_tile, phased_tile and SQUARE in transpose.cu. */
+/* The sides of SQUARE and of phased_tile are those in transpose.cu. */
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
     if (shape == TRANSPOSE_PHASED)
         return 256 / item;
-    return item <= 2 ? 128 : item <= 8 ? 64 : 32;
+    return TRANSPOSE_TILE_ROWS(item);
 }
 static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
         return item <= 2 ? 124 : 64;
-    return item == 1 ? 128 : item <= 4 ? 64 : 32;
+    return TRANSPOSE_TILE_COLUMNS(item);
 }
 
 /* How far apart, in tiles, two columns of them are that are taken in turns: transpose.cu says why.
