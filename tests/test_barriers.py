@@ -49,31 +49,39 @@ CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u
 PLAN = np.dtype(
     [(name, "u4") for name in ("shape", "in_place")]
     + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
-    + [(name, "u4") for name in ("row_tiles", "column_tiles", "grid_axes")]
-    + [("tiles", "u8")]
-    + [(name, "u4") for name in ("load_run", "load_runs", "run", "runs")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
+    + [(name, "u4") for name in ("tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
-    + [(name, "u4") for name in ("pitch", "load_axes", "run_axes", "item_axes")]
+    + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
+    + [(name, "u4") for name in ("loads_packs", "stores_packs", "load_magic", "store_magic")]
+    + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
+    + [(name, "u4") for name in ("packs", "item_extent", "item_step", "item_magic", "item_jump")]
     + [("cuts", CUT, 2), ("axes", AXIS, 64)],
     align=True,
 )
 
 
 def transpose(sides, tiles, shape, in_place=False):
-    """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last."""
+    """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last.
+
+    The last rung's blocks move a packed tile twice.
+    """
     array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
     rows, columns = sides
+    pitch = (columns | 1) * FLOAT().itemsize
     for name, value in (
         ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
         ("columns", columns), ("in_pitch", columns), ("out_pitch", rows),
-        ("row_tiles", tiles[0]), ("column_tiles", tiles[1]), ("tiles", 1),
+        ("row_tiles", tiles[0]), ("column_tiles", tiles[1]), ("tiles", 2),
         ("load_run", columns), ("load_runs", rows), ("run", rows), ("runs", columns),
         ("load_run_most", columns), ("load_runs_most", rows), ("run_most", rows),
-        ("runs_most", columns), ("pitch", columns | 1),
-        ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
+        ("runs_most", columns), ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
+        ("load_magic", -(-(2**32) // columns)), ("store_magic", -(-(2**32) // (rows // 4 + 2))),
+        ("table_bytes", (47 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
+        ("item_step", pitch),
     ):  # fmt: skip
         plan[name] = value
-    plan["axes"][:3] = [(rows, columns, 0), (columns, 1, rows), (rows, columns | 1, 0)]
+    plan["axes"][:3] = [(rows, columns, pitch), (columns, 4, rows), (rows, pitch, 0)]
 
     def call(variant):
         own = array.copy()
@@ -105,7 +113,7 @@ CASES = {
         transpose((128, 192), (2, 3), ALIGNED),
         transpose((120, 124), (2, 2), ALIGNED),
         transpose((245, 126), (4, 2), PHASED),
-        transpose((30, 20), (1, 1), PACKED),
+        transpose((30, 17), (1, 1), PACKED),
         transpose((128, 128), (2, 2), ALIGNED, in_place=True),
         transpose((70, 70), (2, 2), PHASED, in_place=True),
     ],

@@ -646,9 +646,8 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
 // The output is written from its begin to its end, and every item read from where it is. A warp has
 // 32 items next to each other and then the next 32, so that it divides but once, or where an axis
 // ends. `Index` holds the number of every item. (Of a copy's rate on an H200, and of it by the
-// tiles of transpose_packed.cuh, November 2026: 32 x 128 x 512 x 64 by axes (0, 2, 1, 3), float16
-// 0.96 and 0.64, float32 0.97 and 0.91; rows of 64 bytes by (1, 0, 2) 0.82 and 0.42, of 260 bytes
-// 0.78 and 0.53, of 6 bytes 0.34 and 0.32.)
+// tiles of transpose_packed.cuh as they were then, November 2026: 32 x 128 x 512 x 64 by axes (0,
+// 2, 1, 3), float16 0.96 and 0.64, float32 0.97 and 0.91.)
 template <class Index> struct row_items {
     const transpose_plan &plan;
     const Index columns, extent; // of the axis that goes through the rows fastest

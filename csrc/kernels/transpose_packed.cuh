@@ -1,6 +1,8 @@
 // transpose_packed.cuh: the transpose of any axes by tiles that are runs of memory on both sides,
-// whichever axes and parts of axes these runs take; ops_transpose.c chooses them. A block keeps
-// tables of where the runs of a tile begin, and what is where in it, for all its tiles.
+// whichever axes and parts of axes these runs take; ops_transpose.c chooses them. Memory is read
+// and written in packs of 16 bytes wherever it can be; in between lie words, and a thread gathers
+// the items of a pack of the output from them. A block keeps tables of where the runs of a tile
+// begin, and if need be of what is where in it, for all its tiles.
 #pragma once
 
 #include "common.cuh"
@@ -10,31 +12,54 @@ namespace transpose {
 
 constexpr unsigned PACKED_BLOCK = 256;
 
-// Goes through the items of runs of one length, `PACKED_BLOCK` at a time, without dividing.
-struct run_walk {
-    unsigned length, run, item, run_step, item_step;
+// What an item lies in, in shared memory.
+template <unsigned Item> struct word_of { using type = unsigned; };
+template <> struct word_of<8> { using type = uint64; };
+template <> struct word_of<16> { using type = uint4; };
 
-    __device__ explicit run_walk(unsigned length)
-        : length(length), run(threadIdx.x / length), item(threadIdx.x % length),
-          run_step(PACKED_BLOCK / length), item_step(PACKED_BLOCK % length) {}
+template <class T> struct pack {
+    using word = typename word_of<sizeof(T)>::type;
+    static constexpr unsigned ITEMS = 16 / sizeof(T);
+    static constexpr unsigned WORDS = 16 / sizeof(word);
+    union {
+        uint4 all;
+        word words[WORDS];
+        T items[ITEMS];
+    };
+};
+
+// Goes through parts of runs, so many parts a run, `PACKED_BLOCK` at a time, without dividing.
+struct run_walk {
+    unsigned parts, run, part, run_step, part_step;
+
+    // `magic`: 2^32 / parts, rounded up; 0: to be divided by.
+    __device__ run_walk(unsigned parts, unsigned magic) : parts(parts) {
+        run = magic ? __umulhi(threadIdx.x, magic) : threadIdx.x / parts;
+        run_step = magic ? __umulhi(PACKED_BLOCK, magic) : PACKED_BLOCK / parts;
+        part = threadIdx.x - run * parts;
+        part_step = PACKED_BLOCK - run_step * parts;
+    }
     __device__ void next() {
         run += run_step;
-        item += item_step;
-        if (item >= length) {
-            item -= length;
+        part += part_step;
+        if (part >= parts) {
+            part -= parts;
             run++;
         }
     }
 };
 
-// The steps of item `index` of some axes, the innermost first.
+// The steps of item `index` of some axes, the innermost first, of which the first has `pad` more
+// after every pack's worth of its items.
 struct steps {
     uint64 in = 0, out = 0;
-    __device__ steps(const transpose_axis *axes, unsigned count, unsigned index) {
+    unsigned pads = 0;
+    __device__ steps(const transpose_axis *axes, unsigned count, unsigned index, unsigned items) {
         for (unsigned k = 0; k < count; k++) {
-            const unsigned extent = static_cast<unsigned>(axes[k].extent);
-            in += index % extent * axes[k].in;
-            out += index % extent * axes[k].out;
+            const unsigned extent = static_cast<unsigned>(axes[k].extent), at = index % extent;
+            in += at * axes[k].in;
+            out += at * axes[k].out;
+            pads += k == 0 ? at / items : 0;
             index /= extent;
         }
     }
@@ -45,19 +70,17 @@ struct packed_tile {
     uint64 in = 0, out = 0;
     unsigned load_run, load_runs, run, runs;
 
-    __device__ packed_tile(const transpose_plan &plan, uint64 index)
+    __device__ packed_tile(const transpose_plan &plan, unsigned index)
         : load_run(plan.load_run), load_runs(plan.load_runs), run(plan.run), runs(plan.runs) {
         for (unsigned k = 0; k < plan.grid_axes; k++) {
-            const uint64 extent = plan.axes[k].extent;
-            const uint64 next =
-                (index | extent) >> 32 ? index / extent : unsigned(index) / unsigned(extent);
-            const uint64 at = index - next * extent;
-            index = next;
+            const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
+            const unsigned at = index % extent;
+            index /= extent;
             in += at * plan.axes[k].in;
             out += at * plan.axes[k].out;
             for (const transpose_cut &cut : plan.cuts)
                 if (cut.extent && cut.axis == k) {
-                    const uint64 left = cut.extent - at * cut.chunk;
+                    const uint64 left = cut.extent - static_cast<uint64>(at) * cut.chunk;
                     const unsigned here = left < cut.chunk ? unsigned(left) : cut.chunk;
                     load_run *= cut.scales & TRANSPOSE_LOAD_RUN ? here : 1;
                     load_runs *= cut.scales & TRANSPOSE_LOAD_RUNS ? here : 1;
@@ -68,53 +91,247 @@ struct packed_tile {
     }
 };
 
+// The block's tables, and behind them the tile. Places in the tile are in bytes.
+struct packed_tables {
+    packed_tile *part;
+    uint64 *from, *to;      // where in the input the load's runs begin; the store's, in the output
+    unsigned *base, *place; // and both in the tile
+    unsigned short *items;  // what an item of the store's runs is further on there: those that
+    char *tile;             // come first in packs, those that come second in packs, and so on
+
+    template <unsigned Items> __device__ static packed_tables filled(const transpose_plan &plan) {
+        packed_tables t;
+        t.part = shared_memory<packed_tile>();
+        t.from = reinterpret_cast<uint64 *>(t.part + 1);
+        t.to = t.from + plan.load_runs_most;
+        t.base = reinterpret_cast<unsigned *>(t.to + plan.runs_most);
+        t.place = t.base + plan.load_runs_most;
+        t.items = reinterpret_cast<unsigned short *>(t.place + plan.runs_most);
+        t.tile = shared_memory<char>() + plan.table_bytes;
+
+        const transpose_axis *load_axes = plan.axes + plan.grid_axes;
+        const transpose_axis *run_axes = load_axes + plan.load_axes;
+        const transpose_axis *item_axes = run_axes + plan.run_axes;
+        for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += PACKED_BLOCK) {
+            const steps run(load_axes, plan.load_axes, k, Items);
+            t.from[k] = run.in;
+            t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
+        }
+        for (unsigned k = threadIdx.x; k < plan.runs_most; k += PACKED_BLOCK) {
+            const steps run(run_axes, plan.run_axes, k, Items);
+            t.place[k] = static_cast<unsigned>(run.in);
+            t.to[k] = run.out;
+        }
+        if (plan.packs)
+            for (unsigned k = threadIdx.x; k < plan.run_most; k += PACKED_BLOCK) {
+                const steps item(item_axes, plan.item_axes, k, Items);
+                t.items[k % Items * plan.packs + k / Items] =
+                    static_cast<unsigned short>(item.in + item.pads * plan.pad);
+            }
+        return t;
+    }
+};
+
+// A word of the input on its way into the tile: `at` is its place there, from the bit `SHIFT` on
+// with how many bits of `low` come before it. NOWHERE: there is none, or it is there already.
+constexpr unsigned NOWHERE = ~0u, SHIFT = 16;
+
+// What of a pack or a word is in the input, item by item: the input ends inside it.
+template <unsigned Bytes, class T>
+__device__ void put_items(char *to, const T *from, const T *end) {
+#pragma unroll 1
+    for (unsigned k = 0; k < Bytes / sizeof(T) && from + k < end; k++)
+        reinterpret_cast<T *>(to)[k] = from[k];
+}
+
+// From the input into the tile, a pack at once: all runs begin at one.
+template <class T>
+__device__ void load_packs(const T *in, const transpose_plan &plan, const packed_tables &tables,
+                           const packed_tile &part, run_walk walk) {
+    using word = typename pack<T>::word;
+    constexpr unsigned ITEMS = pack<T>::ITEMS, WORDS = pack<T>::WORDS, IN_FLIGHT = 4;
+    const T *tile = in + part.in, *end = in + plan.items;
+    const unsigned parts = walk.parts * part.load_runs;
+    for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * PACKED_BLOCK) {
+        pack<T> taken[IN_FLIGHT];
+        unsigned at[IN_FLIGHT];
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
+            at[k] = NOWHERE;
+            if (i + k * PACKED_BLOCK >= parts)
+                continue;
+            const T *from = tile + tables.from[walk.run] + walk.part * ITEMS;
+            const unsigned offset = walk.part * 16;
+            const unsigned place =
+                tables.base[walk.run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
+            if (from + ITEMS <= end) {
+                taken[k].all = __ldcs(reinterpret_cast<const uint4 *>(from));
+                at[k] = place;
+            } else {
+                put_items<16>(tables.tile + place, from, end);
+            }
+        }
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++)
+            if (at[k] != NOWHERE)
+#pragma unroll
+                for (unsigned j = 0; j < WORDS; j++)
+                    *reinterpret_cast<word *>(tables.tile + at[k] + j * sizeof(word)) =
+                        taken[k].words[j];
+    }
+}
+
+// A word at once: runs begin anywhere, those of narrow items between two words of memory.
+template <class T>
+__device__ void load_words(const T *in, const transpose_plan &plan, const packed_tables &tables,
+                           const packed_tile &part, run_walk walk) {
+    using word = typename pack<T>::word;
+    constexpr bool NARROW = sizeof(T) < sizeof(word);
+    constexpr unsigned ITEMS = sizeof(word) / sizeof(T),
+                       IN_FLIGHT = NARROW || sizeof(T) == 4 ? 8 : 4;
+    const T *tile = in + part.in, *end = in + plan.items;
+    const unsigned parts = walk.parts * part.load_runs;
+    for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * PACKED_BLOCK) {
+        word low[IN_FLIGHT], high[NARROW ? IN_FLIGHT : 1];
+        unsigned at[IN_FLIGHT];
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
+            at[k] = NOWHERE;
+            if (i + k * PACKED_BLOCK >= parts)
+                continue;
+            const T *from = tile + tables.from[walk.run] + walk.part * ITEMS;
+            const unsigned offset = walk.part * sizeof(word);
+            const unsigned place =
+                tables.base[walk.run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
+            if constexpr (NARROW) {
+                const unsigned byte = static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 4;
+                const word *words = reinterpret_cast<const word *>(from - byte / sizeof(T));
+                if (from - byte / sizeof(T) >= in &&
+                    reinterpret_cast<const T *>(words + 2) <= end) {
+                    low[k] = __ldcs(words);
+                    high[k] = __ldcs(words + 1);
+                    at[k] = place | byte << (3 + SHIFT);
+                } else {
+                    put_items<sizeof(word)>(tables.tile + place, from, end);
+                }
+            } else {
+                low[k] = __ldcs(reinterpret_cast<const word *>(from));
+                at[k] = place;
+            }
+        }
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++) {
+            if (at[k] == NOWHERE)
+                continue;
+            if constexpr (NARROW) {
+                low[k] = __funnelshift_r(low[k], high[k], at[k] >> SHIFT);
+                at[k] %= 1u << SHIFT;
+            }
+            *reinterpret_cast<word *>(tables.tile + at[k]) = low[k];
+        }
+    }
+}
+
+// Where in the tile item `item` of a run is, from where the run's first would be.
+template <bool Table, unsigned Items>
+__device__ unsigned item_place(const transpose_plan &plan, const packed_tables &tables,
+                               unsigned item) {
+    if (Table)
+        return tables.items[item % Items * plan.packs + item / Items];
+    return item * plan.item_step + __umulhi(item, plan.item_magic) * plan.item_jump;
+}
+
+// How the items of a run of the store follow each other: as a table says; all alike but at jumps,
+// or with a jump after every few.
+enum packed_items { ITEMS_OF_TABLE = 0, ITEMS_JUMP = 1 }; // and after every 2, 3, 4, 8
+
+// The pack that begins at item `first` of a run.
+template <unsigned How, class T>
+__device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &tables,
+                               const char *run, unsigned first) {
+    constexpr unsigned ITEMS = pack<T>::ITEMS, EVERY = How > ITEMS_JUMP ? How : ITEMS;
+    pack<T> gathered;
+    if constexpr (How == ITEMS_JUMP) {
+        const unsigned jumps = __umulhi(first, plan.item_magic);
+        if (__umulhi(first + ITEMS - 1, plan.item_magic) == jumps) {
+            const char *from = run + first * plan.item_step + jumps * plan.item_jump;
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                gathered.items[j] = *reinterpret_cast<const T *>(from + j * plan.item_step);
+            return gathered.all;
+        }
+    }
+    const char *from[EVERY];
+#pragma unroll
+    for (unsigned j = 0; j < EVERY; j++)
+        from[j] = run + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, first + j);
+    const unsigned step = How * plan.item_step + plan.item_jump; // where there are more than these
+#pragma unroll
+    for (unsigned j = 0; j < ITEMS; j++)
+        gathered.items[j] = *reinterpret_cast<const T *>(from[j % EVERY] + j / EVERY * step);
+    return gathered.all;
+}
+
+// From the tile into the output, a pack at once, as far as the run has it whole.
+template <unsigned How, class T>
+__device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
+                             const packed_tile &part, run_walk walk) {
+    constexpr unsigned ITEMS = pack<T>::ITEMS;
+    const unsigned run = part.run, parts = walk.parts * part.runs;
+    out += part.out;
+    for (unsigned i = threadIdx.x; i < parts; i += PACKED_BLOCK, walk.next()) {
+        T *to = out + tables.to[walk.run];
+        const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(to)) % 16 / sizeof(T);
+        const unsigned first = walk.part * ITEMS - phase; // may be before the run
+        const char *from = tables.tile + tables.place[walk.run];
+        if (first < run && first + ITEMS <= run) {
+            __stcs(reinterpret_cast<uint4 *>(to + first),
+                   gather_packed<How, T>(plan, tables, from, first));
+        } else {
+#pragma unroll 1
+            for (unsigned item = first; item != first + ITEMS; item++)
+                if (item < run)
+                    to[item] = *reinterpret_cast<const T *>(
+                        from + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, item));
+        }
+    }
+}
+
 template <class T>
 __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &plan) {
-    constexpr unsigned IN_FLIGHT = sizeof(T) == 16 ? 4 : 8;
-    uint64 *from = shared_memory<uint64>();              // where each of the load's runs begins
-    uint64 *to = from + plan.load_runs_most;             // and of the store's runs,
-    unsigned *place = (unsigned *)(to + plan.runs_most); // also in the tile;
-    unsigned *item_place = place + plan.runs_most;       // and where its items are from there
-    const unsigned tables = plan.load_runs_most * 8 + plan.runs_most * 12 + plan.run_most * 4 + 15;
-    T *tile = reinterpret_cast<T *>(shared_memory<uint4>() + tables / 16);
-    const transpose_axis *load_axes = plan.axes + plan.grid_axes;
-    const transpose_axis *run_axes = load_axes + plan.load_axes;
-    const transpose_axis *item_axes = run_axes + plan.run_axes;
-    for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += PACKED_BLOCK)
-        from[k] = steps(load_axes, plan.load_axes, k).in;
-    for (unsigned k = threadIdx.x; k < plan.runs_most; k += PACKED_BLOCK) {
-        const steps run(run_axes, plan.run_axes, k);
-        place[k] = static_cast<unsigned>(run.in);
-        to[k] = run.out;
-    }
-    for (unsigned k = threadIdx.x; k < plan.run_most; k += PACKED_BLOCK)
-        item_place[k] = static_cast<unsigned>(steps(item_axes, plan.item_axes, k).in);
-
-    for (uint64 index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
-        const packed_tile part(plan, index);
-        const unsigned items = part.load_run * part.load_runs;
-        __syncthreads(); // the tables are there, and the tile before is stored
-        run_walk load(part.load_run);
-        for (unsigned i = threadIdx.x; i < items; i += IN_FLIGHT * PACKED_BLOCK) {
-            T taken[IN_FLIGHT];
-            unsigned at[IN_FLIGHT];
-#pragma unroll
-            for (unsigned k = 0; k < IN_FLIGHT; k++, load.next())
-                if (i + k * PACKED_BLOCK < items) {
-                    taken[k] = __ldcs(in + part.in + from[load.run] + load.item);
-                    at[k] = load.run * plan.pitch + load.item;
-                }
-#pragma unroll
-            for (unsigned k = 0; k < IN_FLIGHT; k++)
-                if (i + k * PACKED_BLOCK < items)
-                    tile[at[k]] = taken[k];
-        }
+    constexpr unsigned ITEMS = pack<T>::ITEMS, WORD = sizeof(typename pack<T>::word) / sizeof(T);
+    const auto tables = packed_tables::filled<ITEMS>(plan);
+    const auto walk_of = [](unsigned items, unsigned a_part, unsigned most, unsigned magic) {
+        return run_walk((items + a_part - 1) / a_part, items == most ? magic : 0);
+    };
+    for (unsigned index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
+        __syncthreads(); // the tile before is stored
+        if (threadIdx.x == 0)
+            *tables.part = packed_tile(plan, index);
+        __syncthreads(); // and what is common to all is there
+        const packed_tile &part = *tables.part;
+        if (plan.loads_packs)
+            load_packs(in, plan, tables, part,
+                       walk_of(part.load_run, ITEMS, plan.load_run_most, plan.load_magic));
+        else
+            load_words(in, plan, tables, part,
+                       walk_of(part.load_run, WORD, plan.load_run_most, plan.load_magic));
         __syncthreads();
-        run_walk store(part.run);
-#pragma unroll 4
-        for (unsigned i = threadIdx.x; i < items; i += PACKED_BLOCK, store.next())
-            __stcs(out + part.out + to[store.run] + store.item,
-                   tile[place[store.run] + item_place[store.item]]);
+        const unsigned phases = plan.stores_packs ? 0 : ITEMS - 1;
+        const run_walk walk =
+            walk_of(part.run + phases, ITEMS, plan.run_most + phases, plan.store_magic);
+        if (plan.packs)
+            store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, walk);
+        else if (ITEMS > 2 && plan.item_extent == 2)
+            store_packed<2>(out, plan, tables, part, walk);
+        else if (ITEMS > 3 && plan.item_extent == 3)
+            store_packed<3>(out, plan, tables, part, walk);
+        else if (ITEMS > 4 && plan.item_extent == 4)
+            store_packed<4>(out, plan, tables, part, walk);
+        else if (ITEMS > 8 && plan.item_extent == 8)
+            store_packed<8>(out, plan, tables, part, walk);
+        else
+            store_packed<ITEMS_JUMP>(out, plan, tables, part, walk);
     }
 }
 

@@ -50,11 +50,20 @@ struct transpose_plan {
      * runs of `run` items in the output; each without the axis that a cut scales it by. Of the
      * tables' axes, which follow the grid's, the first are those of the load's runs, then the
      * store's runs, then the items within such a run. */
-    uint64_t tiles;
-    uint32_t load_run, load_runs, run, runs;
+    uint32_t tiles, load_run, load_runs, run, runs;
     uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
-    uint32_t pitch;                                              /* of a load's run, in the tile */
     uint32_t load_axes, run_axes, item_axes;
+    uint32_t loads_packs, stores_packs; /* whether all runs begin at a pack of 16 bytes */
+    uint32_t load_magic, store_magic;   /* of the packs, or words, of a run that is not cut */
+    /* In shared memory, all in bytes: the tables, and the tile behind them. Of the output's
+     * innermost axis there are `pad` more after each 16 bytes of items. If it is in the load's
+     * runs, these have `pad` more every 2^32 / `wrap_magic`; if not, the runs' places have
+     * `run_pad`. */
+    uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_magic;
+    /* Where item i of a store's run is: i * `item_step` after the first, and `item_jump` more for
+     * each `item_extent`, which is 2^32 / `item_magic`; or, of so many `packs`, a table says it.
+     * Magic 0: never. */
+    uint32_t packs, item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
 };

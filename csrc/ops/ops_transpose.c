@@ -15,15 +15,20 @@ enum {
     TILE = 32,           /* of transpose.cu */
     GRID_X = 0x7fffffff, /* blocks */
     GRID_Y = 65535,
-    AXES_MAX = 64,       /* NumPy's */
-    PACK = 16,           /* bytes of the widest access */
-    SECTOR = 32,         /* bytes */
-    SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
-    TILE_BYTES = 16384,  /* of a packed tile; */
-    TABLE_BYTES = 24576, /* of its tables */
-    RUN_LEAST = 8,       /* items of its runs, where there are so many; */
-    RUN_MOST = 2048,     /* from where on longer ones gain nothing */
-    BLOCKS = 16,         /* of packed tiles, for a multiprocessor */
+    AXES_MAX = 64,        /* NumPy's */
+    PACK = 16,            /* bytes of the widest access */
+    SECTOR = 32,          /* bytes */
+    LINE = 256,           /* bytes; of memory, not of a cache */
+    WORD = 4,             /* bytes of a bank of shared memory */
+    BANKS = 128,          /* bytes of all of them */
+    SLOW_PITCH = 131072,  /* bytes of which rows must not be a multiple apart */
+    TILE_BYTES = 16384,   /* of a packed tile, */
+    TILE_LEAST = 2048,    /* of small arrays', so that there is one for every block; */
+    BLOCKS = 8,           /* for a multiprocessor; */
+    PART_BYTES = 32,      /* of a packed_tile, which comes before the tables; */
+    SHARED_BYTES = 49152, /* of all this; */
+    RUN_LEAST = 8,        /* items of its runs, where there are so many; */
+    FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
@@ -181,20 +186,21 @@ static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     list_others(axes, last, last, plan);
 }
 
+/* Whether rows that stay whole are so short, or their items so narrow, that packed tiles are
+ * better. Of a copy's rate on an H200 (November 2026), rows and tiles: of 3 bytes 0.21 and 0.63, of
+ * 12 0.70 and 0.75, of 28 0.72 and 0.79, of 36 0.74 and 0.69, of 50 0.47 and 0.66, of 260 0.77 and
+ * 0.44. */
+static bool are_short_rows(const struct axes *axes) {
+    const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
+    return axes->count > 1 && (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE));
+}
+
 /* Whether the output's matrices are where the input's are, and square. */
 static bool is_square_batch(const struct transpose_plan *plan) {
     for (unsigned k = 0; k < plan->grid_axes; k++)
         if (plan->axes[k].in != plan->axes[k].out)
             return false;
     return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
-}
-
-/* The least part of a tile, in 16ths, that must be filled so that packed tiles are no better. Of
- * those every item costs, of these every pack: warp instructions for 16 bytes a lane on the
- * simulated GPU are 880 to 1,130 of 1 byte, 565 of 2, 290 to 350 of 4, against 73 to 87 of full
- * tiles, and up to twice as many where rows begin anywhere. */
-static uint64_t least_filled(enum transpose_shape shape, size_t item) {
-    return least((item + 1) * (shape == TRANSPOSE_PHASED ? 2 : 1), 9);
 }
 
 /* How many blocks, if they are not too many and not too many of their items outside; else 0. */
@@ -212,8 +218,7 @@ static uint64_t count_tiles(size_t item, struct transpose_plan *plan) {
     plan->row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
     plan->apart = columns_apart(plan, item);
-    const bool fills =
-        plan->rows * plan->columns >= down * high * across * wide / 16 * least_filled(shape, item);
+    const bool fills = plan->rows * plan->columns > down * high * across * wide / 2;
     return fills || plan->in_place ? down * across * matrices : 0;
 }
 
@@ -230,6 +235,7 @@ struct packing {
     uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
     uint64_t place[AXES_MAX]; /* its step there */
     unsigned listed;          /* axes of the plan */
+    uint64_t tile_bytes;      /* at most */
 };
 
 static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
@@ -258,20 +264,27 @@ static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t
     packing->listed++;
 }
 
+/* What part of an axis of so many bytes is made a multiple of. 0: of anything. */
+static uint64_t whole_unit(uint64_t bytes) {
+    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
+}
+
 /* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
 static void list_grid(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned ends[] = {packing->store.outermost, packing->load.outermost};
-    const uint64_t sector = SECTOR / axes->item;
     for (unsigned k = 0; k < TRANSPOSE_CUTS; k++) {
         const unsigned axis = ends[k];
-        const uint64_t extent = axes->extent[axis], parts = blocks(extent, packing->chunk[axis]);
-        if (parts == 1 || (k && axis == ends[0]))
+        const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
+        if (taken >= extent || (k && axis == ends[0]))
             continue;
-        /* evenly, in whole sectors */
-        const uint64_t even = blocks(blocks(extent, parts), sector) * sector;
-        const uint64_t chunk = packing->chunk[axis] = least(packing->chunk[axis], even);
+        /* evenly, and so that runs begin where packs do, longer ones where lines do */
+        const uint64_t unit = whole_unit(taken * axes->item) / axes->item;
+        const uint64_t whole = unit ? taken / unit * unit : taken;
+        const uint64_t even = blocks(extent, blocks(extent, whole));
+        const uint64_t chunk = packing->chunk[axis] =
+            unit ? least(whole, blocks(even, unit) * unit) : whole;
         plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
         list(packing, blocks(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
     }
@@ -281,8 +294,10 @@ static void list_grid(struct packing *packing) {
             list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
     }
     plan->grid_axes = packing->listed;
+    uint64_t tiles = 1; /* 0: too many */
     for (unsigned k = 0; k < plan->grid_axes && k < TRANSPOSE_AXES_MAX; k++)
-        plan->tiles *= plan->axes[k].extent;
+        tiles = tiles > GRID_X / plan->axes[k].extent ? 0 : tiles * plan->axes[k].extent;
+    plan->tiles = (uint32_t)tiles;
 }
 
 /* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
@@ -311,6 +326,99 @@ static struct extents count(struct packing *packing, bool output, const bool *ha
     return found;
 }
 
+/* 2^32 / n, rounded up: the high half of its product with i is i / n, if i * n is below 2^32. Of
+ * one it is 0. */
+static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
+
+/* Whether lanes need pads to meet different banks: those that gather neighbouring packs of the
+ * output are a pack's worth of items of its innermost axis apart. Pads make that an odd number of
+ * words. They must begin with the axes outside this one, or be where a table says. */
+static bool needs_pads(const struct packing *packing, unsigned inner) {
+    const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
+    const bool whole = chunk % items == 0;
+    unsigned others = 0;
+    for (unsigned k = 0; k < packing->axes->count; k++)
+        others += packing->store.has[k] && k != inner;
+    if (items == 1 || chunk <= items)
+        return false;
+    if (packing->load.has[inner])
+        return whole || inner == packing->load.outermost;
+    return !others || (whole && chunk > FEW_PACKS * items);
+}
+
+/* Lays the axes of a tile out in shared memory: how far their steps lead. Returns how many bytes
+ * that takes. */
+static uint64_t lay_out(struct packing *packing, uint64_t load_run, uint64_t load_runs) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const bool *load = packing->load.has, *store = packing->store.has;
+    const unsigned inner = axes->output[axes->count - 1];
+    const uint64_t word = most(axes->item, WORD), items = PACK / axes->item;
+    const uint64_t pad = needs_pads(packing, inner) ? word : 0;
+    uint64_t step = axes->item, wrap = 0; /* pads after so many bytes of a load's run */
+    for (unsigned axis = axes->count; axis-- > 0;)
+        if (load[axis]) {
+            packing->place[axis] = wrap ? step + step / wrap * pad : step;
+            if (axis == inner && pad)
+                wrap = step * items;
+            step *= packing->chunk[axis];
+        }
+    step = blocks(load_run * axes->item, PACK) * PACK;
+    if (wrap)
+        step += (step - 1) / wrap * pad;
+    /* Where lanes go through the runs within a pack, those of one lie next to each other. */
+    if (load_runs > 1 && !load[inner] && load_runs <= items)
+        step = blocks(step, BANKS) * BANKS;
+    else if (load_runs > 1)
+        step = (blocks(step, word) | 1) * word;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (store[axis] && !load[axis]) {
+            packing->place[axis] = step;
+            step *= packing->chunk[axis];
+            if (axis == inner)
+                step += packing->chunk[axis] / items * pad;
+        }
+    }
+    plan->pad = (uint32_t)pad;
+    plan->run_pad = load[inner] ? 0 : plan->pad;
+    plan->wrap_magic = wrap ? magic(wrap) : 0;
+    return step;
+}
+
+/* How items of a run of the store follow each other: by two steps, or by a table. */
+static void list_items(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const uint64_t items = PACK / axes->item;
+    uint64_t extent[2] = {1, 1}, step[2] = {0, 0};
+    unsigned count = 0;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (!packing->store.has[axis])
+            continue;
+        list(packing, packing->chunk[axis], packing->place[axis], 0);
+        if (count < 2) {
+            extent[count] = packing->chunk[axis];
+            step[count] = packing->place[axis];
+        }
+        count++;
+    }
+    if (plan->pad && count == 1) {
+        extent[0] = items;
+        step[1] = items * step[0] + plan->pad;
+    } else if (plan->pad || count > 2) {
+        plan->packs = (uint32_t)blocks(plan->run_most, items);
+        return;
+    }
+    plan->item_step = (uint32_t)step[0];
+    if (extent[0] > 1 && step[1]) {
+        plan->item_extent = (uint32_t)extent[0];
+        plan->item_magic = magic(extent[0]);
+        plan->item_jump = (uint32_t)(step[1] - extent[0] * step[0]);
+    }
+}
+
 /* The tile, and the tables that say where its runs and their items are. */
 static bool list_tile(struct packing *packing) {
     const struct axes *axes = packing->axes;
@@ -320,12 +428,8 @@ static bool list_tile(struct packing *packing) {
     const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
     const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
     const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
-    /* Odd: the items of a column lie in different banks. */
-    const uint64_t pitch = load_run.most | (load_runs.most > 1);
-    if (pitch * load_runs.most * axes->item > TILE_BYTES + pitch ||
-        load_runs.most * 8 + runs.most * 12 + run.most * 4 > TABLE_BYTES)
+    if (load_run.most * load_runs.most * axes->item > packing->tile_bytes)
         return false;
-    plan->pitch = (uint32_t)pitch;
     plan->load_run_most = (uint32_t)load_run.most;
     plan->load_runs_most = (uint32_t)load_runs.most;
     plan->run_most = (uint32_t)run.most;
@@ -334,56 +438,76 @@ static bool list_tile(struct packing *packing) {
     plan->load_runs = (uint32_t)load_runs.inner;
     plan->run = (uint32_t)run.inner;
     plan->runs = (uint32_t)runs.inner;
-
-    uint64_t step = 1;
-    for (unsigned axis = axes->count; axis-- > 0;)
-        if (load[axis]) {
-            packing->place[axis] = step;
-            step *= packing->chunk[axis];
-        }
-    step = pitch;
+    plan->tile_bytes = (uint32_t)lay_out(packing, load_run.most, load_runs.most);
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
-        if (store[axis] && !load[axis]) {
-            packing->place[axis] = step;
-            step *= packing->chunk[axis];
-            list(packing, packing->chunk[axis], axes->in[axis], 0);
-        }
+        if (store[axis] && !load[axis])
+            list(packing, packing->chunk[axis], axes->in[axis], packing->place[axis]);
     }
     plan->load_axes = packing->listed - plan->grid_axes;
     for (unsigned axis = axes->count; axis-- > 0;)
         if (load[axis] && !store[axis])
             list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
     plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (store[axis])
-            list(packing, packing->chunk[axis], packing->place[axis], 0);
-    }
+    list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
-    return packing->listed <= TRANSPOSE_AXES_MAX;
+    const uint64_t tables = PART_BYTES + (load_runs.most + runs.most) * 12 +
+                            (uint64_t)plan->packs * (PACK / axes->item) * 2;
+    plan->table_bytes = (uint32_t)(blocks(tables, PACK) * PACK);
+    return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
+           plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
 
 /* Tiles of runs of about so many items. False if they take too much shared memory. */
-static bool pack_tiles(const struct axes *axes, uint64_t items, struct transpose_plan *plan) {
-    struct packing packing = {.axes = axes, .plan = plan};
-    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items, .tiles = 1};
+static bool pack_tiles(const struct axes *axes, uint64_t items, uint64_t tile_bytes,
+                       struct transpose_plan *plan) {
+    struct packing packing = {.axes = axes, .plan = plan, .tile_bytes = tile_bytes};
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items};
     take(&packing, false, items);
     take(&packing, true, items);
     list_grid(&packing);
     return list_tile(&packing);
 }
 
-/* The longest runs whose tiles fit. */
-static bool plan_packed(const struct axes *axes, struct transpose_plan *plan) {
+/* Whether the tiles' runs begin where packs do, in the input and in the output. */
+static void find_packs(const struct axes *axes, const uint64_t *arrays,
+                       struct transpose_plan *plan) {
+    const struct transpose_axis *load = plan->axes + plan->grid_axes;
+    const struct transpose_axis *runs = load + plan->load_axes;
+    const uint64_t items = PACK / axes->item, word = most(1, WORD / axes->item);
+    uint64_t in = arrays[0], out = arrays[1];
+    for (unsigned k = 0; k < plan->grid_axes; k++) {
+        in |= plan->axes[k].in * axes->item;
+        out |= plan->axes[k].out * axes->item;
+    }
+    for (unsigned k = 0; k < plan->load_axes; k++)
+        in |= load[k].in * axes->item;
+    for (unsigned k = 0; k < plan->run_axes; k++)
+        out |= runs[k].out * axes->item;
+    plan->loads_packs = in % PACK == 0;
+    plan->stores_packs = out % PACK == 0;
+    plan->load_magic = magic(blocks(plan->load_run_most, plan->loads_packs ? items : word));
+    plan->store_magic = magic(blocks(plan->run_most + (plan->stores_packs ? 0 : items - 1), items));
+}
+
+/* The longest runs whose tiles fit, within an eighth. */
+static bool plan_packed(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
+                        struct transpose_plan *plan) {
+    const uint64_t share = axes->items * axes->item / (multiprocessors * BLOCKS);
+    const uint64_t tile_bytes = most(least(share, TILE_BYTES), TILE_LEAST);
     struct transpose_plan longer;
-    bool found = false;
-    for (uint64_t items = RUN_LEAST; items <= RUN_MOST; items *= 2)
-        if (pack_tiles(axes, items, &longer)) {
+    uint64_t items = RUN_LEAST;
+    if (!pack_tiles(axes, items, tile_bytes, plan))
+        return false;
+    for (; items < axes->items && pack_tiles(axes, 2 * items, tile_bytes, &longer); items *= 2)
+        *plan = longer;
+    for (uint64_t eighth = 15; eighth > 8; eighth--)
+        if (pack_tiles(axes, items * eighth / 8, tile_bytes, &longer)) {
             *plan = longer;
-            found = true;
+            break;
         }
-    return found;
+    find_packs(axes, arrays, plan);
+    return true;
 }
 
 /* --- the rung that takes any axes */
@@ -395,8 +519,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     if (shape == TRANSPOSE_ROWS)
         return 0;
     if (shape == TRANSPOSE_PACKED)
-        return (unsigned)(plan->load_runs_most * 8 + plan->runs_most * 12 + plan->run_most * 4 +
-                          PACK + (uint64_t)plan->pitch * plan->load_runs_most * item);
+        return plan->table_bytes + plan->tile_bytes;
     if (plan->in_place) /* two tiles, of packs or of items */
         return (unsigned)(2 * rows * (columns * item + PACK));
     if (shape == TRANSPOSE_PHASED)
@@ -436,9 +559,10 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         if (in_place && axes->count > 1)
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         plan_rows(axes, plan);
-        grid = blocks(plan->items,
-                      (uint64_t)choice->block *
-                          (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
+        if (!are_short_rows(axes))
+            grid = blocks(plan->items,
+                          (uint64_t)choice->block *
+                              (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
     } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
@@ -446,7 +570,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, plan);
     }
-    if (!grid && (in_place || !plan_packed(axes, plan)))
+    if (!grid && (in_place || !plan_packed(axes, step->values, queue->info.multiprocessors, plan)))
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     if (!grid)
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
