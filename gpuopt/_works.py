@@ -45,6 +45,16 @@ LAYOUTS = (  # the array without gaps, how it is viewed, and along which axis
     ((8192, 8192), "Fortran order", 1),
     ((64 * M,), "reversed", 0),
 )
+PERMUTED = (  # among them images' channels from last to first and back, and images turned
+    ((64, 2048, 2048), (0, 2, 1), "float32"),
+    ((256, 1024, 1024), (2, 0, 1), "float32"),
+    ((32, 128, 512, 64), (0, 2, 1, 3), "float32"),
+    ((1024, 224, 224, 3), (0, 3, 1, 2), "uint8"),
+    ((1024, 3, 224, 224), (0, 2, 3, 1), "uint8"),
+    ((1024, 224, 224, 3), (0, 3, 1, 2), "float16"),
+    ((1024, 3, 224, 224), (0, 2, 3, 1), "float32"),
+    ((16, 2160, 3840, 3), (0, 2, 1, 3), "uint8"),
+)
 # Of the arrays together, and operations: what a device does in its share of some minutes.
 BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
               ("cpu", False): 128 << 20, ("cpu", True): 1 << 20}  # fmt: skip
@@ -110,7 +120,7 @@ BARS = (
     Bar("cuda", r"\w+ along axis .* \(8192, 8192\) \w+$", "GB/s", 4100, (), "H200", 256 * M),
     Bar("cuda", r"\w+ along axis ", "GB/s", 3000, (), "H200", 256 * M),
     Bar("cuda", r"\w+ along axis ", "x", 0.97, _BOTH),
-    Bar("cuda", r"permute ", "of copy", 0.9),
+    Bar("cuda", r"permute .*(2048|1024|64)\) float32$", "of copy", 0.9),
     Bar("cuda", r"transpose of ", "of copy", 0.97),
     Bar("cuda", r"transpose of .* float32$", "x", 3.3, _BOTH),
     Bar("cuda", r"stencil of radius 3 on 2\^28 ", "of copy", 0.97),
@@ -268,12 +278,8 @@ def _others() -> Iterator[Work]:
     yield Work("transpose", Task("transpose"), ((5000, 7001),))
     for dtype in ("int8", "float16", "float64", "complex128"):
         yield Work("transpose", Task("transpose", dtype=dtype), ((8192, 8192),), dtype)
-    for shape, axes in (
-        ((64, 2048, 2048), (0, 2, 1)),
-        ((256, 1024, 1024), (2, 0, 1)),
-        ((32, 128, 512, 64), (0, 2, 1, 3)),
-    ):
-        yield Work("permute", Task("transpose", axes=axes), (shape,))
+    for shape, axes, dtype in PERMUTED:
+        yield Work("permute", Task("transpose", axes=axes, dtype=dtype), (shape,), dtype)
     for radius in (3, 16, 64):
         yield Work("stencil", Task("stencil1d", radius=radius), ((256 * M,),))
     for side in (1024, 4096, 8192):
