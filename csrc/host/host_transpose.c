@@ -370,6 +370,107 @@ struct turner {
     turn_function *turn[HOST_ISA_COUNT];
 };
 
+/* Narrow matrices: of a few planes on one side, whose items lie one after the other on the other
+ * side. As many vectors of 16 bytes as there are planes hold the same items on both sides; each one
+ * is put together of bytes of all those across. `deal` goes from the single run to planes that are
+ * TALL apart, `mesh` back from planes that are `row` apart; so many units of a vector a plane, of
+ * which they return how many they have done. */
+enum { PLANES = 8 };
+
+struct shuffles {
+    uint8_t bytes[PLANES][PLANES][16]; /* of a vector, from one across; 128: none */
+};
+
+typedef size_t deal_function(const struct shuffles *shuffles, size_t planes, size_t units,
+                             const char *in, char *out);
+typedef size_t mesh_function(const struct shuffles *shuffles, size_t planes, size_t units,
+                             const char *in, size_t row, char *out);
+
+static void find_shuffles(struct shuffles *shuffles, size_t planes, size_t size, bool mesh) {
+    memset(shuffles, 128, sizeof *shuffles);
+    for (size_t plane = 0; plane < planes; plane++)
+        for (size_t at = 0; at < 16; at++) { /* a byte of its vector */
+            const size_t byte = (at / size * planes + plane) * size + at % size;
+            if (mesh)
+                shuffles->bytes[byte / 16][plane][byte % 16] = (uint8_t)at;
+            else
+                shuffles->bytes[plane][byte / 16][at] = (uint8_t)(byte % 16);
+        }
+}
+
+#if defined(__x86_64__)
+#define MASK_32(at) _mm256_broadcastsi128_si256(PIECE(at))
+#define MASK_64(at) _mm512_broadcast_i32x4(PIECE(at))
+#define PUT_16(at, a) _mm_storeu_si128((__m128i *)(at), a)
+#define PUT_32(at, next, a) \
+    PUT_16(at, _mm256_castsi256_si128(a)), PUT_16((at) + (next), _mm256_extracti128_si256(a, 1))
+#define PUT_64(at, next, a)                      \
+    PUT_32(at, next, _mm512_castsi512_si256(a)), \
+        PUT_32((at) + 2 * (next), next, _mm512_extracti64x4_epi64(a, 1))
+#define DEAL_AND_MESH(isa, target, vector, prefix, bits)                                           \
+    target HOST_INLINE vector_##vector across_##isa(const vector_##vector *a,                      \
+                                                    const uint8_t(*masks)[16], size_t planes) {    \
+        vector_##vector found = prefix##_shuffle_epi8(a[0], MASK_##vector(masks[0]));              \
+        for (size_t k = 1; k < planes; k++)                                                        \
+            found =                                                                                \
+                prefix##_or_si##bits(found, prefix##_shuffle_epi8(a[k], MASK_##vector(masks[k]))); \
+        return found;                                                                              \
+    }                                                                                              \
+    target HOST_INLINE size_t deal_planes_##isa(const struct shuffles *shuffles, size_t planes,    \
+                                                size_t units, const char *in, char *out) {         \
+        enum { LANES = vector / 16 };                                                              \
+        size_t unit = 0;                                                                           \
+        for (; unit + LANES <= units; unit += LANES) {                                             \
+            vector_##vector a[PLANES];                                                             \
+            for (size_t k = 0; k < planes; k++)                                                    \
+                a[k] = GATHER_##vector(in + 16 * (unit * planes + k), 16 * planes);                \
+            for (size_t k = 0; k < planes; k++) {                                                  \
+                const vector_##vector found = across_##isa(a, shuffles->bytes[k], planes);         \
+                memcpy(out + k * TALL + 16 * unit, &found, vector);                                \
+            }                                                                                      \
+        }                                                                                          \
+        return unit;                                                                               \
+    }                                                                                              \
+    target HOST_INLINE size_t mesh_planes_##isa(const struct shuffles *shuffles, size_t planes,    \
+                                                size_t units, const char *in, size_t row,          \
+                                                char *out) {                                       \
+        enum { LANES = vector / 16 };                                                              \
+        size_t unit = 0;                                                                           \
+        for (; unit + LANES <= units; unit += LANES) {                                             \
+            vector_##vector a[PLANES];                                                             \
+            for (size_t k = 0; k < planes; k++)                                                    \
+                memcpy(&a[k], in + k * row + 16 * unit, vector);                                   \
+            for (size_t k = 0; k < planes; k++) {                                                  \
+                const vector_##vector found = across_##isa(a, shuffles->bytes[k], planes);         \
+                PUT_##vector(out + 16 * (unit * planes + k), 16 * planes, found);                  \
+            }                                                                                      \
+        }                                                                                          \
+        return unit;                                                                               \
+    }                                                                                              \
+    /* A number of planes that the compiler knows is unrolled. */                                  \
+    target static size_t deal_##isa(const struct shuffles *shuffles, size_t planes, size_t units,  \
+                                    const char *in, char *out) {                                   \
+        return planes == 2   ? deal_planes_##isa(shuffles, 2, units, in, out)                      \
+               : planes == 3 ? deal_planes_##isa(shuffles, 3, units, in, out)                      \
+               : planes == 4 ? deal_planes_##isa(shuffles, 4, units, in, out)                      \
+                             : deal_planes_##isa(shuffles, planes, units, in, out);                \
+    }                                                                                              \
+    target static size_t mesh_##isa(const struct shuffles *shuffles, size_t planes, size_t units,  \
+                                    const char *in, size_t row, char *out) {                       \
+        return planes == 2   ? mesh_planes_##isa(shuffles, 2, units, in, row, out)                 \
+               : planes == 3 ? mesh_planes_##isa(shuffles, 3, units, in, row, out)                 \
+               : planes == 4 ? mesh_planes_##isa(shuffles, 4, units, in, row, out)                 \
+                             : mesh_planes_##isa(shuffles, planes, units, in, row, out);           \
+    }
+DEAL_AND_MESH(avx2, HOST_AVX2, 32, _mm256, 256)
+DEAL_AND_MESH(avx512, HOST_AVX512, 64, _mm512, 512)
+static deal_function *const deals[HOST_ISA_COUNT] = {NULL, deal_avx2, deal_avx512};
+static mesh_function *const meshes[HOST_ISA_COUNT] = {NULL, mesh_avx2, mesh_avx512};
+#else
+static deal_function *const deals[HOST_ISA_COUNT] = {NULL};
+static mesh_function *const meshes[HOST_ISA_COUNT] = {NULL};
+#endif
+
 struct blocks {
     const struct turner *turner;
     struct call call;
@@ -378,11 +479,40 @@ struct blocks {
     uint64_t a_matrix;           /* blocks */
     uint64_t together;           /* matrices in a task, where each is one block */
     bool stream;
+    deal_function *deal; /* of a narrow matrix, or the other one; else NULL */
+    mesh_function *mesh;
+    struct shuffles shuffles;
 };
 
 static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
     for (uint64_t r = 0; r < rows; r++)
         __builtin_prefetch(in + r * row);
+}
+
+static void put(const struct blocks *blocks, char *out, const char *from, uint64_t bytes) {
+    if (blocks->stream)
+        host_stream(out, from, bytes);
+    else
+        memcpy(out, from, bytes);
+}
+
+/* A part of a matrix of a few rows, whose columns follow one another in the output. */
+static void mesh_block(const struct blocks *blocks, const struct part *block) {
+    const uint64_t size = blocks->turner->mover.size, planes = block->bottom;
+    const uint64_t row = block->in_pitch * size;
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
+    const uint64_t wide = sizeof buffer / (planes * size) / HOST_LINE * HOST_LINE;
+    for (uint64_t left = block->left; left < block->right; left += wide) {
+        const uint64_t columns = least(wide, block->right - left);
+        const char *in = (const char *)block->in + left * size;
+        const uint64_t done =
+            blocks->mesh(&blocks->shuffles, planes, columns * size / 16, in, row, buffer) * 16 /
+            size;
+        for (uint64_t c = done; c < columns; c++)
+            for (uint64_t plane = 0; plane < planes; plane++)
+                memcpy(buffer + (c * planes + plane) * size, in + plane * row + c * size, size);
+        put(blocks, (char *)block->out + left * planes * size, buffer, columns * planes * size);
+    }
 }
 
 /* Tile by tile, along the rows of the input. */
@@ -400,14 +530,16 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
             char *out = (char *)block->out + left * out_row + top * size;
             if (left + wide < block->right)
                 prefetch_tile(in + WIDE, in_row, rows);
-            turn(in, in_row, rows, columns, buffer);
+            const uint64_t dealt = blocks->deal ? blocks->deal(&blocks->shuffles, columns,
+                                                               rows * size / 16, in, buffer)
+                                                : 0;
+            const uint64_t done = dealt * 16 / size;
+            turn(in + done * in_row, in_row, rows - done, columns, buffer + done * size);
             for (uint64_t c = 0; c < columns; c++)
-                if (blocks->stream)
-                    host_stream(out + c * out_row, buffer + c * TALL, rows * size);
-                else if (rows == tall)
+                if (rows == tall && !blocks->stream)
                     memcpy(out + c * out_row, buffer + c * TALL, TALL);
                 else
-                    memcpy(out + c * out_row, buffer + c * TALL, rows * size);
+                    put(blocks, out + c * out_row, buffer + c * TALL, rows * size);
         }
 }
 
@@ -461,7 +593,9 @@ static void block_task(const void *state, uint64_t task, struct host_worker *wor
         block.bottom = least(down ? block.top + blocks->tall : blocks->first, plan->rows);
         block.left = at % blocks->across * blocks->wide;
         block.right = least(block.left + blocks->wide, plan->columns);
-        if (plan->rows * blocks->turner->mover.size < HOST_LINE)
+        if (blocks->mesh)
+            mesh_block(blocks, &block);
+        else if (plan->rows * blocks->turner->mover.size < HOST_LINE)
             blocks->turner->mover.move(&block);
         else
             turn_block(blocks, &block);
@@ -491,6 +625,13 @@ static enum status host_transpose_simd(struct device *device, const struct host_
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
     blocks.stream = host_streams(plan->items * size);
+    const bool narrow = rows > 1 && columns > 1 && size <= 8;
+    if (narrow && columns <= PLANES && plan->in_pitch == columns && rows * size >= HOST_LINE)
+        blocks.deal = deals[host_isa()];
+    else if (narrow && rows <= PLANES && plan->out_pitch == rows && columns * size >= HOST_LINE)
+        blocks.mesh = meshes[host_isa()];
+    if (blocks.deal || blocks.mesh)
+        find_shuffles(&blocks.shuffles, blocks.deal ? columns : rows, size, !blocks.deal);
     const uint64_t down = rows <= blocks.first ? 1 : (rows - blocks.first - 1) / blocks.tall + 2;
     blocks.a_matrix = down * blocks.across;
     blocks.together = blocks.a_matrix > 1 ? 1 : most(1, TASK_BYTES / (rows * columns * size));
