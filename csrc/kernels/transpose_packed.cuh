@@ -132,28 +132,56 @@ struct packed_tables {
     }
 };
 
-// A word of the input on its way into the tile: `at` is its place there, from the bit `SHIFT` on
-// with how many bits of `low` come before it. NOWHERE: there is none, or it is there already.
-constexpr unsigned NOWHERE = ~0u, SHIFT = 16;
-
-// What of a pack or a word is in the input, item by item: the input ends inside it.
-template <unsigned Bytes, class T>
-__device__ void put_items(char *to, const T *from, const T *end) {
-#pragma unroll 1
-    for (unsigned k = 0; k < Bytes / sizeof(T) && from + k < end; k++)
-        reinterpret_cast<T *>(to)[k] = from[k];
-}
-
-// From the input into the tile, a pack at once: all runs begin at one.
-template <class T>
-__device__ void load_packs(const T *in, const transpose_plan &plan, const packed_tables &tables,
-                           const packed_tile &part, run_walk walk) {
+// 16 bytes of a run on their way into the tile: a pack, or the words of memory that it lies in, one
+// more than it has where it may begin between two.
+template <bool Packs, class T> struct pack_source {
     using word = typename pack<T>::word;
-    constexpr unsigned ITEMS = pack<T>::ITEMS, WORDS = pack<T>::WORDS, IN_FLIGHT = 4;
+    static constexpr bool SHIFTS = !Packs && sizeof(T) < sizeof(word);
+    static constexpr unsigned WORDS = pack<T>::WORDS;
+    union {
+        uint4 all;
+        word words[WORDS + SHIFTS];
+    };
+    unsigned shift; // bits of the first word that come before the pack
+
+    __device__ static const T *first_word(const T *from) {
+        return from - (SHIFTS ? reinterpret_cast<uint64>(from) % sizeof(word) / sizeof(T) : 0);
+    }
+    // Whether all of it is in the array, which begins at `in`.
+    __device__ static bool is_whole(const T *from, const T *in, const T *end) {
+        constexpr unsigned ITEMS = (WORDS + SHIFTS) * sizeof(word) / sizeof(T);
+        return first_word(from) >= in && first_word(from) + ITEMS <= end;
+    }
+    __device__ void load(const T *from) {
+        if constexpr (Packs) {
+            all = __ldcs(reinterpret_cast<const uint4 *>(from));
+        } else {
+            const word *at = reinterpret_cast<const word *>(first_word(from));
+            shift = static_cast<unsigned>(from - first_word(from)) * 8 * sizeof(T);
+#pragma unroll
+            for (unsigned j = 0; j < WORDS + SHIFTS; j++)
+                words[j] = __ldcs(at + j);
+        }
+    }
+    __device__ void put(char *to) const {
+#pragma unroll
+        for (unsigned j = 0; j < WORDS; j++)
+            if constexpr (SHIFTS)
+                reinterpret_cast<word *>(to)[j] = __funnelshift_r(words[j], words[j + 1], shift);
+            else
+                reinterpret_cast<word *>(to)[j] = words[j];
+    }
+};
+
+// From the input into the tile, 16 bytes of a run at once. `Packs`: all runs begin at a pack.
+template <bool Packs, class T>
+__device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
+                            const packed_tile &part, run_walk walk) {
+    constexpr unsigned ITEMS = pack<T>::ITEMS, IN_FLIGHT = 4, NOWHERE = ~0u;
     const T *tile = in + part.in, *end = in + plan.items;
     const unsigned parts = walk.parts * part.load_runs;
     for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * PACKED_BLOCK) {
-        pack<T> taken[IN_FLIGHT];
+        pack_source<Packs, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
@@ -164,71 +192,19 @@ __device__ void load_packs(const T *in, const transpose_plan &plan, const packed
             const unsigned offset = walk.part * 16;
             const unsigned place =
                 tables.base[walk.run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
-            if (from + ITEMS <= end) {
-                taken[k].all = __ldcs(reinterpret_cast<const uint4 *>(from));
+            if (taken[k].is_whole(from, in, end)) {
+                taken[k].load(from);
                 at[k] = place;
-            } else {
-                put_items<16>(tables.tile + place, from, end);
+            } else { // the input begins or ends here
+#pragma unroll 1
+                for (unsigned j = 0; j < ITEMS && from + j < end; j++)
+                    reinterpret_cast<T *>(tables.tile + place)[j] = from[j];
             }
         }
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
             if (at[k] != NOWHERE)
-#pragma unroll
-                for (unsigned j = 0; j < WORDS; j++)
-                    *reinterpret_cast<word *>(tables.tile + at[k] + j * sizeof(word)) =
-                        taken[k].words[j];
-    }
-}
-
-// A word at once: runs begin anywhere, those of narrow items between two words of memory.
-template <class T>
-__device__ void load_words(const T *in, const transpose_plan &plan, const packed_tables &tables,
-                           const packed_tile &part, run_walk walk) {
-    using word = typename pack<T>::word;
-    constexpr bool NARROW = sizeof(T) < sizeof(word);
-    constexpr unsigned ITEMS = sizeof(word) / sizeof(T),
-                       IN_FLIGHT = NARROW || sizeof(T) == 4 ? 8 : 4;
-    const T *tile = in + part.in, *end = in + plan.items;
-    const unsigned parts = walk.parts * part.load_runs;
-    for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * PACKED_BLOCK) {
-        word low[IN_FLIGHT], high[NARROW ? IN_FLIGHT : 1];
-        unsigned at[IN_FLIGHT];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
-            at[k] = NOWHERE;
-            if (i + k * PACKED_BLOCK >= parts)
-                continue;
-            const T *from = tile + tables.from[walk.run] + walk.part * ITEMS;
-            const unsigned offset = walk.part * sizeof(word);
-            const unsigned place =
-                tables.base[walk.run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
-            if constexpr (NARROW) {
-                const unsigned byte = static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 4;
-                const word *words = reinterpret_cast<const word *>(from - byte / sizeof(T));
-                if (from - byte / sizeof(T) >= in &&
-                    reinterpret_cast<const T *>(words + 2) <= end) {
-                    low[k] = __ldcs(words);
-                    high[k] = __ldcs(words + 1);
-                    at[k] = place | byte << (3 + SHIFT);
-                } else {
-                    put_items<sizeof(word)>(tables.tile + place, from, end);
-                }
-            } else {
-                low[k] = __ldcs(reinterpret_cast<const word *>(from));
-                at[k] = place;
-            }
-        }
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++) {
-            if (at[k] == NOWHERE)
-                continue;
-            if constexpr (NARROW) {
-                low[k] = __funnelshift_r(low[k], high[k], at[k] >> SHIFT);
-                at[k] %= 1u << SHIFT;
-            }
-            *reinterpret_cast<word *>(tables.tile + at[k]) = low[k];
-        }
+                taken[k].put(tables.tile + at[k]);
     }
 }
 
@@ -299,7 +275,7 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
 
 template <class T>
 __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &plan) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS, WORD = sizeof(typename pack<T>::word) / sizeof(T);
+    constexpr unsigned ITEMS = pack<T>::ITEMS;
     const auto tables = packed_tables::filled<ITEMS>(plan);
     const auto walk_of = [](unsigned items, unsigned a_part, unsigned most, unsigned magic) {
         return run_walk((items + a_part - 1) / a_part, items == most ? magic : 0);
@@ -310,12 +286,11 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
             *tables.part = packed_tile(plan, index);
         __syncthreads(); // and what is common to all is there
         const packed_tile &part = *tables.part;
+        const run_walk load = walk_of(part.load_run, ITEMS, plan.load_run_most, plan.load_magic);
         if (plan.loads_packs)
-            load_packs(in, plan, tables, part,
-                       walk_of(part.load_run, ITEMS, plan.load_run_most, plan.load_magic));
+            load_packed<true>(in, plan, tables, part, load);
         else
-            load_words(in, plan, tables, part,
-                       walk_of(part.load_run, WORD, plan.load_run_most, plan.load_magic));
+            load_packed<false>(in, plan, tables, part, load);
         __syncthreads();
         const unsigned phases = plan.stores_packs ? 0 : ITEMS - 1;
         const run_walk walk =

@@ -54,7 +54,7 @@ struct transpose_plan {
     uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
     uint32_t load_axes, run_axes, item_axes;
     uint32_t loads_packs, stores_packs; /* whether all runs begin at a pack of 16 bytes */
-    uint32_t load_magic, store_magic;   /* of the packs, or words, of a run that is not cut */
+    uint32_t load_magic, store_magic;   /* of the packs of a run that is not cut */
     /* In shared memory, all in bytes: the tables, and the tile behind them. Of the output's
      * innermost axis there are `pad` more after each 16 bytes of items. If it is in the load's
      * runs, these have `pad` more every 2^32 / `wrap_magic`; if not, the runs' places have

@@ -474,7 +474,7 @@ static void find_packs(const struct axes *axes, const uint64_t *arrays,
                        struct transpose_plan *plan) {
     const struct transpose_axis *load = plan->axes + plan->grid_axes;
     const struct transpose_axis *runs = load + plan->load_axes;
-    const uint64_t items = PACK / axes->item, word = most(1, WORD / axes->item);
+    const uint64_t items = PACK / axes->item;
     uint64_t in = arrays[0], out = arrays[1];
     for (unsigned k = 0; k < plan->grid_axes; k++) {
         in |= plan->axes[k].in * axes->item;
@@ -486,7 +486,7 @@ static void find_packs(const struct axes *axes, const uint64_t *arrays,
         out |= runs[k].out * axes->item;
     plan->loads_packs = in % PACK == 0;
     plan->stores_packs = out % PACK == 0;
-    plan->load_magic = magic(blocks(plan->load_run_most, plan->loads_packs ? items : word));
+    plan->load_magic = magic(blocks(plan->load_run_most, items));
     plan->store_magic = magic(blocks(plan->run_most + (plan->stores_packs ? 0 : items - 1), items));
 }
 
