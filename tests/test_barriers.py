@@ -78,7 +78,7 @@ def transpose(sides, tiles, shape, in_place=False):
         ("runs_most", columns), ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
         ("load_magic", -(-(2**32) // -(-columns // 4))), ("store_magic", -(-(2**32) // (rows // 4 + 2))),
         ("table_bytes", (47 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
-        ("item_step", pitch),
+        ("item_step", pitch), ("item_extent", 2 * rows),
     ):  # fmt: skip
         plan[name] = value
     plan["axes"][:3] = [(rows, columns, pitch), (columns, 4, rows), (rows, pitch, 0)]

@@ -217,34 +217,41 @@ __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &
     return item * plan.item_step + __umulhi(item, plan.item_magic) * plan.item_jump;
 }
 
-// How the items of a run of the store follow each other: as a table says; all alike but at jumps,
-// or with a jump after every few.
-enum packed_items { ITEMS_OF_TABLE = 0, ITEMS_JUMP = 1 }; // and after every 2, 3, 4, 8
+// How the items of a run of the store follow each other: as a table says; with at most one jump in
+// a pack; with jumps anywhere; or with one after every 2, 3, 4 or 8.
+enum packed_items { ITEMS_OF_TABLE = 0, ITEMS_JUMP_ONCE = 1, ITEMS_JUMP = 16 };
 
 // The pack that begins at item `first` of a run.
 template <unsigned How, class T>
 __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &tables,
                                const char *run, unsigned first) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS, EVERY = How > ITEMS_JUMP ? How : ITEMS;
+    constexpr unsigned ITEMS = pack<T>::ITEMS;
     pack<T> gathered;
-    if constexpr (How == ITEMS_JUMP) {
+    if constexpr (How == ITEMS_JUMP_ONCE) {
         const unsigned jumps = __umulhi(first, plan.item_magic);
-        if (__umulhi(first + ITEMS - 1, plan.item_magic) == jumps) {
-            const char *from = run + first * plan.item_step + jumps * plan.item_jump;
+        const unsigned left = (jumps + 1) * plan.item_extent - first; // before the next
+        const char *from = run + first * plan.item_step + jumps * plan.item_jump;
+        if (left >= ITEMS) {
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++)
                 gathered.items[j] = *reinterpret_cast<const T *>(from + j * plan.item_step);
-            return gathered.all;
+        } else {
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                gathered.items[j] = *reinterpret_cast<const T *>(from + j * plan.item_step +
+                                                                 (j < left ? 0 : plan.item_jump));
         }
+    } else {
+        constexpr unsigned EVERY = How == ITEMS_OF_TABLE || How > ITEMS ? ITEMS : How;
+        const char *from[EVERY];
+#pragma unroll
+        for (unsigned j = 0; j < EVERY; j++)
+            from[j] = run + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, first + j);
+        const unsigned step = EVERY * plan.item_step + plan.item_jump;
+#pragma unroll
+        for (unsigned j = 0; j < ITEMS; j++)
+            gathered.items[j] = *reinterpret_cast<const T *>(from[j % EVERY] + j / EVERY * step);
     }
-    const char *from[EVERY];
-#pragma unroll
-    for (unsigned j = 0; j < EVERY; j++)
-        from[j] = run + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, first + j);
-    const unsigned step = How * plan.item_step + plan.item_jump; // where there are more than these
-#pragma unroll
-    for (unsigned j = 0; j < ITEMS; j++)
-        gathered.items[j] = *reinterpret_cast<const T *>(from[j % EVERY] + j / EVERY * step);
     return gathered.all;
 }
 
@@ -297,6 +304,8 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
             walk_of(part.run + phases, ITEMS, plan.run_most + phases, plan.store_magic);
         if (plan.packs)
             store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, walk);
+        else if (plan.item_extent >= ITEMS)
+            store_packed<ITEMS_JUMP_ONCE>(out, plan, tables, part, walk);
         else if (ITEMS > 2 && plan.item_extent == 2)
             store_packed<2>(out, plan, tables, part, walk);
         else if (ITEMS > 3 && plan.item_extent == 3)

@@ -62,7 +62,7 @@ struct transpose_plan {
     uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_magic;
     /* Where item i of a store's run is: i * `item_step` after the first, and `item_jump` more for
      * each `item_extent`, which is 2^32 / `item_magic`; or, of so many `packs`, a table says it.
-     * Magic 0: never. */
+     * Magic 0: never; the extent is then beyond the run. */
     uint32_t packs, item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];

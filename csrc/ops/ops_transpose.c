@@ -412,6 +412,7 @@ static void list_items(struct packing *packing) {
         return;
     }
     plan->item_step = (uint32_t)step[0];
+    plan->item_extent = (uint32_t)(plan->run_most + items); /* never */
     if (extent[0] > 1 && step[1]) {
         plan->item_extent = (uint32_t)extent[0];
         plan->item_magic = magic(extent[0]);
