@@ -76,7 +76,8 @@ def transpose(sides, tiles, shape, in_place=False):
         ("load_run", columns), ("load_runs", rows), ("run", rows), ("runs", columns),
         ("load_run_most", columns), ("load_runs_most", rows), ("run_most", rows),
         ("runs_most", columns), ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
-        ("load_magic", -(-(2**32) // -(-columns // 4))), ("store_magic", -(-(2**32) // (rows // 4 + 2))),
+        ("load_magic", -(-(2**32) // -(-columns // 4))),
+        ("store_magic", -(-(2**32) // (rows // 4 + 2))),
         ("table_bytes", (47 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
         ("item_step", pitch), ("item_extent", 2 * rows),
     ):  # fmt: skip
