@@ -145,10 +145,11 @@ def transpose(
 
     Notes
     -----
-    Axes that stay neighbours count as one. What is left is, for rung 7, one of: a batch of
-    matrices, turned tile by tile; rows of up to 16 bytes, which are turned as items are; and for
-    longer rows, and matrices that are too small or narrow for tiles, tiles over as many axes as
-    make runs of memory on both sides.
+    Axes that stay neighbours count as one, and rows of 2 to 16 bytes that stay whole are items, if
+    there is an item of that size. What is left is, for rung 7, one of: a batch of matrices, turned
+    tile by tile; longer rows that stay whole, copied in the output's order; and for rows of up to
+    32 bytes, and matrices that would fill half of their tiles or less (images' channels, small
+    matrices, many axes), tiles over as many axes as make runs of memory on both sides.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
     axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA

@@ -497,11 +497,19 @@ static bool plan_packed(const struct axes *axes, const uint64_t *arrays, unsigne
     const uint64_t share = axes->items * axes->item / (multiprocessors * BLOCKS);
     const uint64_t tile_bytes = most(least(share, TILE_BYTES), TILE_LEAST);
     struct transpose_plan longer;
-    uint64_t items = RUN_LEAST;
-    if (!pack_tiles(axes, items, tile_bytes, plan))
+    uint64_t items = 0; /* of the runs of those found */
+    for (uint64_t more = RUN_LEAST; more <= TILE_BYTES; more *= 2) {
+        /* Shorter runs may make too many tiles, longer ones too large ones. */
+        const bool fits = pack_tiles(axes, more, tile_bytes, &longer);
+        if (fits) {
+            *plan = longer;
+            items = more;
+        }
+        if ((!fits && items) || more >= axes->items)
+            break;
+    }
+    if (!items)
         return false;
-    for (; items < axes->items && pack_tiles(axes, 2 * items, tile_bytes, &longer); items *= 2)
-        *plan = longer;
     for (uint64_t eighth = 15; eighth > 8; eighth--)
         if (pack_tiles(axes, items * eighth / 8, tile_bytes, &longer)) {
             *plan = longer;
