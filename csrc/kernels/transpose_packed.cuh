@@ -91,6 +91,8 @@ struct packed_tile {
     }
 };
 
+static_assert(sizeof(packed_tile) == TRANSPOSE_PART_BYTES);
+
 // The block's tables, and behind them the tile. Places in the tile are in bytes.
 struct packed_tables {
     packed_tile *part;

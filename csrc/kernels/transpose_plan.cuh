@@ -36,6 +36,9 @@ enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 /* TRANSPOSE_ROWS: what a thread of a GPU moves: packs of 16 bytes, or narrower items. */
 enum { TRANSPOSE_ROW_PACKS = 4, TRANSPOSE_ROW_ITEMS = 8 };
 
+/* TRANSPOSE_PACKED: of what a block keeps about a tile, before the tables. */
+enum { TRANSPOSE_PART_BYTES = 32 };
+
 struct transpose_plan {
     uint32_t shape;               /* a transpose_shape */
     uint32_t in_place;            /* input and output are one square matrix, or a batch */

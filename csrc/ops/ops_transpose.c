@@ -15,19 +15,20 @@ enum {
     TILE = 32,           /* of transpose.cu */
     GRID_X = 0x7fffffff, /* blocks */
     GRID_Y = 65535,
-    AXES_MAX = 64,        /* NumPy's */
-    PACK = 16,            /* bytes of the widest access */
-    SECTOR = 32,          /* bytes */
-    LINE = 256,           /* bytes; of memory, not of a cache */
-    WORD = 4,             /* bytes of a bank of shared memory */
-    BANKS = 128,          /* bytes of all of them */
-    SLOW_PITCH = 131072,  /* bytes of which rows must not be a multiple apart */
-    TILE_BYTES = 16384,   /* of a packed tile, */
-    TILE_LEAST = 2048,    /* of small arrays', so that there is one for every block; */
-    BLOCKS = 8,           /* for a multiprocessor; */
-    PART_BYTES = 32,      /* of a packed_tile, which comes before the tables; */
-    SHARED_BYTES = 49152, /* of all this; */
-    RUN_LEAST = 8,        /* items of its runs, where there are so many; */
+    AXES_MAX = 64,       /* NumPy's */
+    PACK = 16,           /* bytes of the widest access */
+    SECTOR = 32,         /* bytes */
+    LINE = 256,          /* bytes; of memory, not of a cache */
+    WORD = 4,            /* bytes of a bank of shared memory */
+    BANKS = 128,         /* bytes of all of them */
+    SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
+
+    /* of packed tiles */
+    TILE_BYTES = 16384,
+    TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
+    BLOCKS = 8,           /* of a multiprocessor */
+    SHARED_BYTES = 49152, /* of a block, its tables too */
+    RUN_LEAST = 8,        /* items, where there are so many */
     FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
 };
 
@@ -452,7 +453,7 @@ static bool list_tile(struct packing *packing) {
     plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
-    const uint64_t tables = PART_BYTES + (load_runs.most + runs.most) * 12 +
+    const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
                             (uint64_t)plan->packs * (PACK / axes->item) * 2;
     plan->table_bytes = (uint32_t)(blocks(tables, PACK) * PACK);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
