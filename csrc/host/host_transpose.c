@@ -625,10 +625,12 @@ static enum status host_transpose_simd(struct device *device, const struct host_
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
     blocks.stream = host_streams(plan->items * size);
-    const bool narrow = rows > 1 && columns > 1 && size <= 8;
-    if (narrow && columns <= PLANES && plan->in_pitch == columns && rows * size >= HOST_LINE)
+    /* Of wider items, and of more planes, the loops over items are as fast. */
+    if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
+        plan->in_pitch == columns && rows * size >= HOST_LINE)
         blocks.deal = deals[host_isa()];
-    else if (narrow && rows <= PLANES && plan->out_pitch == rows && columns * size >= HOST_LINE)
+    else if (rows > 1 && rows <= PLANES && size <= 2 && plan->out_pitch == rows &&
+             columns * size >= HOST_LINE)
         blocks.mesh = meshes[host_isa()];
     if (blocks.deal || blocks.mesh)
         find_shuffles(&blocks.shuffles, blocks.deal ? columns : rows, size, !blocks.deal);
