@@ -120,7 +120,7 @@ BARS = (
     Bar("cuda", r"\w+ along axis .* \(8192, 8192\) \w+$", "GB/s", 4100, (), "H200", 256 * M),
     Bar("cuda", r"\w+ along axis ", "GB/s", 3000, (), "H200", 256 * M),
     Bar("cuda", r"\w+ along axis ", "x", 0.97, _BOTH),
-    Bar("cuda", r"permute .*(2048|1024|64)\) float32$", "of copy", 0.9),
+    Bar("cuda", r"permute \((0, 2, 1|2, 0, 1|0, 2, 1, 3)\) of .* float32$", "of copy", 0.9),
     Bar("cuda", r"transpose of ", "of copy", 0.97),
     Bar("cuda", r"transpose of .* float32$", "x", 3.3, _BOTH),
     Bar("cuda", r"stencil of radius 3 on 2\^28 ", "of copy", 0.97),

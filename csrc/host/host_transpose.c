@@ -464,8 +464,10 @@ static void find_shuffles(struct shuffles *shuffles, size_t planes, size_t size,
     }
 DEAL_AND_MESH(avx2, HOST_AVX2, 32, _mm256, 256)
 DEAL_AND_MESH(avx512, HOST_AVX512, 64, _mm512, 512)
-static deal_function *const deals[HOST_ISA_COUNT] = {NULL, deal_avx2, deal_avx512};
-static mesh_function *const meshes[HOST_ISA_COUNT] = {NULL, mesh_avx2, mesh_avx512};
+static deal_function *const deals[HOST_ISA_COUNT] = {
+    [HOST_ISA_avx2] = deal_avx2, [HOST_ISA_avx512] = deal_avx512};
+static mesh_function *const meshes[HOST_ISA_COUNT] = {
+    [HOST_ISA_avx2] = mesh_avx2, [HOST_ISA_avx512] = mesh_avx512};
 #else
 static deal_function *const deals[HOST_ISA_COUNT] = {NULL};
 static mesh_function *const meshes[HOST_ISA_COUNT] = {NULL};

@@ -333,15 +333,12 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
             const unsigned column = i / lanes % 4 + rest / (OUTPUT_PACKS / lanes) * 4;
             if (!Whole && (column >= columns || p * ITEMS >= rows))
                 continue;
-            union {
-                uint4 all;
-                T items[ITEMS];
-            } pack;
+            pack<T> gathered;
             const T *top = reinterpret_cast<const T *>(place(p * ITEMS, column / ITEMS));
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++)
-                pack.items[j] = top[j * PITCH * ITEMS + column % ITEMS];
-            __stcs(reinterpret_cast<uint4 *>(to + column * pitch) + p, pack.all);
+                gathered.items[j] = top[j * PITCH * ITEMS + column % ITEMS];
+            __stcs(reinterpret_cast<uint4 *>(to + column * pitch) + p, gathered.all);
         }
     }
 };
@@ -384,11 +381,8 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
 // In shared memory lie words of a column: `ITEMS` rows each, a group. Word c of group g lies at c ^
 // (g & MASK): lanes that load a row, and lanes that gather packs of 4 neighbouring columns, meet
 // different banks.
-template <class T, bool Narrow = (sizeof(T) < 4)> struct phased_word { using type = T; };
-template <class T> struct phased_word<T, true> { using type = unsigned; };
-
 template <class T> struct phased_tile {
-    using word = typename phased_word<T>::type;
+    using word = typename pack<T>::word;
     static constexpr unsigned ITEMS = sizeof(word) / sizeof(T); // of a word
     static constexpr unsigned WORDS = 16 / sizeof(word);        // of a pack
     static constexpr unsigned ROWS = 256 / sizeof(T);
@@ -561,24 +555,21 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
 template <class T>
 __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigned column) {
     using phased = phased_tile<T>;
-    union {
-        uint4 all;
-        typename phased::word words[phased::WORDS];
-    } pack;
+    pack<T> gathered;
     const unsigned group = row / phased::ITEMS;
 #pragma unroll
     for (unsigned j = 0; j < phased::WORDS; j++)
-        pack.words[j] = tile.at(group, j, column);
+        gathered.words[j] = tile.at(group, j, column);
     if constexpr (phased::ITEMS > 1) {
         const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
         // Nothing of it is needed where nothing is shifted, and the tile may end.
         const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
 #pragma unroll
         for (unsigned j = 0; j < phased::WORDS; j++)
-            pack.words[j] = __funnelshift_r(
-                pack.words[j], j + 1 < phased::WORDS ? pack.words[j + 1] : next, shift);
+            gathered.words[j] = __funnelshift_r(
+                gathered.words[j], j + 1 < phased::WORDS ? gathered.words[j + 1] : next, shift);
     }
-    return pack.all;
+    return gathered.all;
 }
 
 // Rows `first` to `end` of the tile's columns, which are rows of the output: a warp's lanes take 8
@@ -588,7 +579,7 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
                              unsigned end, unsigned columns) {
     using phased = phased_tile<T>;
     constexpr unsigned ITEMS = 16 / sizeof(T), STEP = TILES_BLOCK / 16;
-    const unsigned warp = threadIdx.x / 32, pack = threadIdx.x % 8 + warp % 2 * 8;
+    const unsigned warp = threadIdx.x / 32, p = threadIdx.x % 8 + warp % 2 * 8;
     const unsigned left = threadIdx.x % 32 / 8 + warp / 2 * 4;
     T *row = to + left * pitch;
 #pragma unroll
@@ -596,16 +587,13 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
         const unsigned column = left + k * STEP;
         const unsigned phase =
             static_cast<unsigned>(reinterpret_cast<uint64>(row)) % 32 / sizeof(T);
-        const unsigned item = phased::LEAD + pack * ITEMS - phase;
-        T *at = row + pack * ITEMS - phase;
+        const unsigned item = phased::LEAD + p * ITEMS - phase;
+        T *at = row + p * ITEMS - phase;
         if (column >= columns)
             break;
         if (item + ITEMS <= first || item >= end)
             continue;
-        union {
-            uint4 all;
-            T items[ITEMS];
-        } found = {gather_phased(tile, item, column)};
+        const pack<T> found = {gather_phased(tile, item, column)};
         if (item >= first && item + ITEMS <= end) {
             __stcs(reinterpret_cast<uint4 *>(at), found.all);
             continue;

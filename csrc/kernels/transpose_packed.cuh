@@ -12,7 +12,7 @@ namespace transpose {
 
 constexpr unsigned PACKED_BLOCK = 256;
 
-// What an item lies in, in shared memory.
+// What an item lies in, in shared memory, also in the other tiles of rung 7; and 16 bytes of both.
 template <unsigned Item> struct word_of { using type = unsigned; };
 template <> struct word_of<8> { using type = uint64; };
 template <> struct word_of<16> { using type = uint4; };

@@ -193,7 +193,8 @@ static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
  * 0.44. */
 static bool are_short_rows(const struct axes *axes) {
     const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
-    return axes->count > 1 && (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE));
+    return moves_rows(axes) && axes->count > 1 &&
+           (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE));
 }
 
 /* Whether the output's matrices are where the input's are, and square. */
@@ -569,10 +570,9 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         if (in_place && axes->count > 1)
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         plan_rows(axes, plan);
-        if (!are_short_rows(axes))
-            grid = blocks(plan->items,
-                          (uint64_t)choice->block *
-                              (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
+        grid = blocks(plan->items,
+                      (uint64_t)choice->block *
+                          (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
     } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
@@ -580,10 +580,14 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, plan);
     }
-    if (!grid && (in_place || !plan_packed(axes, step->values, queue->info.multiprocessors, plan)))
-        return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
-    if (!grid)
+    struct transpose_plan packed;
+    if (!in_place && (!grid || are_short_rows(axes)) &&
+        plan_packed(axes, step->values, queue->info.multiprocessors, &packed)) {
+        *plan = packed;
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
+    }
+    if (!grid)
+        return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
 
     step->takes_wide = true;
     step->block[0] = choice->block;
