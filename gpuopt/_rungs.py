@@ -109,7 +109,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     --------
     >>> import gpuopt
     >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
-    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12]
+    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12, 13]
     """
     rows = _core.rungs(family)
     return [Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows]

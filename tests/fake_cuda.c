@@ -397,6 +397,10 @@ static void micro(const char *name, void **arguments) {
             items[i] = items[i] * 1664525u + 1013904223u;
 }
 /* A sum, as far as it is computed here. */
+static int is_single_pass(const char *name) {
+    return !strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10) ||
+           !strncmp(name, "reduce_13_", 10);
+}
 static void reduction(const char *name, unsigned blocks, void **arguments) {
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;
@@ -409,7 +413,7 @@ static void reduction(const char *name, unsigned blocks, void **arguments) {
     for (unsigned i = 0; i < blocks; i++)
         partials[i] = 0;
     partials[0] = sum;
-    if (!strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10)) /* a single pass */
+    if (is_single_pass(name))
         memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
 }
 static void compute(const char *name, unsigned blocks, void **arguments) {
@@ -471,7 +475,7 @@ struct graph {
 static int values_of(const char *name) {
     if (!strncmp(name, "micro_", 6))
         return strcmp(name, "micro_advance_uint32") ? 0 : 3;
-    return !strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10) ? 6 : 3;
+    return is_single_pass(name) ? 6 : 3;
 }
 static result cuGraphCreate(struct graph **graph, unsigned flags) {
     MAY_FAIL;

@@ -175,13 +175,26 @@ def fixed_point(rng, dtype, n):
 
 
 @pytest.mark.parametrize("device", [on("sim", "sim:m2090"), on("cuda", "cuda:0")])
-@pytest.mark.parametrize("more", [12_345, -777])
-def test_blocks_that_take_turns(device, more, rng):
-    """More than 12 rounds of 64 KiB a block, of which a multiprocessor has two."""
+@pytest.mark.parametrize("variant", [11, 13, None])
+@pytest.mark.parametrize("rounds", [1, 11.9, 12.1, 13, 41])
+def test_blocks_that_take_turns(device, variant, rounds, rng):
+    """Around 12 rounds of 64 KiB a block, of which a multiprocessor has two, and many more."""
     (multiprocessors,) = {each.multiprocessors for each in gpuopt.devices() if each.name == device}
-    n = 2 * multiprocessors * 13 * 16_384 + more
-    array, whole = fixed_point(rng, "float32", n)
-    assert gpuopt.reduce(array, variant=11, dtype=np.float64, device=device) == whole * 2.0**-10
+    n = int(2 * multiprocessors * rounds * 16_384) + 777
+    array, whole = fixed_point(rng, "float32", n + 1)
+    for items, want in ((array, whole), (array[1:], whole - int(array[0] * 2**10))):
+        got = gpuopt.reduce(items, variant=variant, dtype=np.float64, device=device)
+        assert got == want * 2.0**-10
+
+
+def test_the_default_goes_by_the_size(rng):
+    """Pieces that are drawn pay for long arrays only."""
+    for rounds, kernel in ((11.9, "reduce_11_"), (12.1, "reduce_13_")):
+        array = np.zeros(int(2 * 16 * rounds * 16_384), np.float32)
+        (launch,) = gpuopt.profile(gpuopt.reduce, array, device="sim:m2090").launches
+        assert launch.kernel.startswith(kernel)
+    (launch,) = gpuopt.profile(gpuopt.reduce, array[:1000], variant=13, device="sim").launches
+    assert launch.kernel.startswith("reduce_13_")
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())

@@ -84,11 +84,15 @@ RUNG(10, "shares", "reduce_10",
 RUNG(11, "single-pass", "reduce_11",
      "one launch: the block that ends last combines the blocks' results; float32 sums in float64",
      "after the decks: threadFenceReduction, CUDA samples", 512, 512, 512, 0,
-     RUNG_BEST | RUNG_WIDE | RUNG_OVERLAPS, 0)
+     RUNG_WIDE | RUNG_OVERLAPS, 0)
 RUNG(12, "bulk", "reduce_12",
      "bulk copies bring the share to shared memory: one thread asks for them, and no register waits",
      "after the decks: bulk asynchronous copies, Hopper 2022", 256, 256, 256, 0,
      RUNG_WIDE | RUNG_OVERLAPS, 0)
+RUNG(13, "dynamic", "reduce_13",
+     "rung 11, but the last tenth of a long array is nobody's share: the block that is free takes some of it",
+     "after the decks: dynamic scheduling", 512, 512, 512, 0,
+     RUNG_BEST | RUNG_WIDE | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
@@ -534,19 +538,19 @@ __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
 // place for each block, and one round more or less is little. (An H200, rung 11, turns against
 // shares, November 2026: 2^30 float32 4,568 GB/s and 4,545, 2^28 float64 4,567 and 4,506; but 2^25
 // float32, 7 or 8 rounds a block, 4,016 and 4,037.)
-constexpr unsigned LONG_ROUNDS = 12; // of a block
+constexpr unsigned ROUND = IN_FLIGHT * THREADS; // packs
 
 template <class Op, class Acc, class In> __device__ Acc combine_share(const In *in, uint64 n) {
-    constexpr unsigned line = 8, round = IN_FLIGHT * THREADS;
+    constexpr unsigned line = 8;
     const packed<In> p(in, n);
     const uint64 even = (p.count + gridDim.x - 1) / gridDim.x;
-    uint64 begin = static_cast<uint64>(blockIdx.x) * round, end = p.count;
-    unsigned jump = gridDim.x * round;
-    if (even < LONG_ROUNDS * round) {
+    uint64 begin = static_cast<uint64>(blockIdx.x) * ROUND, end = p.count;
+    unsigned jump = gridDim.x * ROUND;
+    if (even < REDUCE_LONG_ROUNDS * ROUND) {
         const uint64 share = (even + line - 1) / line * line;
         begin = blockIdx.x * share;
         end = begin + share < p.count ? begin + share : p.count;
-        jump = round;
+        jump = ROUND;
     }
     return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS, jump));
 }
@@ -581,19 +585,13 @@ template <> __device__ void store_result(int64 *to, int64 value, uint64 halved) 
         *to = value;
 }
 
-// The blocks' values to one. Every block draws a ticket after it has stored its own. Who draws the
-// last one combines them all, in the order of the blocks, whoever it is: the result does not depend
-// on it. atomicInc leaves the counter at 0 for the next launch.
-template <class Op, class Acc>
-__device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
+// The blocks' values, `count` in all, to one. Every block draws a ticket after it has stored its
+// own. Who draws the last one combines them all, in their order, whoever it is: the result does not
+// depend on it. atomicInc leaves the counter at 0 for the next launch.
+template <unsigned AtOnce, class Op, class Acc>
+__device__ void combine_stored(const Acc *partials, unsigned count, const whole<Acc> &to) {
     __shared__ bool last;
-    if (gridDim.x == 1) { // nobody to wait for
-        if (threadIdx.x == 0)
-            store_result(to.result, sum, to.halved);
-        return;
-    }
     if (threadIdx.x == 0) {
-        partials[blockIdx.x] = sum;
         __threadfence();
         last = atomicInc(to.tickets, gridDim.x - 1) == gridDim.x - 1;
         __threadfence();
@@ -602,12 +600,33 @@ __device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
     if (!last)
         return;
     const volatile Acc *every = partials;
-    sum = Op::template identity<Acc>();
-    for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x)
-        sum = Op::apply(sum, static_cast<Acc>(every[block]));
+    Acc sum = Op::template identity<Acc>();
+    for (unsigned first = threadIdx.x; first < count; first += AtOnce * blockDim.x) {
+        Acc some[AtOnce];
+#pragma unroll
+        for (unsigned k = 0; k < AtOnce; k++) {
+            const unsigned i = first + k * blockDim.x;
+            some[k] = i < count ? static_cast<Acc>(every[i]) : Op::template identity<Acc>();
+        }
+#pragma unroll
+        for (unsigned k = 0; k < AtOnce; k++)
+            sum = Op::apply(sum, some[k]);
+    }
     sum = block_tree<Op>(sum);
     if (threadIdx.x == 0)
         store_result(to.result, sum, to.halved);
+}
+
+template <class Op, class Acc>
+__device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
+    if (threadIdx.x == 0) {
+        if (gridDim.x > 1)
+            partials[blockIdx.x] = sum;
+        else // nobody to wait for
+            store_result(to.result, sum, to.halved);
+    }
+    if (gridDim.x > 1)
+        combine_stored<1, Op>(partials, gridDim.x, to);
 }
 
 // New: the blocks' values are combined in the same launch.
@@ -718,6 +737,68 @@ __device__ void reduce_12(const In *in, Acc *partials, uint64 n, const whole<Acc
     combine_blocks<Op>(block_tree<Op>(sum), partials, to);
 }
 
+// What the blocks of rung 13 take: rounds in turns, equally many each, and of what is left behind
+// them, a tenth or a little more, the pieces that they draw.
+struct schedule {
+    uint64 left;    // the first pack that is left
+    unsigned piece; // packs
+    unsigned pieces;
+
+    explicit __device__ schedule(uint64 packs) {
+        const uint64 rounds = packs / ROUND, turns = (rounds - rounds / 10) / gridDim.x * gridDim.x;
+        const unsigned most = REDUCE_DRAWS * gridDim.x;
+        left = turns * ROUND;
+        piece = static_cast<unsigned>((rounds - turns) / most + 1) * ROUND;
+        pieces = static_cast<unsigned>((packs - left + piece - 1) / piece);
+    }
+};
+
+// New: the end is nobody's share. Blocks that memory serves sooner take more of it, and none is
+// left alone with much. A piece has a value of its own, so the result does not depend on who took
+// it. (Two H200s, rung 11 against this, November 2026: 2^30 float32 4,557 and 4,587 GB/s, 4,664 and
+// 4,687; 2^28 4,509 and 4,531, 4,606 and 4,618; 2^26 equal.)
+template <class Op, class In, class Acc>
+__device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
+    constexpr unsigned warps = THREADS / 32;
+    __shared__ unsigned drawn[2];
+    Acc *of_warps = shared_memory<Acc>(); // twice
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const packed<In> p(in, n);
+    const schedule work(p.count);
+    uint64 first = uint64(blockIdx.x) * ROUND, end = work.left;
+    unsigned jump = gridDim.x * ROUND, slot = work.pieces + blockIdx.x;
+    for (unsigned turn = 0;; turn ^= 1) {
+        unsigned next = 0;
+        if (threadIdx.x == 0) // on its way while this turn's items are
+            next = atomicInc(to.tickets + 1, work.pieces + gridDim.x - 1);
+        Acc sums[CHAINS<In>];
+        begin_sums<Op>(sums);
+        combine_rounds<true, Op>(sums, p.packs, first + threadIdx.x, end, THREADS, jump);
+        Acc sum = end_sums<Op>(sums);
+        if (slot == work.pieces)
+            sum = combine_rest<Op>(sum, p);
+        sum = warp_tree<Op>(sum);
+        if (lane == 0)
+            of_warps[turn * warps + warp] = sum;
+        if (threadIdx.x == 0)
+            drawn[turn] = next;
+        __syncthreads();
+        if (warp == 0) {
+            sum = warp_tree<Op>(lane < warps ? of_warps[turn * warps + lane]
+                                             : Op::template identity<Acc>());
+            if (lane == 0)
+                partials[slot] = sum;
+        }
+        slot = drawn[turn];
+        if (slot >= work.pieces)
+            break;
+        first = work.left + uint64(slot) * work.piece;
+        end = first + work.piece < p.count ? first + work.piece : p.count;
+        jump = ROUND;
+    }
+    combine_stored<8, Op>(partials, work.pieces + gridDim.x, to);
+}
+
 // --- the kernels: reduce_<rung>_<operation>_<items>_<accumulator>[_b<block>]
 
 using type_bool = boolean;
@@ -758,20 +839,21 @@ using type_float64 = float64;
     KERNEL_B(rung, 256, op, in, acc)   \
     KERNEL_B(rung, 512, op, in, acc)   \
     KERNEL_B(rung, 1024, op, in, acc)
-#define EVERY_RUNG(op, in, acc)                   \
-    KERNEL(reduce_1, op, in, acc)                 \
-    KERNEL(reduce_2, op, in, acc)                 \
-    KERNEL(reduce_3, op, in, acc)                 \
-    KERNEL(reduce_4, op, in, acc)                 \
-    KERNEL(reduce_5, op, in, acc)                 \
-    KERNEL(reduce_5h, op, in, acc)                \
-    EVERY_BLOCK(reduce_6, op, in, acc)            \
-    EVERY_BLOCK(reduce_7, op, in, acc)            \
-    KERNEL(reduce_8, op, in, acc)                 \
-    KERNEL_THREADS(reduce_9, op, in, acc)         \
-    KERNEL_THREADS(reduce_10, op, in, acc)        \
-    KERNEL_WHOLE(reduce_11, THREADS, op, in, acc) \
-    KERNEL_WHOLE(reduce_12, RING_THREADS, op, in, acc)
+#define EVERY_RUNG(op, in, acc)                        \
+    KERNEL(reduce_1, op, in, acc)                      \
+    KERNEL(reduce_2, op, in, acc)                      \
+    KERNEL(reduce_3, op, in, acc)                      \
+    KERNEL(reduce_4, op, in, acc)                      \
+    KERNEL(reduce_5, op, in, acc)                      \
+    KERNEL(reduce_5h, op, in, acc)                     \
+    EVERY_BLOCK(reduce_6, op, in, acc)                 \
+    EVERY_BLOCK(reduce_7, op, in, acc)                 \
+    KERNEL(reduce_8, op, in, acc)                      \
+    KERNEL_THREADS(reduce_9, op, in, acc)              \
+    KERNEL_THREADS(reduce_10, op, in, acc)             \
+    KERNEL_WHOLE(reduce_11, THREADS, op, in, acc)      \
+    KERNEL_WHOLE(reduce_12, RING_THREADS, op, in, acc) \
+    KERNEL_WHOLE(reduce_13, THREADS, op, in, acc)
 
 REDUCE_SIGNATURES(EVERY_RUNG)
 

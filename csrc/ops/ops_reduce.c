@@ -16,7 +16,8 @@ enum {
     VECTOR = 9,               /* a load takes a pack, */
     SHARES = 10,              /* a block has an even share, */
     SINGLE_PASS = 11,         /* one launch does all, */
-    BULK = 12,                /* and the share comes through a ring in shared memory */
+    BULK = 12,                /* the share comes through a ring in shared memory, */
+    DYNAMIC = 13,             /* or the last pieces of a long array are for whoever is free */
     PACK = 16,                /* bytes */
     RING_PART = REDUCE_RING_PACKS * PACK,
     PIECE = 256 * 64 * 256, /* items of a non-contiguous array at a time, on the cpu: 2^22, the
@@ -65,15 +66,15 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
 static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *choice,
                              const struct reg_signature *signature, uint64_t n, uint64_t blocks,
                              struct ops_step *step) {
-    const unsigned values = choice->rung->number >= SHUFFLE ? choice->block / 32 : choice->block;
+    const unsigned number = choice->rung->number, block = choice->block;
+    const unsigned values = number < SHUFFLE ? block : block / 32 * (number == DYNAMIC ? 2 : 1);
     step->grid[0] = (unsigned)blocks;
-    step->block[0] = choice->block;
-    step->shared_bytes = choice->rung->number == BULK
-                             ? REDUCE_RING_PLACES * RING_PART
-                             : values * (unsigned)dtype_size(signature->accumulator);
+    step->block[0] = block;
+    step->shared_bytes = number == BULK ? REDUCE_RING_PLACES * RING_PART
+                                        : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;
-    return ops_kernel(queue, choice->rung, signature, choice->block, step);
+    return ops_kernel(queue, choice->rung, signature, block, step);
 }
 
 /* The host's rungs have no numbers. */
@@ -81,20 +82,35 @@ static bool is_single_pass(const struct ops_choice *choice) {
     return choice->rung->number >= SINGLE_PASS;
 }
 
+/* The choice, or where the caller left it to us and the array is too short for the rung that shares
+ * pieces out, the single pass before it. */
+static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
+                                 uint64_t n) {
+    struct ops_choice fits = *choice;
+    const size_t item = dtype_size(choice->signature->items);
+    const uint64_t round = (uint64_t)REDUCE_IN_FLIGHT * PACK * choice->block;
+    if (choice->any_rung && choice->rung->number == DYNAMIC &&
+        n * item < REDUCE_LONG_ROUNDS * round * pass_blocks(queue, choice, n, item))
+        while (fits.rung->number != SINGLE_PASS)
+            fits.rung--;
+    return fits;
+}
+
 /* One launch: scratch for the blocks' results and, aligned, for the one result. */
 static enum status plan_single_pass(struct ops_queue *queue, const struct ops_choice *choice,
                                     device_address items, uint64_t n, struct ops_plan *plan) {
     const size_t accumulator = dtype_size(choice->signature->accumulator);
     const uint64_t blocks = pass_blocks(queue, choice, n, dtype_size(choice->signature->items));
+    const uint64_t partials = blocks * (choice->rung->number == DYNAMIC ? 1 + REDUCE_DRAWS : 1);
     struct ops_step *step = &plan->steps[0];
     enum status status = plan_pass(queue, choice, choice->signature, n, blocks, step);
     if (!status)
-        status = ops_scratch(queue, plan, (blocks + 1) * accumulator);
+        status = ops_scratch(queue, plan, (partials + 1) * accumulator);
     if (!status)
         status = ops_tickets(queue, &step->values[4]);
     step->values[0] = items;
     step->values[1] = plan->scratch;
-    step->values[3] = plan->result = plan->scratch + blocks * accumulator;
+    step->values[3] = plan->result = plan->scratch + partials * accumulator;
     step->value_count = 6; /* the last: whether the result is halved */
     plan->step_count = 1;
     return status;
@@ -158,8 +174,9 @@ enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *ch
     plan->bytes = n * dtype_size(choice->signature->items) + plan->result_bytes;
     if (choice->rung->flags & RUNG_HOST)
         return plan_on_host(queue, choice, items, n, plan);
-    return is_single_pass(choice) ? plan_single_pass(queue, choice, items, n, plan)
-                                  : plan_passes(queue, choice, items, n, plan);
+    const struct ops_choice fits = fitting(queue, choice, n);
+    return is_single_pass(&fits) ? plan_single_pass(queue, &fits, items, n, plan)
+                                 : plan_passes(queue, &fits, items, n, plan);
 }
 
 /* Items that are on the device. */
