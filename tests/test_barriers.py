@@ -49,7 +49,7 @@ CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u
 PLAN = np.dtype(
     [(name, "u4") for name in ("shape", "in_place")]
     + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
-    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "strip", "apart", "grid_axes")]
     + [(name, "u4") for name in ("tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
     + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]

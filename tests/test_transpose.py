@@ -187,6 +187,22 @@ def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
     assert same(got, permuted(array, axes))
 
 
+@pytest.mark.parametrize("device, variant", any_rungs())
+@pytest.mark.parametrize(
+    "dtype, shape, axes",
+    [
+        ("<f4", (16_500, 100), None), ("<f4", (16_385, 101), None), ("<f4", (16_384, 100), None),
+        ("u1", (65_601, 201), None), ("i8", (2, 16_500, 50), (0, 2, 1)),
+        ("<i2", (2, 3, 33_000, 96), (0, 1, 3, 2)), ("c16", (8_231, 771), None),
+    ],
+)  # fmt: skip
+def test_tall_matrices(device, variant, dtype, shape, axes, rng):
+    """More than 256 rows of tiles are taken in strips, those of narrow matrices in flat ones."""
+    array = bytes_of(rng, dtype, shape)
+    got = gpuopt.transpose(array, axes, variant=variant, device=device)
+    assert same(got, permuted(array, axes))
+
+
 # Of some 18 MB, so that tiles are as large as they get: channels last to first and back, images
 # that begin anywhere, small matrices, many axes, and images turned whose pixels stay whole.
 NARROW = [

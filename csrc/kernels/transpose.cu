@@ -208,6 +208,8 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
 
 constexpr unsigned TILES_BLOCK = 256;
 
+__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
+
 // Which tile a block has: of which matrix, that begins at items `in` and `out` of the arrays; and
 // which item of it comes first. Blocks go down the columns of tiles, so that neighbours in time
 // store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
@@ -215,7 +217,8 @@ constexpr unsigned TILES_BLOCK = 256;
 // that is read at one time has the same bit 16 of its address, and the memory behind it is slower:
 // two columns, 64 KiB apart, are then taken in turns. Of a copy's rate, trial kernels, each pair in
 // one run: 8192 x 32768 float32 0.925 and 0.966, 4096 x 65536 0.917 and 0.958, 8192^2 of 16 bytes
-// 0.923 and 0.965.
+// 0.923 and 0.965. Where neighbours in a row share the 256 bytes that load_around fetches, a long
+// column's blocks would find them gone from the cache: such a matrix is taken in strips.
 struct tile_corner {
     uint64 in = 0, out = 0;
     unsigned row_tile, column_tile;
@@ -226,10 +229,21 @@ struct tile_corner {
             second = index % 2 * plan.apart;
             index /= 2, columns /= 2;
         }
-        row_tile = index % plan.row_tiles;
-        index /= plan.row_tiles;
-        column_tile = index % columns;
-        index /= columns;
+        if (plan.strip) {
+            const unsigned tiles = plan.row_tiles * columns, matrix = index / tiles;
+            index -= matrix * tiles;
+            const unsigned top = index / (plan.strip * columns) * plan.strip;
+            const unsigned rows = least(plan.row_tiles - top, plan.strip);
+            index -= top * columns;
+            row_tile = top + index % rows;
+            column_tile = index / rows;
+            index = matrix;
+        } else {
+            row_tile = index % plan.row_tiles;
+            index /= plan.row_tiles;
+            column_tile = index % columns;
+            index /= columns;
+        }
         if (plan.apart)
             column_tile += column_tile / plan.apart * plan.apart + second;
         for (unsigned k = 0; k < plan.grid_axes; k++) {
@@ -240,8 +254,6 @@ struct tile_corner {
         }
     }
 };
-
-__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
 
 // A load past what the caches keep, which lets the second level fetch the 256 bytes around: tiles
 // whose rows have fewer, or begin anywhere else, read the rest of them next. An H200, against
