@@ -191,13 +191,13 @@ def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
 @pytest.mark.parametrize(
     "dtype, shape, axes",
     [
-        ("<f4", (16_500, 100), None), ("<f4", (16_385, 101), None), ("<f4", (16_384, 100), None),
-        ("u1", (65_601, 201), None), ("i8", (2, 16_500, 50), (0, 2, 1)),
-        ("<i2", (2, 3, 33_000, 96), (0, 1, 3, 2)), ("c16", (8_231, 771), None),
+        ("<f4", (24_700, 100), None), ("<f4", (24_577, 101), None), ("<f4", (24_576, 100), None),
+        ("u1", (98_401, 201), None), ("i8", (2, 24_700, 50), (0, 2, 1)),
+        ("<i2", (2, 3, 49_900, 96), (0, 1, 3, 2)), ("c16", (12_351, 771), None),
     ],
 )  # fmt: skip
 def test_tall_matrices(device, variant, dtype, shape, axes, rng):
-    """More than 256 rows of tiles are taken in strips, those of narrow matrices in flat ones."""
+    """More than 384 rows of tiles are taken in strips, those of narrow matrices in flat ones."""
     array = bytes_of(rng, dtype, shape)
     got = gpuopt.transpose(array, axes, variant=variant, device=device)
     assert same(got, permuted(array, axes))

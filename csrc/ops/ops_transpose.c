@@ -22,9 +22,10 @@ enum {
     WORD = 4,            /* bytes of a bank of shared memory */
     BANKS = 128,         /* bytes of all of them */
     SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
-    TALL = 256,          /* rows of tiles, that the cache remembers until their neighbours come */
-    NARROW = 12288,      /* bytes of a row, below which a strip of */
-    FLAT = 8,            /* rows of tiles is best */
+    TALL = 384,          /* rows of tiles, that the cache remembers until their neighbours come */
+    STRIP = 256,         /* rows of tiles; and, where a matrix has */
+    NARROW = 12288,      /* bytes in a row, or fewer, */
+    FLAT = 8,
 
     /* of packed tiles */
     TILE_BYTES = 16384,
@@ -156,8 +157,9 @@ static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
 /* Of how many rows of tiles all are taken before others: transpose.cu says why. 0: of all. Of a
  * copy's rate on an H200 (November 2026), float32, in one strip, in strips of about 256, 128 and 8:
  * 32,771 x 16,001 0.79, 0.85, 0.83 and 0.80; 30,000 x 3,000 0.85, 0.87, 0.86 and 0.87; 100,000 x
- * 1,000 0.70, 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89; but 8191 x 8193 0.91
- * and in halves 0.86, and 65,536 x 4096, which shares nothing, 0.95, 0.94, 0.92 and 0.87. */
+ * 1,000 0.70, 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89. But in one strip and
+ * two: 16,383 x 16,385 0.87 and 0.84, 20,011 x 10,007 0.86 and 0.84; and 65,536 x 4096, which
+ * shares nothing, in one to four 0.95 and 0.94. */
 static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t wide = tile_columns(shape, false, item) * item;
@@ -165,7 +167,7 @@ static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, si
         shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
     if (plan->in_place || !shares || plan->column_tiles == 1 || plan->row_tiles <= TALL)
         return 0;
-    const uint32_t strips = (plan->row_tiles - 1) / TALL + 1;
+    const uint32_t strips = (plan->row_tiles - 1) / STRIP + 1;
     return plan->columns * item <= NARROW ? FLAT : (plan->row_tiles - 1) / strips + 1;
 }
 
