@@ -400,10 +400,10 @@ template <class T> struct phased_tile {
     static constexpr unsigned ROWS = 256 / sizeof(T);
     static constexpr unsigned LEAD = 32 / sizeof(T); // rows before the first
     static constexpr unsigned GROUPS = (ROWS + LEAD) / ITEMS;
-    static constexpr unsigned PASSES = ITEMS == 4 ? 1 : 2;  // of a warp over a row
+    static constexpr unsigned PASSES = ITEMS > 1 ? 1 : 2;   // of a warp over a row
     static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is a warp's own
     static constexpr unsigned COLUMNS = PASSES * LANES * ITEMS;
-    static constexpr unsigned PITCH = ITEMS == 1 ? 64 : 128; // words
+    static constexpr unsigned PITCH = ITEMS < 4 ? 64 : 128; // words
     static constexpr unsigned MASK = 7 * WORDS;
     static constexpr unsigned STEP = TILES_BLOCK / 32 / PASSES; // groups at once
     static constexpr unsigned LOADS = (GROUPS + STEP - 1) / STEP;

@@ -140,7 +140,7 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
     if (in_place)
         return tile_rows(shape, true, item);
     if (shape == TRANSPOSE_PHASED)
-        return item <= 2 ? 124 : 64;
+        return item == 1 ? 124 : item == 2 ? 62 : 64;
     return TRANSPOSE_TILE_COLUMNS(item);
 }
 
@@ -557,7 +557,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
         return (unsigned)(2 * rows * (columns * item + PACK));
     if (shape == TRANSPOSE_PHASED)
         return (unsigned)((rows * item + SECTOR) / most(item, 4) * most(item, 4) *
-                          (item <= 2 ? 128 : 64));
+                          (item == 1 ? 128 : 64));
     return (unsigned)(rows * (columns * item + PACK));
 }
 
