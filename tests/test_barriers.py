@@ -49,14 +49,14 @@ CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u
 PLAN = np.dtype(
     [(name, "u4") for name in ("shape", "in_place")]
     + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
-    + [(name, "u4") for name in ("row_tiles", "column_tiles", "strip", "apart", "grid_axes")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
     + [(name, "u4") for name in ("tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
     + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
     + [(name, "u4") for name in ("loads_packs", "stores_packs", "load_magic", "store_magic")]
     + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
     + [(name, "u4") for name in ("packs", "item_extent", "item_step", "item_magic", "item_jump")]
-    + [("cuts", CUT, 2), ("axes", AXIS, 64)],
+    + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
     align=True,
 )
 
@@ -72,7 +72,8 @@ def transpose(sides, tiles, shape, in_place=False):
     for name, value in (
         ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
         ("columns", columns), ("in_pitch", columns), ("out_pitch", rows),
-        ("row_tiles", tiles[0]), ("column_tiles", tiles[1]), ("tiles", 2),
+        ("row_tiles", tiles[0]), ("all_row_tiles", tiles[0]), ("column_tiles", tiles[1]),
+        ("tiles", 2),
         ("load_run", columns), ("load_runs", rows), ("run", rows), ("runs", columns),
         ("load_run_most", columns), ("load_runs_most", rows), ("run_most", rows),
         ("runs_most", columns), ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),

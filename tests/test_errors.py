@@ -107,7 +107,7 @@ def test_an_operation_that_is_no_string(op):
 
 @pytest.mark.parametrize("device", kinds())
 @pytest.mark.parametrize(
-    "variant", [0, 13, 99, -1, -2, 2**31, 10**30, -(10**30), "", "9", "Serial"]
+    "variant", [0, 14, 99, -1, -2, 2**31, 10**30, -(10**30), "", "9", "Serial"]
 )
 def test_unknown_variants(device, variant):
     names = ".*".join(f"'{rung.name}'" for rung in rungs_of(device, historical=True))

@@ -45,8 +45,7 @@ struct transpose_plan {
     uint64_t items;               /* of the whole array */
     uint64_t rows, columns;       /* of a matrix: the input's; rows are neighbours in the output */
     uint64_t in_pitch, out_pitch; /* from row to row of the input, of the output */
-    uint32_t row_tiles, column_tiles; /* blocks of a matrix */
-    uint32_t strip;     /* rows of tiles whose tiles are all taken before others'; 0: all rows */
+    uint32_t row_tiles, column_tiles; /* blocks of a strip of a matrix; the grid's y: which strip */
     uint32_t apart;     /* two columns of tiles so far from each other are taken in turns; 0: one */
     uint32_t grid_axes; /* axes[0] and on: the matrices, or the tiles */
 
@@ -70,4 +69,5 @@ struct transpose_plan {
     uint32_t packs, item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
+    uint32_t all_row_tiles; /* of all strips of a matrix */
 };

@@ -13,7 +13,7 @@ enum {
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
     OPS_WIDE_BYTES = 2048,
-    OPS_KEPT_BYTES = 8192,
+    OPS_KEPT_BYTES = 65536, /* rung 13 of reduce has so many on 240 multiprocessors */
     OPS_TICKETS = 1024
 };
 

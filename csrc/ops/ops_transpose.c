@@ -154,7 +154,7 @@ static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     return plan->columns * item % SLOW_PITCH ? 0 : (uint32_t)apart;
 }
 
-/* Of how many rows of tiles all are taken before others: transpose.cu says why. 0: of all. Of a
+/* Of how many rows of tiles all are taken before others: transpose.cu says why. Of a
  * copy's rate on an H200 (November 2026), float32, in one strip, in strips of about 256, 128 and 8:
  * 32,771 x 16,001 0.79, 0.85, 0.83 and 0.80; 30,000 x 3,000 0.85, 0.87, 0.86 and 0.87; 100,000 x
  * 1,000 0.70, 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89. But in one strip and
@@ -165,10 +165,12 @@ static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, si
     const uint64_t wide = tile_columns(shape, false, item) * item;
     const bool shares =
         shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
-    if (plan->in_place || !shares || plan->column_tiles == 1 || plan->row_tiles <= TALL)
-        return 0;
-    const uint32_t strips = (plan->row_tiles - 1) / STRIP + 1;
-    return plan->columns * item <= NARROW ? FLAT : (plan->row_tiles - 1) / strips + 1;
+    const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
+    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= TALL)
+        return all;
+    if (plan->columns * item <= NARROW)
+        return least_rows > FLAT ? least_rows : FLAT;
+    return (all - 1) / ((all - 1) / STRIP + 1) + 1;
 }
 
 /* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
@@ -226,7 +228,8 @@ static bool is_square_batch(const struct transpose_plan *plan) {
     return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
 }
 
-/* How many blocks, if they are not too many and not too many of their items outside; else 0. */
+/* How many blocks of each strip, if they are not too many and not too many of their items outside;
+ * else 0. */
 static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan *plan) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t high = tile_rows(shape, plan->in_place, item);
@@ -238,12 +241,12 @@ static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan
     if (down > GRID_X || across > GRID_X || down * across > GRID_X ||
         matrices > GRID_X / (down * across))
         return 0;
-    plan->row_tiles = (uint32_t)down;
+    plan->all_row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
-    plan->strip = strip_of(plan, address, item);
+    plan->row_tiles = strip_of(plan, address, item);
     plan->apart = columns_apart(plan, item);
     const bool fills = plan->rows * plan->columns > down * high * across * wide / 2;
-    return fills || plan->in_place ? down * across * matrices : 0;
+    return fills || plan->in_place ? plan->row_tiles * across * matrices : 0;
 }
 
 /* --- packed tiles: a few axes that are runs of memory in the input, and a few in the output */
@@ -581,7 +584,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
     const uint64_t addresses = step->values[0] | step->values[1];
     const bool in_place = step->values[0] == step->values[1];
-    uint64_t grid = 0;
+    uint64_t grid = 0, strips = 1;
     widen(axes, addresses);
     if (axes->count == 0) { /* one item */
         axes->count = 1;
@@ -601,12 +604,15 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         if (in_place && !is_square_batch(plan))
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, step->values[0], plan);
+        if (grid)
+            strips = blocks(plan->all_row_tiles, plan->row_tiles);
     }
     struct transpose_plan packed;
     if (!in_place && (!grid || are_short_rows(axes)) &&
         plan_packed(axes, step->values, queue->info.multiprocessors, &packed)) {
         *plan = packed;
         grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
+        strips = 1;
     }
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
@@ -614,6 +620,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     step->takes_wide = true;
     step->block[0] = choice->block;
     step->grid[0] = (unsigned)grid;
+    step->grid[1] = (unsigned)strips;
     step->shared_bytes = shared_bytes(plan, axes->item);
     return widened_kernel(queue, choice, axes->item, step);
 }
