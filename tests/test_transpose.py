@@ -188,6 +188,18 @@ def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
 
 
 @pytest.mark.parametrize("device, variant", any_rungs())
+def test_short_rows_that_stay_whole(device, variant, rng):
+    """Of every width up to two vectors, to the last byte; nothing is written beside them."""
+    for width in range(1, 36):
+        array = bytes_of(rng, "u1", (37, 29, width))
+        room = np.full(array.size + 64, 77, np.uint8)
+        out = room[32:-32].reshape(29, 37, width)
+        gpuopt.transpose(array, (1, 0, 2), variant=variant, device=device, out=out)
+        assert same(out, permuted(array, (1, 0, 2))), width
+        assert (room[:32] == 77).all() and (room[-32:] == 77).all()
+
+
+@pytest.mark.parametrize("device, variant", any_rungs())
 @pytest.mark.parametrize(
     "dtype, shape, axes",
     [
