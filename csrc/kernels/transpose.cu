@@ -384,7 +384,9 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
 // shifts its own into place; words of as many rows then turn, in registers, into words of columns.
 // In shared memory lie words of a column: `ITEMS` rows each, a group. Word c of group g lies at c ^
 // (g & MASK): lanes that load a row, and lanes that gather packs of 4 neighbouring columns, meet
-// different banks.
+// different banks. (Of a copy's rate on an H200, November 2026: 4097 x 4099 of 2 bytes by tiles of
+// 62 columns 0.80, of 124 0.69, 8191 x 8131 0.84 and 0.81; 8191 x 8193 of 4 bytes by tiles of 64
+// columns 0.91, of 128 0.89.)
 template <class T> struct phased_tile {
     using word = typename pack<T>::word;
     static constexpr unsigned ITEMS = sizeof(word) / sizeof(T); // of a word
