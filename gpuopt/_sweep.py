@@ -298,16 +298,19 @@ def _blocks(rung: Rung) -> list[int | None]:
     return [1 << k for k in range(least, most)]
 
 
-def _trials(family: str, kind: str) -> list[tuple[Rung, Trial]]:
-    """Return every rung with every block; and with its default block, every constant's values."""
+def _trials(family: str, kind: str, default: str) -> list[tuple[Rung, Trial]]:
+    """Return every rung with every block; and with its default block, every constant's values.
+
+    `default` is the rung that the library takes for the problem.
+    """
     found = []
     for rung in rungs(family):
         if rung.host != (kind == "cpu") or rung.historical or rung.ceiling:
             continue
         blocks = _blocks(rung)
         for block in blocks:
-            default = rung.best and block in (None, rung.block_default)
-            found.append((rung, Trial(label(rung), rung.variant, block, default=default)))
+            taken = rung.name == default and block in (None, rung.block_default)
+            found.append((rung, Trial(label(rung), rung.variant, block, default=taken)))
         block = rung.block_default if len(blocks) > 1 else None
         for row in _core.tunings(family):
             for value in row["tried"] if rung.number == row["rung"] else ():
@@ -318,9 +321,8 @@ def _trials(family: str, kind: str) -> list[tuple[Rung, Trial]]:
 
 
 def _call(trial: Trial) -> dict[str, Any]:
-    # Where the library shall choose, nothing is named: it may take another rung for the problem.
-    named = {} if trial.default else {"variant": trial.variant}
-    if trial.block and not trial.default:
+    named: dict[str, Any] = {"variant": trial.variant}
+    if trial.block:
         named["block"] = trial.block
     return named | ({"tuning": {trial.constant: trial.value}} if trial.constant else {})
 
@@ -335,7 +337,11 @@ def _measure(problem: _Problem, family: str, kind: str) -> Size:
         if error:
             raise VerificationError(f"{family}, {trial}: gave {error}: nothing was measured")
 
-    for rung, trial in _trials(family, kind):
+    try:
+        default = bench.rung()
+    except _core.DeviceError:  # an older GPU: no kernel of the rung
+        default = ""
+    for rung, trial in _trials(family, kind, default):
         call = _call(trial)
         try:
             verify(rung, trial, call)

@@ -396,11 +396,11 @@ static void micro(const char *name, void **arguments) {
         for (unsigned step = 0; step < steps; step++)
             items[i] = items[i] * 1664525u + 1013904223u;
 }
-/* A sum, as far as it is computed here. */
 static int is_single_pass(const char *name) {
     return !strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10) ||
            !strncmp(name, "reduce_13_", 10);
 }
+/* A sum, as far as it is computed here. */
 static void reduction(const char *name, unsigned blocks, void **arguments) {
     const void *items = *(void **)arguments[0];
     int64_t *partials = *(int64_t **)arguments[1], sum = 0;

@@ -34,6 +34,7 @@ from conftest import (
 )
 
 import gpuopt
+from gpuopt import _core
 
 SIZES = [1, 2, 3, 31, 32, 33, 127, 128, 129, 1000, 2049, 4099]
 UNIT = {np.dtype(code): float(np.finfo(code).eps) / 2 for code in "efdFD"}
@@ -187,10 +188,12 @@ def test_blocks_that_take_turns(device, variant, rounds, rng):
         assert got == want * 2.0**-10
 
 
-def test_the_default_goes_by_the_size(rng):
+def test_the_default_goes_by_the_size():
     """Pieces that are drawn pay for long arrays only."""
     for rounds, kernel in ((11.9, "reduce_11_"), (12.1, "reduce_13_")):
         array = np.zeros(int(2 * 16 * rounds * 16_384), np.float32)
+        rung = _core.Bench("reduce", array, device="sim:m2090").rung()
+        assert rung == ("single-pass" if kernel == "reduce_11_" else "dynamic")
         (launch,) = gpuopt.profile(gpuopt.reduce, array, device="sim:m2090").launches
         assert launch.kernel.startswith(kernel)
     (launch,) = gpuopt.profile(gpuopt.reduce, array[:1000], variant=13, device="sim").launches

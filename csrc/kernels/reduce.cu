@@ -563,10 +563,10 @@ __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// Where the one result of a launch goes, and the counter of the blocks' tickets.
+// Where the one result of a launch goes, and the counters of tickets.
 template <class Acc> struct whole {
     Acc *result;
-    unsigned *tickets;
+    unsigned *tickets; // of the blocks that have ended; of rung 13's pieces
     uint64 halved;
 };
 
@@ -817,7 +817,7 @@ using type_float64 = float64;
         const type_##in *items, type_##acc *partials, uint64 n) {                              \
         rung<block, op_##op>(items, partials, n);                                              \
     }
-// With one launch: where its one result goes, the counter of its tickets, which is 0, and whether
+// With one launch: where its one result goes, the counters of its tickets, which are 0, and whether
 // the result is stored in half as many bytes.
 #define KERNEL_WHOLE(rung, threads, op, in, acc)                                           \
     extern "C" __global__ void __launch_bounds__(threads, BLOCKS)                          \

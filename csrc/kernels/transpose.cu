@@ -772,7 +772,7 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
         return;
     }
     const tile_corner corner(plan);
-    if (corner.row_tile >= plan.all_row_tiles)
+    if (corner.row_tile >= plan.all_row_tiles) // the last strip has fewer
         return;
     if (plan.in_place && plan.shape == TRANSPOSE_ALIGNED)
         swap_packs(in + corner.in, out + corner.out, plan, corner);

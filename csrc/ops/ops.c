@@ -75,6 +75,7 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
     const uintptr_t hash =
         (uintptr_t)rung / sizeof *rung + 7 * ((uintptr_t)signature / sizeof *signature);
     struct ops_kernel *slot = &queue->kernels[(hash + block) % slots];
+    step->rung = rung;
     step->overlaps = rung->flags & RUNG_OVERLAPS;
     if (slot->rung == rung && slot->signature == signature && slot->block == block) {
         step->kernel = slot->kernel;

@@ -21,6 +21,7 @@ enum {
  * the plan's struct is the last argument. */
 struct ops_step {
     struct device_kernel *kernel;
+    const struct reg_rung *rung; /* whose kernel it is */
     unsigned grid[3], block[3], shared_bytes;
     uint64_t values[OPS_VALUES_MAX];
     unsigned value_count;
@@ -198,6 +199,9 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
  * each time. On a GPU many are one graph: the host's launches do not count. */
 enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
                            bool cold, double *seconds);
+/* The rung that the choice comes to. */
+enum status ops_bench_rung(struct ops_bench *bench, const struct ops_choice *choice,
+                           const struct reg_rung **rung);
 enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,
                             uint64_t *algorithm_bytes, size_t *result_bytes);
 

@@ -67,6 +67,17 @@ enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *ch
     return STATUS_OK;
 }
 
+enum status ops_bench_rung(struct ops_bench *bench, const struct ops_choice *choice,
+                           const struct reg_rung **rung) {
+    struct ops_plan plan;
+    const enum status status = ops_plan(bench->queue, choice, &bench->problem, &plan);
+    if (status)
+        return status;
+    *rung = plan.steps[0].rung;
+    ops_plan_free(bench->queue, &plan);
+    return STATUS_OK;
+}
+
 enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choice, void *result,
                           size_t result_size) {
     struct ops_queue *queue = bench->queue;

@@ -154,12 +154,12 @@ static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     return plan->columns * item % SLOW_PITCH ? 0 : (uint32_t)apart;
 }
 
-/* Of how many rows of tiles all are taken before others: transpose.cu says why. Of a
- * copy's rate on an H200 (November 2026), float32, in one strip, in strips of about 256, 128 and 8:
- * 32,771 x 16,001 0.79, 0.85, 0.83 and 0.80; 30,000 x 3,000 0.85, 0.87, 0.86 and 0.87; 100,000 x
- * 1,000 0.70, 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89. But in one strip and
- * two: 16,383 x 16,385 0.87 and 0.84, 20,011 x 10,007 0.86 and 0.84; and 65,536 x 4096, which
- * shares nothing, in one to four 0.95 and 0.94. */
+/* Of how many rows of tiles all are taken before others: transpose.cu says why. Of a copy's rate on
+ * an H200 (November 2026), float32, in one strip, in strips of about 256, 128 and 8: 32,771 x
+ * 16,001 0.79, 0.85, 0.83 and 0.80; 30,000 x 3,000 0.85, 0.87, 0.86 and 0.87; 100,000 x 1,000 0.70,
+ * 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89. But in one strip and two: 16,383
+ * x 16,385 0.87 and 0.84, 20,011 x 10,007 0.86 and 0.84; and 65,536 x 4096, which shares nothing,
+ * in one and four 0.95 and 0.94. */
 static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t wide = tile_columns(shape, false, item) * item;

@@ -232,6 +232,17 @@ static PyObject *bench_bytes(struct bench *self, PyObject *arguments, PyObject *
     return end(self, &unlocked, status) ? NULL : PyLong_FromUnsignedLongLong(algorithm_bytes);
 }
 
+static PyObject *bench_rung(struct bench *self, PyObject *unused) {
+    (void)unused;
+    struct py_target target;
+    struct py_unlocked unlocked;
+    const struct reg_rung *rung = NULL;
+    if (choose(self, NULL, NULL, NULL, NULL, &target) || begin(self, &unlocked))
+        return NULL;
+    const enum status status = ops_bench_rung(&self->bench, &target.choice, &rung);
+    return end(self, &unlocked, status) ? NULL : PyUnicode_FromString(rung->name);
+}
+
 static PyObject *bench_device(struct bench *self, void *closure) {
     (void)closure;
     return PyUnicode_FromString(self->bench.queue->info.name);
@@ -248,6 +259,11 @@ static PyMethodDef bench_methods[] = {
     {"bytes", (PyCFunction)(void (*)(void))bench_bytes, METH_VARARGS | METH_KEYWORDS,
      "bytes($self, /, variant=None, block=None)\n--\n\n"
      "Bytes that the algorithm reads and writes, each once."},
+    {"rung", (PyCFunction)bench_rung, METH_NOARGS,
+     "rung($self, /)\n--\n\n"
+     "The name of the rung that runs where none is named: the best one, or a lower one that fits "
+     "the\n"
+     "device and the problem better."},
     {NULL, NULL, 0, NULL},
 };
 
