@@ -177,6 +177,8 @@ PACKED = [
     (900, 2, 1),
     (700, 3, 1),
     (300, 9, 1),
+    (150, 17, 1),
+    (80, 32, 1),
     (90, 33, 1),
     (40, 100, 1),
     (9, 520, 1),
@@ -195,6 +197,27 @@ def test_packs_of_every_dtype(device, dtype, rng):
         ops = [op for op in ("sum", "min", "argmax", "count", "xor") if op in ops_of(dtype)]
         for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
             check(array, str(op), device, axis=axis)
+
+
+@pytest.mark.parametrize(
+    "dtype, shape, axis",
+    [
+        ("float32", (12_000, 48), 1),
+        ("float32", (12_000, 50), 1),
+        ("float32", (100, 16, 400), 1),
+        ("float64", (5000, 66), 1),
+        ("float64", (5000, 67), 1),
+        ("int16", (10_000, 2, 70), 1),
+    ],
+)
+@pytest.mark.parametrize("device", kinds())
+def test_results_that_stay_in_the_cache(device, dtype, shape, axis, rng):
+    """Every shape of work whose loads give way to its results: a simulated GPU's are taken for
+    large from 2 MiB on, a real one's by `test_large_ones_on_a_gpu`.
+    """
+    array = items_of(rng, dtype, shape)
+    for op in ("sum", "argmax") if device != "sim" or dtype == "float32" else ("sum",):
+        check(array, op, device, axis=axis)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -464,7 +487,16 @@ def test_the_cpus_rungs_give_the_same_bits(rng):
 
 @pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
 def test_large_ones_on_a_gpu(device, rng):
-    for shape, axis in (((4096, 4096), 0), ((4096, 4096), 1), ((1 << 22, 3), 0), ((3, 1 << 22), 1)):
+    for shape, axis in (
+        ((4096, 4096), 0),
+        ((4096, 4096), 1),
+        ((1 << 22, 3), 0),
+        ((3, 1 << 22), 1),
+        ((1 << 20, 48), 1),
+        ((1 << 20, 50), 1),
+        ((1 << 19, 120), 1),
+        ((1 << 12, 16, 1024), 1),
+    ):
         array = rng.random(shape, np.float32)
         for op in ("sum", "max", "argmax", "mean"):
             check(array, op, device, axis=axis)

@@ -209,53 +209,51 @@ template <class In> union alignas(16) pack {
 // One item as a pack of its own.
 template <class In> struct alone { In items[1]; };
 
-// A load that is under way while others are, or zeros: a branch around it would wait for it. Past
-// what the caches keep, unless they hold the whole array.
-template <bool Cached> __device__ inline uint4 load_if(bool there, const uint4 *from) {
+// A load that is under way while others are, or zeros: a branch around it would wait for it.
+template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
     uint4 words = {0, 0, 0, 0};
     const uint64 at = __cvta_generic_to_global(from);
-    if (Cached)
+    if (Streamed)
         asm volatile("{ .reg .pred there;\n"
                      "setp.ne.u32 there, %5, 0;\n"
-                     "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                      : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
                      : "l"(at), "r"(unsigned(there)));
     else
         asm volatile("{ .reg .pred there;\n"
                      "setp.ne.u32 there, %5, 0;\n"
-                     "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                     "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                      : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
                      : "l"(at), "r"(unsigned(there)));
     return words;
 }
 
 // Packs that are under way at once, number k from from(k), where it is there(k).
-template <bool Cached, class In, unsigned N, class From>
-__device__ inline void load_every(pack<In> (&loaded)[N], const From &from) {
-#pragma unroll
-    for (unsigned k = 0; k < N; k++)
-        loaded[k].words = Cached ? *from(k) : __ldcs(from(k));
-}
-template <class In, unsigned N, class From>
-__device__ inline void load_every(pack<In> (&loaded)[N], bool cached, const From &from) {
-    if (cached)
-        load_every<true>(loaded, from);
-    else
-        load_every<false>(loaded, from);
-}
-template <bool Cached, class In, unsigned N, class There, class From>
+template <bool Streamed, class In, unsigned N, class There, class From>
 __device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
-        loaded[k].words = load_if<Cached>(there(k), from(k));
+        loaded[k].words = load_if<Streamed>(there(k), from(k));
 }
 template <class In, unsigned N, class There, class From>
-__device__ inline void load_some(pack<In> (&loaded)[N], bool cached, const There &there,
+__device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const There &there,
                                  const From &from) {
-    if (cached)
+    if (streamed)
         load_some<true>(loaded, there, from);
     else
         load_some<false>(loaded, there, from);
+}
+template <class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const From &from) {
+    if (streamed) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = __ldcs(from(k));
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = *from(k);
+    }
 }
 
 // Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:

@@ -55,7 +55,7 @@ struct work {
     uint64 finish;
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
-    bool cached; // the caches may hold the whole array
+    bool streamed; // what is loaded is the first to leave the caches: the results stay
 };
 
 // What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and

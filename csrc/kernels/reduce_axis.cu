@@ -137,7 +137,7 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
     for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
         pack<In> loaded[at_once];
         load_some(
-            loaded, w.cached,
+            loaded, w.streamed,
             [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
             [&](unsigned k) { return from + p + k * BLOCK; });
 #pragma unroll
@@ -223,8 +223,7 @@ __device__ void store_results(const Op &op, void *out, const work &w, uint64 fir
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
-    constexpr unsigned AT_ONCE =
-        has_places<Op> && sizeof(In) <= 4 ? AXIS_PLACED_ROWS : AXIS_GROUP_ROWS;
+    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -233,7 +232,7 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     const uint4 *packs = reinterpret_cast<const uint4 *>(in) + (first + y) * wide + x;
     pack<In> loaded[AT_ONCE];
     load_some(
-        loaded, w.cached, [&](unsigned k) { return x < wide && y + k * rows < there; },
+        loaded, w.streamed, [&](unsigned k) { return x < wide && y + k * rows < there; },
         [&](unsigned k) { return packs + k * rows * wide; });
     typename Row::Part parts[AT_ONCE];
 #pragma unroll
@@ -281,7 +280,7 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
 // too.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
-                          unsigned apart, bool cached, const Items &which) {
+                          unsigned apart, bool streamed, const Items &which) {
     pack<In> loaded[AT_ONCE];
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
@@ -291,7 +290,7 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
     for (; left > int((AT_ONCE - 1) * apart); left -= int(AT_ONCE * apart)) {
         if constexpr (sizeof step == 4) // multiples of it are as soon had as kept
             step = anew(step);
-        load_every(loaded, cached, from);
+        load_every(loaded, streamed, from);
         which.pick(loaded);
         mine.template add<true>(op, loaded, place, apart, 0);
         at += int64(step) * AT_ONCE;
@@ -300,19 +299,19 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
     if (left <= 0)
         return;
     load_some(
-        loaded, cached, [&](unsigned k) { return left > int(k * apart); }, from);
+        loaded, streamed, [&](unsigned k) { return left > int(k * apart); }, from);
     which.pick(loaded);
     mine.template add<false>(op, loaded, place, apart, unsigned(left));
 }
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
-                              unsigned apart, bool cached, const Items &which) {
-    add_packs<AT_ONCE>(op, mine, at, step, left, apart, cached, which);
+                              unsigned apart, bool streamed, const Items &which) {
+    add_packs<AT_ONCE>(op, mine, at, step, left, apart, streamed, which);
     if constexpr (may_overflow<Mine>)
         if (!mine.finite()) {
             mine = {};
             item_by_item<Mine> slowly = {mine};
-            add_packs<1>(op, slowly, at, step, left, apart, cached, which);
+            add_packs<1>(op, slowly, at, step, left, apart, streamed, which);
         }
 }
 
@@ -358,7 +357,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         const counting<Strided, In> which(op, row.every, behind(first));
         if (left > 0 && which.any()) {
             along<Op, In> mine;
-            add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.cached,
+            add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
                                    which);
             part = mine.folded(op, {int64(first), int64(apart * count)});
         }
@@ -523,10 +522,10 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         constexpr bool few =
             sizeof(In) <= 4 && sizeof(Mine) <= (has_places<Op> ? 32 : 16); // registers
         if (few && n > 4 * high && n <= 16 * high) // what is short waits twice, not four times
-            add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.cached,
+            add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
                                        counting<false, In>());
         else
-            add_all_packs<4>(op, mine, in + from, bytes, left, high, w.cached,
+            add_all_packs<4>(op, mine, in + from, bytes, left, high, w.streamed,
                              counting<false, In>());
         if (high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0) {
             Acc results[Count];
@@ -652,12 +651,12 @@ using type_float64 = float64;
         const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
         int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
         float64 divisor, uint64 shape, uint64 splits, uint64 share, uint64 wide, uint64 group,   \
-        uint64 tiles, uint64 cached) {                                                           \
+        uint64 tiles, uint64 streamed) {                                                         \
         wait_for_kernel_before();                                                                \
         const work w = {partials,    partial_index, in_index, tickets,        outer,             \
                         reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
                         {key, mask}, finish,        divisor,  shape,          splits,            \
-                        share,       wide,          group,    tiles,          cached != 0};      \
+                        share,       wide,          group,    tiles,          streamed != 0};    \
         reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
     }
 

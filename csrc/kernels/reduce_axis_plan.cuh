@@ -5,8 +5,7 @@
 
 enum {
     AXIS_BLOCK = 256,        /* threads */
-    AXIS_GROUP_ROWS = 4,     /* rows of a few packs that a group of lanes takes at once, */
-    AXIS_PLACED_ROWS = 8,    /* where value and place are one word, */
+    AXIS_GROUP_ROWS = 8,     /* rows of a few packs that a group of lanes takes at once, */
     AXIS_WORD_ROWS = 8,      /* and a thread of rows that are one word */
     AXIS_STRIDED_ITEM = 8,   /* bytes: wider items that lie apart are as well read one by one, */
     AXIS_STRIDED_PLACED = 4, /* and those whose places count */
@@ -14,7 +13,6 @@ enum {
     AXIS_ITEM_SHARED = 16,   /* and by items */
     AXIS_SHARE = 1 << 30,    /* items of a row that a block takes, at most: 32 bits are enough */
     AXIS_PLACES = 1 << 16,   /* of packs, that a place among them may have: more than they are */
-    AXIS_CACHED_BYTES = 32 << 20, /* of an array: what an H200's cache of 50 MB holds */
 };
 
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of a few packs of 16 bytes, and

@@ -24,8 +24,9 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
-    GROUP_PACKS = 4,         /* of a row, up to which groups of lanes take it at once, */
-    GROUP_PLACED = 16,       /* where value and place are one word */
+    GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
+    GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
+    GROUP_PLACES_PACKS = 4,  /* and where they are two */
     LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
     BANK_BYTES = 128,        /* of all banks together */
     WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
@@ -35,6 +36,8 @@ enum {
     STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
     STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
     COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
+    STREAMED_SHARE = 128,    /* of the array, that the results it is streamed for have at least */
+    USUAL_CACHE = 4 << 20,   /* bytes, where a device does not tell */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
@@ -67,9 +70,14 @@ static bool is_argmin(const struct task *task) {
     return strcmp(task->signature->op, "argmin") == 0;
 }
 
-/* A short row's value and place are one word. */
-static bool is_placed(const struct task *task) {
-    return is_argmin(task) && dtype_size(task->signature->items) <= 4;
+/* Packs of a row, up to which groups of lanes take it. (An H200, a row of 32 packs, by a warp's
+ * loop and so: a sum of float32 137 and 124 us, of float16 146 and 122, a maximum of int8 69 and
+ * 74, the place of a maximum of float64 127 and 183, November 2026.) */
+static uint64_t group_packs(const struct task *task) {
+    const size_t item = dtype_size(task->signature->items);
+    if (is_argmin(task))
+        return item <= 4 ? GROUP_BYTES_PACKS : GROUP_PLACES_PACKS;
+    return item == 1 ? GROUP_BYTES_PACKS : GROUP_PACKS;
 }
 
 /* Bytes of a value in shared memory. */
@@ -143,13 +151,12 @@ static bool plan_words(struct task *task) {
 
 /* Rows of a few whole packs, one after the other, the first at a pack. */
 static void plan_groups(struct task *task, uint64_t packs) {
-    const uint64_t at_once = is_placed(task) ? AXIS_PLACED_ROWS : AXIS_GROUP_ROWS;
     task->shape = AXIS_GROUPS;
     task->wide = packs;
     for (task->group = 1; task->group < packs;)
         task->group *= 2;
-    task->blocks = divided_up(task->numbers[OUTER], at_once * BLOCK / task->group);
-    task->shared_bytes = at_once * BLOCK / task->group * value_size(task);
+    task->blocks = divided_up(task->numbers[OUTER], AXIS_GROUP_ROWS * BLOCK / task->group);
+    task->shared_bytes = AXIS_GROUP_ROWS * BLOCK / task->group * value_size(task);
 }
 
 static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
@@ -258,10 +265,9 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
-        const uint64_t group_packs = is_placed(task) ? GROUP_PLACED : GROUP_PACKS;
         if (n[INNER] == 1 && plan_words(task))
             return;
-        if (at_packs && n[REDUCED] / count <= group_packs) {
+        if (at_packs && n[REDUCED] / count <= group_packs(task)) {
             plan_groups(task, n[REDUCED] / count);
             return;
         }
@@ -290,6 +296,18 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
 
 /* --- launches */
 
+/* Whether loads are such that the cache gives them up first. It gives up nothing else for them
+ * (common.cuh): the results stay, which are to be read next, and so does what other kernels have
+ * left. That pays where results are a fair share of all that is moved, and fit. (An H200, 2^27
+ * float32, microseconds so after a run of its own, so after a kernel with other arrays, and by
+ * plain loads: rows of 48 items 118, 121 and 130; of 64 items 119, 126 and 126; of 100 items 121,
+ * 124 and 130; of 8192 items, half as many, 61.3, 65.8 and 61.4, November 2026.) */
+static bool is_streamed(const struct ops_queue *queue, const struct task *task, uint64_t results) {
+    const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
+    const uint64_t bytes = array_bytes(task), fits = cache / 2;
+    return bytes > fits && results <= fits && results >= bytes / STREAMED_SHARE;
+}
+
 static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct task *task, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[plan->step_count++];
@@ -299,7 +317,7 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
                                 task->wide,
                                 task->group,
                                 task->tiles,
-                                array_bytes(task) <= AXIS_CACHED_BYTES};
+                                is_streamed(queue, task, plan->result_bytes)};
     if (task->blocks > GRID_MAX)
         return status_fail(STATUS_BAD_VALUE,
                            "array: %llu x %llu x %llu items are too many blocks for one launch; "
