@@ -157,21 +157,21 @@ def test_in_place_wherever_it_is(device, begins, rng):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("device", GPUS)
 def test_every_way_through_rung_7(device, dtype, rng):
-    """Borders of packs, warps and blocks; streamed or not; one pack a thread or two: as NumPy."""
+    """Borders of packs, warps and blocks; one pack a thread or two: as NumPy."""
     block = 64
     tile = block * 16 // np.dtype(dtype).itemsize
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         bench = _core.Bench(_cases._with_output(_families.add_problem(x, y)), device=device)
-        for packs, percent in itertools.product((1, 2), (0, 100)):
-            tuning = {"packs": packs, "streamed_percent": percent}
+        for packs in (1, 2):
+            tuning = {"packs": packs}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("device", GPUS)
 def test_rung_7_rounds_as_rung_6(device, dtype, rng):
-    """The largest is more than the caches of a simulated GPU are taken for: it is streamed."""
+    """To the last bit: a sum of products is rounded once."""
     for n in (1, 255, 1027, 600_001):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         packs, items = (gpuopt.saxpy(1 / 3, x, y, variant=v, device=device) for v in (7, 6))

@@ -39,6 +39,21 @@ __device__ inline unsigned anew(unsigned value) {
     return value;
 }
 
+// What is read or written only once is not loaded or stored so that the caches give it up first
+// (".cs", __ldcs, __stcs): an H200's second-level cache gives up nothing else for such a line. What
+// other kernels have left stays, and the lines displace each other in the rest. x + y of 2^26
+// float32 took 185 us so after a run of its own and 195 after a kernel with other arrays, a
+// transpose of 2^26 bytes 35.0 and 38.2, a sum of 2^28 float32 236.4 and 237.8; by plain loads and
+// stores 185, 35.0 and 237.0 after either (November 2026). The exception is where results are to
+// stay: is_streamed in ops_reduce_axis.c.
+
+// Stores 16 bytes, and stays the one store that it is written as.
+__device__ inline void store_pack(uint4 *to, uint4 pack) {
+    asm("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(pack.x),
+        "r"(pack.y), "r"(pack.z), "r"(pack.w)
+        : "memory");
+}
+
 // This thread's number in the whole grid, and how many threads the grid has. 64 bits: a grid may
 // hold more than 2^31 threads.
 __device__ inline uint64 global_thread() {

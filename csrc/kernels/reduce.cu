@@ -426,35 +426,22 @@ __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
         sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
 }
 
-// A load of an array that caches do not hold leaves them to others. What they hold shall stay: for
-// 2^23 float32 an H200 took 12.8 us after other rungs' runs, and 8.0 with plain loads (rung 11,
-// November 2026).
-template <bool Streamed> __device__ uint4 load_words(const uint4 *from) {
-    return Streamed ? __ldcs(from) : *from;
-}
-
-// The same while others are under way, or zeros: a branch around it would wait for it.
-#define LOAD_IF(how)                                                          \
-    asm volatile("{ .reg .pred there;\n"                                      \
-                 "setp.ne.u32 there, %5, 0;\n"                                \
-                 "@there ld.global" how ".v4.u32 {%0, %1, %2, %3}, [%4]; }"   \
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w) \
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)))
-template <bool Streamed> __device__ uint4 load_words_if(bool there, const uint4 *from) {
+// A load while others are under way, or zeros: a branch around it would wait for it.
+__device__ inline uint4 load_words_if(bool there, const uint4 *from) {
     uint4 words = {0, 0, 0, 0};
-    if (Streamed)
-        LOAD_IF(".cs");
-    else
-        LOAD_IF("");
+    asm volatile("{ .reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
     return words;
 }
-#undef LOAD_IF
 
 // Rounds of IN_FLIGHT packs, all of them under way before the first is waited for: every `step`-th
 // from `first` on, and the next round's from `jump` later. The last round is not whole. (With one
 // loop in which every load had its bounds check, each was waited for before the next: rung 11 read
 // 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
-template <bool Streamed, class Op, class Acc, class In, unsigned Chains>
+template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
                                unsigned step, unsigned jump) {
     pack<In> loaded[IN_FLIGHT];
@@ -462,7 +449,7 @@ __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint6
         const uint4 *from = &packs[first].words;
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
-            loaded[k].words = load_words<Streamed>(from + k * step);
+            loaded[k].words = from[k * step];
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
             combine_pack<Op>(sums, loaded[k]);
@@ -473,7 +460,7 @@ __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint6
     const uint4 *from = &packs[first].words;
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
-        loaded[k].words = load_words_if<Streamed>(k * step < left, from + k * step);
+        loaded[k].words = load_words_if(k * step < left, from + k * step);
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
         if (k * step < left)
@@ -515,10 +502,7 @@ __device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsi
                              unsigned jump) {
     Acc sums[CHAINS<In>];
     begin_sums<Op>(sums);
-    if (p.count * sizeof(pack<In>) > REDUCE_CACHED_BYTES)
-        combine_rounds<true, Op>(sums, p.packs, first, end, step, jump);
-    else
-        combine_rounds<false, Op>(sums, p.packs, first, end, step, jump);
+    combine_rounds<Op>(sums, p.packs, first, end, step, jump);
     return combine_rest<Op>(end_sums<Op>(sums), p);
 }
 
@@ -691,7 +675,7 @@ struct ring {
         uint4 *to = shared_memory<uint4>() + place * RING_PACKS;
 #pragma unroll
         for (unsigned k = threadIdx.x; k < RING_PACKS; k += RING_THREADS)
-            to[k] = __ldcs(from + k);
+            to[k] = from[k];
     }
     __device__ void wait(unsigned, unsigned) {}
 };
@@ -773,7 +757,7 @@ __device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc
             next = atomicInc(to.tickets + 1, work.pieces + gridDim.x - 1);
         Acc sums[CHAINS<In>];
         begin_sums<Op>(sums);
-        combine_rounds<true, Op>(sums, p.packs, first + threadIdx.x, end, THREADS, jump);
+        combine_rounds<Op>(sums, p.packs, first + threadIdx.x, end, THREADS, jump);
         Acc sum = end_sums<Op>(sums);
         if (slot == work.pieces)
             sum = combine_rest<Op>(sum, p);

@@ -102,7 +102,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     s.out[output] = static_cast<In>(sum);
 }
 
-// An item past what the caches keep, where `there`; else anything. No branch: what tells whether it
+// An item where it is `there`; else anything. No branch: what tells whether it
 // is would be waited for.
 template <class In> __device__ In load_if(bool there, const In *from) {
     union {
@@ -113,13 +113,13 @@ template <class In> __device__ In load_if(bool there, const In *from) {
     if (sizeof(In) == 4)
         asm volatile("{ .reg .pred there;\n"
                      "setp.ne.u32 there, %2, 0;\n"
-                     "@there ld.global.cs.u32 %0, [%1]; }"
+                     "@there ld.global.u32 %0, [%1]; }"
                      : "=r"(loaded.word)
                      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
     else
         asm volatile("{ .reg .pred there;\n"
                      "setp.ne.u32 there, %2, 0;\n"
-                     "@there ld.global.cs.u64 %0, [%1]; }"
+                     "@there ld.global.u64 %0, [%1]; }"
                      : "=l"(loaded.words)
                      : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
     return loaded.item;
@@ -146,7 +146,7 @@ __device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, I
 #pragma unroll
     for (int k = 0; k <= 2 * DECK_RADIUS; k++)
         sum = Op::add(sum, static_cast<Acc>(tile[t + k]), s.weights, k);
-    __stcs(out, static_cast<In>(sum));
+    *out = static_cast<In>(sum);
 }
 
 // Inputs of a window that shared memory holds at a time: more than the deck's case needs.
@@ -299,7 +299,6 @@ __device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number
     }
 }
 
-// Stores past what the caches keep: nobody reads it again.
 template <class In, class Acc> __device__ void store_pack(In *to, const Acc (&sums)[OUTPUTS]) {
     union {
         uint4 packs[OUTPUTS * sizeof(In) / 16];
@@ -310,7 +309,7 @@ template <class In, class Acc> __device__ void store_pack(In *to, const Acc (&su
         group.items[j] = static_cast<In>(sums[j]);
 #pragma unroll
     for (unsigned p = 0; p < OUTPUTS * sizeof(In) / 16; p++)
-        __stcs(reinterpret_cast<uint4 *>(to) + p, group.packs[p]);
+        store_pack(reinterpret_cast<uint4 *>(to) + p, group.packs[p]);
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_3(const stencil<In, Acc> &rows) {
@@ -593,13 +592,13 @@ template <class In> __device__ void store_warp(In *to, const In *sums) {
     if (reinterpret_cast<uint64>(to) % 16) {
 #pragma unroll
         for (unsigned k = 0; k < GROUP; k++)
-            __stcs(to + lane + k * WARP, sums[lane + k * WARP]);
+            to[lane + k * WARP] = sums[lane + k * WARP];
         return;
     }
 #pragma unroll
     for (unsigned p = lane, k = 0; k < (PACKS + WARP - 1) / WARP; k++, p += WARP)
         if ((k + 1) * WARP <= PACKS || p < PACKS)
-            __stcs(reinterpret_cast<uint4 *>(to) + p, reinterpret_cast<const uint4 *>(sums)[p]);
+            store_pack(reinterpret_cast<uint4 *>(to) + p, reinterpret_cast<const uint4 *>(sums)[p]);
 }
 
 // `count` packs, the tile's own and the halo's: those go through registers, these do not, and all

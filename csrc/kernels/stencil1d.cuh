@@ -334,7 +334,7 @@ __device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, i
         rows.each<ITEMS>(pack, first, end,
                          [&](int k, int place) { made.items[k] = tile[place - begin]; });
         if (pack >= first && pack + ITEMS <= end) {
-            __stcs(reinterpret_cast<uint4 *>(out + pack), made.pack);
+            store_pack(reinterpret_cast<uint4 *>(out + pack), made.pack);
         } else {
 #pragma unroll
             for (int k = 0; k < ITEMS; k++)

@@ -77,8 +77,8 @@ __device__ inline uint64 thread_y(unsigned layer) {
     return grid_row(layer) * blockDim.y + threadIdx.y;
 }
 
-// 16 bytes a thread where both arrays begin at such a pack, else an item; past what the caches
-// keep: they are read and written once. The last block takes what is left after the last pack.
+// 16 bytes a thread where both arrays begin at such a pack, else an item. The last block takes what
+// is left after the last pack.
 template <class T>
 __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     constexpr unsigned ITEMS = 16 / sizeof(T);
@@ -91,7 +91,7 @@ __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns,
         return;
     }
     if (i < packs)
-        __stcs(reinterpret_cast<uint4 *>(out) + i, __ldcs(reinterpret_cast<const uint4 *>(in) + i));
+        reinterpret_cast<uint4 *>(out)[i] = reinterpret_cast<const uint4 *>(in)[i];
     if (blockIdx.x == gridDim.x - 1 && threadIdx.x < count % ITEMS)
         out[packs * ITEMS + threadIdx.x] = in[packs * ITEMS + threadIdx.x];
 }
@@ -247,39 +247,39 @@ struct tile_corner {
     }
 };
 
-// A load past what the caches keep, which lets the second level fetch the 256 bytes around: tiles
-// whose rows have fewer, or begin anywhere else, read the rest of them next. An H200, against
-// __ldcs alone (GB/s, November 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x
-// 16384 of 2 bytes 4,055 and 3,962 (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); trial
-// kernels, 8192^2 of 4 bytes whose rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975,
-// 0.954 and 0.937 of a copy, and 0.940, 0.892 and 0.895.
+// A load that lets the second-level cache fetch the 256 bytes around: tiles whose rows have fewer,
+// or begin anywhere else, read the rest of them next. An H200, so and without (GB/s, November
+// 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x 16384 of 2 bytes 4,055 and 3,962
+// (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); trial kernels, 8192^2 of 4 bytes whose
+// rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975, 0.954 and 0.937 of a copy, and
+// 0.940, 0.892 and 0.895.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ inline uint4 load_around(const uint4 *from) {
     uint4 v;
-    asm volatile("ld.global.L1::evict_first.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(from));
     return v;
 }
 __device__ inline unsigned load_around(const unsigned *from) {
     unsigned v;
-    asm volatile("ld.global.L1::evict_first.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(from));
+    asm volatile("ld.global.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(from));
     return v;
 }
 __device__ inline uint64 load_around(const uint64 *from) {
     uint64 v;
-    asm volatile("ld.global.L1::evict_first.L2::256B.u64 %0, [%1];" : "=l"(v) : "l"(from));
+    asm volatile("ld.global.L2::256B.u64 %0, [%1];" : "=l"(v) : "l"(from));
     return v;
 }
 #else
-template <class Word> __device__ inline Word load_around(const Word *from) { return __ldcs(from); }
+template <class Word> __device__ inline Word load_around(const Word *from) { return *from; }
 #endif
 // The same of items that may be narrower, for which there is no such load.
 template <class T> __device__ inline T load_near(const T *from) {
     if constexpr (sizeof(T) >= 4)
         return load_around(from);
     else
-        return __ldcs(from);
+        return *from;
 }
 
 // --- where every row begins and ends at a pack of 16 bytes
@@ -308,7 +308,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
             const unsigned i = threadIdx.x + k * TILES_BLOCK, row = i / PACKS, p = i % PACKS;
             const uint4 *pack = reinterpret_cast<const uint4 *>(from + row * pitch) + p;
             if (Whole || (row < rows && p * ITEMS < columns))
-                taken[k] = Around ? load_around(pack) : __ldcs(pack);
+                taken[k] = Around ? load_around(pack) : *pack;
         }
 #pragma unroll
         for (unsigned k = 0; k < LOADS; k++) {
@@ -342,7 +342,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++)
                 gathered.items[j] = top[j * PITCH * ITEMS + column % ITEMS];
-            __stcs(reinterpret_cast<uint4 *>(to + column * pitch) + p, gathered.all);
+            store_pack(reinterpret_cast<uint4 *>(to + column * pitch) + p, gathered.all);
         }
     }
 };
@@ -431,7 +431,7 @@ template <class T> struct phased_tile {
 template <class T>
 __device__ unsigned load_word(const char *at, const char *begin, const char *end) {
     if (at >= begin && at + 4 <= end)
-        return __ldcs(reinterpret_cast<const unsigned *>(at));
+        return *reinterpret_cast<const unsigned *>(at);
     unsigned found = 0;
     for (unsigned byte = 0; byte < 4; byte += sizeof(T))
         if (at + byte >= begin && at + byte < end)
@@ -601,7 +601,7 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
             continue;
         const pack<T> found = {gather_phased(tile, item, column)};
         if (item >= first && item + ITEMS <= end) {
-            __stcs(reinterpret_cast<uint4 *>(at), found.all);
+            store_pack(reinterpret_cast<uint4 *>(at), found.all);
             continue;
         }
 #pragma unroll
@@ -692,7 +692,7 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
         if (first + k * 32 < items)
-            __stcs(out + first + k * 32, taken[k]);
+            out[first + k * 32] = taken[k];
 }
 
 // --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both

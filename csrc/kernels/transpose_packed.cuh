@@ -156,13 +156,13 @@ template <bool Packs, class T> struct pack_source {
     }
     __device__ void load(const T *from) {
         if constexpr (Packs) {
-            all = __ldcs(reinterpret_cast<const uint4 *>(from));
+            all = *reinterpret_cast<const uint4 *>(from);
         } else {
             const word *at = reinterpret_cast<const word *>(first_word(from));
             shift = static_cast<unsigned>(from - first_word(from)) * 8 * sizeof(T);
 #pragma unroll
             for (unsigned j = 0; j < WORDS + SHIFTS; j++)
-                words[j] = __ldcs(at + j);
+                words[j] = at[j];
         }
     }
     __device__ void put(char *to) const {
@@ -270,8 +270,8 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
         const unsigned first = walk.part * ITEMS - phase; // may be before the run
         const char *from = tables.tile + tables.place[walk.run];
         if (first < run && first + ITEMS <= run) {
-            __stcs(reinterpret_cast<uint4 *>(to + first),
-                   gather_packed<How, T>(plan, tables, from, first));
+            store_pack(reinterpret_cast<uint4 *>(to + first),
+                       gather_packed<How, T>(plan, tables, from, first));
         } else {
 #pragma unroll 1
             for (unsigned item = first; item != first + ITEMS; item++)

@@ -103,8 +103,8 @@ constexpr unsigned WARP = 32, PACK = 16, BOUNDARY = 64; // threads, bytes, bytes
 
 // A warp's words, of one item or of PACK bytes, one after the other: Words a lane, WARP apart, so
 // that every instruction's are one run of memory. A thread stores after all of its loads: `out` may
-// be x or y. Streamed: what is read and written leaves the caches before anything else does.
-template <class Op, class Word, unsigned Words, bool Streamed, class T>
+// be x or y.
+template <class Op, class Word, unsigned Words, class T>
 __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
     constexpr unsigned items = sizeof(Word) / sizeof(T);
     union group {
@@ -122,8 +122,8 @@ __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
 #pragma unroll
     for (unsigned k = 0; k < Words; k++)
         if (k * WARP < left) {
-            of_x[k].word = Streamed ? __ldcs(from_x + k * WARP) : from_x[k * WARP];
-            of_y[k].word = Streamed ? __ldcs(from_y + k * WARP) : from_y[k * WARP];
+            of_x[k].word = from_x[k * WARP];
+            of_y[k].word = from_y[k * WARP];
         }
 #pragma unroll
     for (unsigned k = 0; k < Words; k++)
@@ -132,32 +132,25 @@ __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
 #pragma unroll
             for (unsigned i = 0; i < items; i++)
                 sums.item[i] = Op::apply(a, of_x[k].item[i], of_y[k].item[i]);
-            if (Streamed)
-                __stcs(to + k * WARP, sums.word);
-            else
-                to[k * WARP] = sums.word;
+            to[k * WARP] = sums.word;
         }
 }
 
 // By packs where those of x and y begin at the same items as those of `out`; else by items, as many
 // bytes a thread.
 template <class Op, unsigned Packs, class T>
-__device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, bool packed,
-                              bool streamed) {
-    if (!packed)
-        combine_words<Op, T, Packs * PACK / sizeof(T), false>(x, y, out, n, a);
-    else if (streamed)
-        combine_words<Op, uint4, Packs, true>(x, y, out, n, a);
+__device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, bool packed) {
+    if (packed)
+        combine_words<Op, uint4, Packs>(x, y, out, n, a);
     else
-        combine_words<Op, uint4, Packs, false>(x, y, out, n, a);
+        combine_words<Op, T, Packs * PACK / sizeof(T)>(x, y, out, n, a);
 }
 
 // New: one or two packs of 16 bytes a thread. They begin at a boundary in `out`, so that no store
 // has parts of sectors; the items before them, and those after the last, fewer than a warp has
 // lanes, are the last block's.
 template <class Op, class T>
-__device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 packs,
-                         bool streamed) {
+__device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 packs) {
     const uint64 to_boundary = -reinterpret_cast<uint64>(out) % BOUNDARY / sizeof(T);
     const unsigned before = static_cast<unsigned>(min(n, to_boundary));
     const bool packed =
@@ -173,9 +166,9 @@ __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 p
         single_y = y[i];
     }
     if (packs == 1)
-        combine_packs<Op, 1>(x + before, y + before, out + before, n - before, a, packed, streamed);
+        combine_packs<Op, 1>(x + before, y + before, out + before, n - before, a, packed);
     else
-        combine_packs<Op, 2>(x + before, y + before, out + before, n - before, a, packed, streamed);
+        combine_packs<Op, 2>(x + before, y + before, out + before, n - before, a, packed);
     if (single)
         out[i] = Op::apply(a, single_x, single_y);
 }
@@ -196,9 +189,9 @@ using type_float64 = float64;
 #define VECTOR_KERNEL_PACKS(rung, op, items, same)                                                 \
     extern "C" __global__ void rung##_##op##_##items##_##same(                                     \
         const type_##items *x, const type_##items *y, type_##items *out, uint64 n, type_##items a, \
-        uint64 packs, uint64 streamed) {                                                           \
+        uint64 packs) {                                                                            \
         wait_for_kernel_before();                                                                  \
-        rung<op_##op>(x, y, out, n, a, packs, streamed);                                           \
+        rung<op_##op>(x, y, out, n, a, packs);                                                     \
     }
 #define VECTOR_EVERY_RUNG(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \

@@ -6,21 +6,8 @@
 enum {
     GRID_MAX = 0x7fffffff,
     BLOCK_MAX = 1024,
-    PACK = 16,             /* bytes, of vector.cu's rung 7 */
-    USUAL_CACHE = 4 << 20, /* bytes, where a device does not tell */
+    PACK = 16, /* bytes, of vector.cu's rung 7 */
 };
-
-/* What rung 7 takes beside the others' values. Returns the packs that a thread has. */
-static uint64_t add_pack_values(const struct ops_queue *queue, const struct ops_choice *choice,
-                                const struct ops_plan *plan, struct ops_step *step) {
-    const uint64_t packs = ops_tuned(choice, OPS_TUNING_add_packs);
-    const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
-    const bool streamed =
-        plan->bytes > cache / 100 * ops_tuned(choice, OPS_TUNING_add_streamed_percent);
-    step->values[step->value_count++] = packs;
-    step->values[step->value_count++] = streamed;
-    return packs;
-}
 
 enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
@@ -44,7 +31,8 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
                                   (unsigned)queue->info.threads_per_multiprocessor / block;
         blocks = blocks < resident ? blocks : resident;
     } else if (rung->number == 7) {
-        const uint64_t packs = add_pack_values(queue, choice, plan, step);
+        const uint64_t packs = ops_tuned(choice, OPS_TUNING_add_packs);
+        step->values[step->value_count++] = packs;
         const uint64_t items = packs * PACK / dtype_size(choice->signature->items) * block;
         blocks = (n - 1) / items + 1; /* at least one, for the items that are in no pack */
     }
