@@ -199,6 +199,19 @@ def test_packs_of_every_dtype(device, dtype, rng):
             check(array, str(op), device, axis=axis)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
+@pytest.mark.parametrize("device", kinds())
+def test_narrow_items_in_rows_that_begin_anywhere(device, dtype, rng):
+    """Read by packs of which parts are other rows': their extremes must not count."""
+    ops = [op for op in ("sum", "min", "max", "all", "any", "xor") if op in ops_of(dtype)]
+    ops += ["prod"] if dtype != "float16" else []  # it overflows
+    for items in (7, 8, 9, 31, 33, 77, 333, 901):
+        array = items_of(rng, dtype, (531, items))
+        array[::2] = array.min() if items % 4 == 1 else array.max()
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=1)
+
+
 @pytest.mark.parametrize(
     "dtype, shape, axis",
     [

@@ -256,6 +256,26 @@ __device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const Fr
     }
 }
 
+// Items that change nothing, as words of a pack.
+template <class In> struct neutral_items {
+    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
+    uint32_t words[WORDS];
+
+    template <class Op> __device__ explicit neutral_items(const Op &op) {
+        pack<In> all;
+#pragma unroll
+        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
+            all.items[i] = op.neutral();
+#pragma unroll
+        for (unsigned i = 0; i < WORDS; i++)
+            words[i] = all.word[i];
+    }
+    // Word `i` of a pack, of which the bits that are `kept` stay.
+    __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
+        return (word & kept) | (words[i % WORDS] & ~kept);
+    }
+};
+
 // Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
 // the first of its items is `phase` items behind one. The others become such as change nothing.
 template <bool Strided, class In> struct counting {
@@ -265,18 +285,11 @@ template <bool Strided, class In> struct counting {
     template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
 };
 template <class In> struct counting<true, In> {
-    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
-    pack<In> kept;           // all bits of an item, or none
-    uint32_t neutral[WORDS]; // what takes the places of the others
+    pack<In> kept; // all bits of an item, or none
+    neutral_items<In> others;
 
-    template <class Op> __device__ counting(const Op &op, unsigned step, unsigned phase) {
-        pack<In> others;
-#pragma unroll
-        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
-            others.items[i] = op.neutral();
-#pragma unroll
-        for (unsigned i = 0; i < WORDS; i++)
-            neutral[i] = others.word[i];
+    template <class Op>
+    __device__ counting(const Op &op, unsigned step, unsigned phase) : others(op) {
         kept.words = {0, 0, 0, 0};
 #pragma unroll
         for (unsigned i = 0; i < pack<In>::count; i++) {
@@ -294,8 +307,7 @@ template <class In> struct counting<true, In> {
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                packs[k].word[i] =
-                    (packs[k].word[i] & kept.word[i]) | (neutral[i % WORDS] & ~kept.word[i]);
+                packs[k].word[i] = others.beside(packs[k].word[i], kept.word[i], i);
     }
 };
 

@@ -7,6 +7,8 @@ enum {
     AXIS_BLOCK = 256,        /* threads */
     AXIS_GROUP_ROWS = 8,     /* rows of a few packs that a group of lanes takes at once, */
     AXIS_WORD_ROWS = 8,      /* and a thread of rows that are one word */
+    AXIS_STAGED_BYTES = 8,   /* items of 1 byte of a row in shared memory that is read by packs, */
+    AXIS_STAGED_HALVES = 32, /* and of 2 bytes, at least */
     AXIS_STRIDED_ITEM = 8,   /* bytes: wider items that lie apart are as well read one by one, */
     AXIS_STRIDED_PLACED = 4, /* and those whose places count */
     AXIS_PACK_SHARED = 64,   /* shared memory of a thread that has columns by packs, in bytes, */

@@ -31,7 +31,8 @@ enum {
     BANK_BYTES = 128,        /* of all banks together */
     WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
     MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
-    STAGED_BYTES = 1024,     /* and rows that do not begin at packs go to a warp from here */
+    STAGED_BYTES = 1792,     /* and rows that do not begin at packs go to a warp from here, */
+    STAGED_PLACES = 1024,    /* or here where places count */
     SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
     STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
     STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
@@ -117,6 +118,13 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     task->blocks = blocks * task->splits;
 }
 
+/* Whether threads read a slab in shared memory by packs. */
+static bool staged_by_packs(const struct task *task) {
+    const size_t item = dtype_size(task->signature->items);
+    return !is_argmin(task) && task->numbers[INNER] == 1 && item <= 2 &&
+           task->numbers[REDUCED] >= (item == 1 ? AXIS_STAGED_BYTES : AXIS_STAGED_HALVES);
+}
+
 static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
@@ -130,8 +138,9 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     task->group = 1;
     /* Threads enough, and rows that begin at the same banks are read by several lanes each. */
     const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    while (task->group < WARP && 2 * task->group <= n[REDUCED] &&
-           (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * item < banks))
+    const uint64_t read = staged_by_packs(task) ? PACK : item; /* by a lane at once */
+    while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
+           (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
     task->blocks = divided_up(n[OUTER], slabs);
     task->shared_bytes = slabs * slab * item + (uint64_t)2 * PACK;
@@ -272,7 +281,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
             return;
         }
         if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
-            (n[INNER] > 1 || slab <= STAGED_BYTES / item)) {
+            (n[INNER] > 1 || slab <= (is_argmin(task) ? STAGED_PLACES : STAGED_BYTES) / item)) {
             plan_staged(queue, task);
             return;
         }
