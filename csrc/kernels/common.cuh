@@ -47,7 +47,9 @@ __device__ inline unsigned anew(unsigned value) {
 // stores 185, 35.0 and 237.0 after either (November 2026). The exception is where results are to
 // stay: is_streamed in ops_reduce_axis.c.
 
-// Stores 16 bytes, and stays the one store that it is written as.
+// Stores 16 bytes at once. (Where another branch stores the same items one by one, the compiler
+// makes a plain store into theirs: 5000 x 7001 float32 took an H200 114 us to transpose so, not 71,
+// November 2026.)
 __device__ inline void store_pack(uint4 *to, uint4 pack) {
     asm("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(pack.x),
         "r"(pack.y), "r"(pack.z), "r"(pack.w)
