@@ -220,7 +220,7 @@ def test_narrow_items_in_rows_that_begin_anywhere(device, dtype, rng):
         ("float32", (100, 16, 400), 1),
         ("float64", (5000, 66), 1),
         ("float64", (5000, 67), 1),
-        ("int16", (10_000, 2, 70), 1),
+        ("int16", (1200, 16, 70), 1),
     ],
 )
 @pytest.mark.parametrize("device", kinds())

@@ -209,22 +209,16 @@ template <class In> union alignas(16) pack {
 // One item as a pack of its own.
 template <class In> struct alone { In items[1]; };
 
-// A load that is under way while others are, or zeros: a branch around it would wait for it.
+// The same load, or one of what the caches give up first.
 template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
+    if (!Streamed)
+        return load_pack_if(there, from);
     uint4 words = {0, 0, 0, 0};
-    const uint64 at = __cvta_generic_to_global(from);
-    if (Streamed)
-        asm volatile("{ .reg .pred there;\n"
-                     "setp.ne.u32 there, %5, 0;\n"
-                     "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                     : "l"(at), "r"(unsigned(there)));
-    else
-        asm volatile("{ .reg .pred there;\n"
-                     "setp.ne.u32 there, %5, 0;\n"
-                     "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                     : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                     : "l"(at), "r"(unsigned(there)));
+    asm volatile("{ .reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
     return words;
 }
 

@@ -426,17 +426,6 @@ __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
         sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
 }
 
-// A load while others are under way, or zeros: a branch around it would wait for it.
-__device__ inline uint4 load_words_if(bool there, const uint4 *from) {
-    uint4 words = {0, 0, 0, 0};
-    asm volatile("{ .reg .pred there;\n"
-                 "setp.ne.u32 there, %5, 0;\n"
-                 "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
-    return words;
-}
-
 // Rounds of IN_FLIGHT packs, all of them under way before the first is waited for: every `step`-th
 // from `first` on, and the next round's from `jump` later. The last round is not whole. (With one
 // loop in which every load had its bounds check, each was waited for before the next: rung 11 read
@@ -460,7 +449,7 @@ __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint6
     const uint4 *from = &packs[first].words;
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
-        loaded[k].words = load_words_if(k * step < left, from + k * step);
+        loaded[k].words = load_pack_if(k * step < left, from + k * step);
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++)
         if (k * step < left)

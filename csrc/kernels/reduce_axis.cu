@@ -248,8 +248,7 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
             const In *at = items + s * slab + (result - s * inner);
             bool by_packs = false;
             if constexpr (!has_places<Op> && sizeof(In) <= 2) {
-                constexpr unsigned least = sizeof(In) == 1 ? AXIS_STAGED_BYTES : AXIS_STAGED_HALVES;
-                by_packs = inner == 1 && reduced >= least;
+                by_packs = inner == 1 && reduced >= AXIS_STAGED_PACKS(sizeof(In));
                 if (by_packs)
                     value = add_staged_packs(op, at, reduced, lane, group);
             }

@@ -7,8 +7,6 @@ enum {
     AXIS_BLOCK = 256,        /* threads */
     AXIS_GROUP_ROWS = 8,     /* rows of a few packs that a group of lanes takes at once, */
     AXIS_WORD_ROWS = 8,      /* and a thread of rows that are one word */
-    AXIS_STAGED_BYTES = 8,   /* items of 1 byte of a row in shared memory that is read by packs, */
-    AXIS_STAGED_HALVES = 32, /* and of 2 bytes, at least */
     AXIS_STRIDED_ITEM = 8,   /* bytes: wider items that lie apart are as well read one by one, */
     AXIS_STRIDED_PLACED = 4, /* and those whose places count */
     AXIS_PACK_SHARED = 64,   /* shared memory of a thread that has columns by packs, in bytes, */
@@ -16,6 +14,9 @@ enum {
     AXIS_SHARE = 1 << 30,    /* items of a row that a block takes, at most: 32 bits are enough */
     AXIS_PLACES = 1 << 16,   /* of packs, that a place among them may have: more than they are */
 };
+
+/* A row of so many items of 1 or 2 bytes, or more, is read from shared memory by packs. */
+#define AXIS_STAGED_PACKS(item) ((item) == 1 ? 8 : 32)
 
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of a few packs of 16 bytes, and
  * longer ones, also of every second or third item; columns by packs; the rest by items. */

@@ -199,10 +199,14 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
  * each time. On a GPU many are one graph: the host's launches do not count. */
 enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
                            bool cold, double *seconds);
-/* The rung that the choice comes to. */
-enum status ops_bench_rung(struct ops_bench *bench, const struct ops_choice *choice,
-                           const struct reg_rung **rung);
-enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,
-                            uint64_t *algorithm_bytes, size_t *result_bytes);
+/* What a choice comes to: the rung that runs, what its algorithm reads and writes, each byte once,
+ * and how much of that is the result. */
+struct ops_told {
+    const struct reg_rung *rung;
+    uint64_t algorithm_bytes;
+    size_t result_bytes;
+};
+enum status ops_bench_told(struct ops_bench *bench, const struct ops_choice *choice,
+                           struct ops_told *told);
 
 #endif

@@ -55,25 +55,13 @@ void ops_bench_close(struct ops_bench *bench) {
     bench->data = 0;
 }
 
-enum status ops_bench_sizes(struct ops_bench *bench, const struct ops_choice *choice,
-                            uint64_t *algorithm_bytes, size_t *result_bytes) {
+enum status ops_bench_told(struct ops_bench *bench, const struct ops_choice *choice,
+                           struct ops_told *told) {
     struct ops_plan plan;
     const enum status status = ops_plan(bench->queue, choice, &bench->problem, &plan);
     if (status)
         return status;
-    *algorithm_bytes = plan.bytes;
-    *result_bytes = plan.result_bytes;
-    ops_plan_free(bench->queue, &plan);
-    return STATUS_OK;
-}
-
-enum status ops_bench_rung(struct ops_bench *bench, const struct ops_choice *choice,
-                           const struct reg_rung **rung) {
-    struct ops_plan plan;
-    const enum status status = ops_plan(bench->queue, choice, &bench->problem, &plan);
-    if (status)
-        return status;
-    *rung = plan.steps[0].rung;
+    *told = (struct ops_told){plan.steps[0].rung, plan.bytes, plan.result_bytes};
     ops_plan_free(bench->queue, &plan);
     return STATUS_OK;
 }

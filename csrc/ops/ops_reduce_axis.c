@@ -122,7 +122,7 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
 static bool staged_by_packs(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     return !is_argmin(task) && task->numbers[INNER] == 1 && item <= 2 &&
-           task->numbers[REDUCED] >= (item == 1 ? AXIS_STAGED_BYTES : AXIS_STAGED_HALVES);
+           task->numbers[REDUCED] >= AXIS_STAGED_PACKS(item);
 }
 
 static void plan_staged(const struct ops_queue *queue, struct task *task) {

@@ -160,21 +160,19 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
     struct ops_tuning tuning;
     struct py_target target;
     struct py_unlocked unlocked;
-    uint64_t algorithm_bytes;
-    size_t result_bytes;
+    struct ops_told told;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$O", keys, &variant, &block,
                                      &given) ||
         choose(self, variant, block, given, &tuning, &target) || begin(self, &unlocked))
         return NULL;
-    enum status status =
-        ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
+    enum status status = ops_bench_told(&self->bench, &target.choice, &told);
     if (end(self, &unlocked, status))
         return NULL;
 
     const bool reduces = strcmp(self->problem.family->name, "reduce") == 0;
     const enum dtype accumulator = target.choice.signature->accumulator;
     const enum dtype dtype = reduces ? accumulator : target.choice.signature->items;
-    npy_intp items = (npy_intp)(result_bytes / dtype_size(dtype));
+    npy_intp items = (npy_intp)(told.result_bytes / dtype_size(dtype));
     PyObject *result =
         PyArray_NewFromDescr(&PyArray_Type, py_descr(dtype), 1, &items, NULL, NULL, 0, NULL);
     if (!result || begin(self, &unlocked)) {
@@ -182,7 +180,7 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
         return NULL;
     }
     void *data = PyArray_DATA((PyArrayObject *)result);
-    status = ops_bench_run(&self->bench, &target.choice, data, result_bytes);
+    status = ops_bench_run(&self->bench, &target.choice, data, told.result_bytes);
     if (end(self, &unlocked, status)) {
         Py_DECREF(result);
         return NULL;
@@ -222,25 +220,23 @@ static PyObject *bench_bytes(struct bench *self, PyObject *arguments, PyObject *
     PyObject *variant = NULL, *block = NULL;
     struct py_target target;
     struct py_unlocked unlocked;
-    uint64_t algorithm_bytes = 0;
-    size_t result_bytes;
+    struct ops_told told;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
         choose(self, variant, block, NULL, NULL, &target) || begin(self, &unlocked))
         return NULL;
-    const enum status status =
-        ops_bench_sizes(&self->bench, &target.choice, &algorithm_bytes, &result_bytes);
-    return end(self, &unlocked, status) ? NULL : PyLong_FromUnsignedLongLong(algorithm_bytes);
+    const enum status status = ops_bench_told(&self->bench, &target.choice, &told);
+    return end(self, &unlocked, status) ? NULL : PyLong_FromUnsignedLongLong(told.algorithm_bytes);
 }
 
 static PyObject *bench_rung(struct bench *self, PyObject *unused) {
     (void)unused;
     struct py_target target;
     struct py_unlocked unlocked;
-    const struct reg_rung *rung = NULL;
+    struct ops_told told;
     if (choose(self, NULL, NULL, NULL, NULL, &target) || begin(self, &unlocked))
         return NULL;
-    const enum status status = ops_bench_rung(&self->bench, &target.choice, &rung);
-    return end(self, &unlocked, status) ? NULL : PyUnicode_FromString(rung->name);
+    const enum status status = ops_bench_told(&self->bench, &target.choice, &told);
+    return end(self, &unlocked, status) ? NULL : PyUnicode_FromString(told.rung->name);
 }
 
 static PyObject *bench_device(struct bench *self, void *closure) {
