@@ -30,7 +30,7 @@ from gpuopt._works import Bar, Check, Work
 
 FORMAT = 1  # of what to_dict gives
 ROUNDS = (9, 3)  # samples of each: full, quick
-# One sample takes at least. The host waits once in it, 10 to 30 us for whoever is measured: 0.1%.
+# One sample takes at least: so much more than what comes once in it, the first launch and the wait.
 SAMPLE_SECONDS = (2e-2, 1e-3)
 WARM_UP_SECONDS = 0.1  # of a GPU's work before the first sample: clocks rise
 MEMORY_SHARE = 0.85  # of what is free, that a work may take
