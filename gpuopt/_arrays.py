@@ -8,6 +8,7 @@ the result goes through memory of its own.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -55,8 +56,16 @@ class Problem:
         return (self.family, self.op, self.items, self.result, inputs, output, numbers)
 
 
+_PACKED = {np.dtype("float32"): "<f", np.dtype("float64"): "<d"}  # as struct names them
+
+
 def bits(value: object, dtype: np.dtype) -> int:
     """Return a number's bits, as a kernel's argument of that dtype holds them."""
+    if type(value) is float and dtype in _PACKED:  # a call's time matters: no array for it
+        try:
+            return int.from_bytes(struct.pack(_PACKED[dtype], value), "little")
+        except OverflowError:  # NumPy makes it infinite
+            return bits(np.float64(value), dtype)
     return int.from_bytes(
         np.array(value, dtype).astype(dtype.newbyteorder("<")).tobytes(), "little"
     )

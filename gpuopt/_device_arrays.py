@@ -180,6 +180,10 @@ class Call(NamedTuple):
     numbers: tuple[int, ...]
     prepared: dict[Any, _core.Prepared | None] | None
 
+    def with_numbers(self, numbers: tuple[int, ...]) -> Call:
+        """Return the same with other numbers; `_replace` takes twice as long."""
+        return Call(*self[:4], numbers, self.prepared)
+
 
 class _StandIn(np.ndarray):
     """Has the attributes of an array on a device; its items are never read, nor shown."""

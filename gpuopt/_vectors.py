@@ -196,7 +196,7 @@ def saxpy(
         if type(a) in (int, float):
             call = device_arrays.described(_saxpy_of, views)
             size, _ = call.numbers
-            call = call._replace(numbers=(size, arrays.bits(a, call.dtype)))
+            call = call.with_numbers((size, arrays.bits(a, call.dtype)))
         else:
             call = device_arrays.described(_saxpy_by, views, a)
         return device_arrays.run(call, views, variant, block, out, in_place=True)

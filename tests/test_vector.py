@@ -97,6 +97,11 @@ def test_any_python_number_is_a_factor(device):
         assert gpuopt.saxpy(a, x[::-1], y, device=device).tobytes() == want[::-1].tobytes(), a
     with pytest.raises(OverflowError, match=r"^a: is too large"):
         gpuopt.saxpy(10**400, x, y, device=device)
+    x, y = x.astype("f4"), y.astype("f4")
+    for a in (0.1, 1e-45, 1e-46, np.inf, -np.inf, np.nan, 3.4028235e38, 1e39):
+        with np.errstate(all="ignore"):
+            want = np.float32(a) * x + y
+            np.testing.assert_array_equal(gpuopt.saxpy(a, x, y, device=device), want, str(a))
 
 
 # --- rung 7: packs of 16 bytes, in arrays that begin and end anywhere

@@ -205,7 +205,7 @@ static enum status cuda_info(const char *which, struct device_info *info) {
 
 /* --- waiting */
 
-enum { SPIN_MS = 10 }; /* a nap oversleeps by some 0.1 ms, which then is 1% */
+enum { SPIN_MS = 100 }; /* a nap oversleeps by some 0.1 ms, which then is 0.1% */
 
 static int64_t nanoseconds(void) {
     struct timespec time;
