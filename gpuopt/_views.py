@@ -190,7 +190,9 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
     if stream == 0:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
     address, read_only = given["data"]
-    dtype = _native(np.dtype(given["typestr"]), name)
+    typestr = given["typestr"]
+    # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are bytes.
+    dtype = bfloat16() if typestr == "<V2" else _native(np.dtype(typestr), name)
     # The protocol has no device: the driver knows whose an address is.
     index = _core.owner("cuda", address) if address else 0
     shape, strides = tuple(given["shape"]), given.get("strides")

@@ -507,6 +507,15 @@ def test_bfloat16_capsules(fake_cuda):
             assert (array.get() == host).all()
             found = gpuopt.reduce(Capsules(array, versioned), "max", axis=0)
             assert (found.shape, found.dtype) == ((4,), host.dtype)
+
+        class Interface:  # as PyTorch writes it, and others after it
+            __cuda_array_interface__ = {
+                "shape": (4, 3), "strides": (2, 8), "typestr": host.dtype.str,
+                "data": (array.address, False), "version": 3, "stream": 1,
+            }
+        assert host.dtype.str == "<V2"
+        found = gpuopt.reduce(Interface(), "max", axis=0)
+        assert (found.shape, found.dtype) == ((3,), host.dtype)
         """,
     )
 
