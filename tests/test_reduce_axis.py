@@ -243,6 +243,33 @@ def test_rows_of_one_word(device, dtype, rng):
             check(array, str(op), device, axis=1)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_rows_of_three(device, dtype, rng):
+    """Whole packs of them and a rest, results at packs and not, in their own type and another."""
+    ops = [op for op in [*UFUNCS, *OTHERS] if op in ops_of(dtype) and op != "prod"]
+    for rows in (1, 2, 15, 5003, 12_288):
+        array = items_of(rng, dtype, (rows, 3))
+        for op in ops if device != "sim" else rng.choice(ops, 3, replace=False):
+            check(array, str(op), device, axis=1)
+    array = items_of(rng, dtype, (5003, 3))
+    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # begins at no pack
+    assert gpuopt.reduce(array, "argmax", axis=1, device=device, out=behind) is behind
+    np.testing.assert_array_equal(behind, np.argmax(array, 1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_slabs_of_few_inner_items(device, dtype, rng):
+    """So many that a GPU takes each by a few threads, or by a block: parts of packs, and packs."""
+    ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
+    item = np.dtype(dtype).itemsize
+    for inner, slabs, rows in itertools.product((2, 3, 4, 16), (531, 2113), (32, 160)):
+        array = items_of(rng, dtype, (slabs, rows * 16 // item if inner < 16 else rows, inner))
+        for op in rng.choice(ops, 1 if device == "sim" else 3, replace=False):
+            check(array, str(op), device, axis=1)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_bytes_at_their_limits(device):
     """Many equal extremes: what is added up in fewer bits than the result has."""

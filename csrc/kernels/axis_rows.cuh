@@ -259,11 +259,16 @@ ALONG_PLACES(float32)
 // --- a short row, as a few lanes or a thread have it: of() its N items from number `first` on,
 // join() two parts, whole() is the value. Of small items the place is the lower part of a number.
 
+template <class In> union triple {
+    uint32_t word[6];
+    In items[3];
+};
+
 template <class Op, class In> struct short_row {
     using Part = typename Op::Acc;
     static __device__ Part nothing() { return Op::identity(); }
-    template <unsigned N>
-    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+    template <unsigned N, class Pack>
+    static __device__ Part of(const Op &op, const Pack &one, unsigned first) {
         if constexpr (N == pack<In>::count && !has_places<Op>) {
             along<Op, In> mine;
             const pack<In> packs[1] = {one};
@@ -303,8 +308,8 @@ template <class In> struct short_row_of_places {
     static constexpr Part NOTHING = Part(~uint64(0) >> (65 - 8 * sizeof(Part)));
     static __device__ Part nothing() { return NOTHING; }
 
-    template <unsigned N>
-    static __device__ Part of(const Op &op, const pack<In> &one, unsigned first) {
+    template <unsigned N, class Pack>
+    static __device__ Part of(const Op &op, const Pack &one, unsigned first) {
         const bool last = op.s.mask != 0;
         const uint32_t keys = keys_of<In>(op.s);
         uint32_t words[4];

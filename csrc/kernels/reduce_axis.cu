@@ -330,6 +330,54 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
+// Rows of three items, one after the other, the first at a pack: a thread takes the rows of three
+// packs, and stores their results as vectors where these are not much wider. (An H200, 2^24 rows,
+// microseconds, through shared memory and so: sums of int8 72 and 47, maxima 61 and 24; of float16
+// 66 and 35, 62 and 33; of float32 83 and 64, 75 and 63; of float64 133 and 124, November 2026.)
+template <class Op, class In>
+__device__ void triples(const Op &op, const In *in, void *out, const work &w) {
+    using Row = short_row<Op, In>;
+    using Part = typename Row::Part;
+    constexpr unsigned count = pack<In>::count; // rows of a thread
+    const uint64 thread = uint64(blockIdx.x) * BLOCK + threadIdx.x, whole = w.outer / count;
+    const uint4 *packs = reinterpret_cast<const uint4 *>(in) + thread * 3;
+    const bool there = thread < whole;
+    pack<In> loaded[3];
+    load_some(
+        loaded, w.streamed, [&](unsigned) { return there; }, [&](unsigned k) { return packs + k; });
+    Part parts[count];
+#pragma unroll
+    for (unsigned r = 0; r < count; r++) {
+        triple<In> row = {};
+#pragma unroll
+        for (unsigned i = 0; i < 3; i++)
+            row.items[i] = loaded[(3 * r + i) / count].items[(3 * r + i) % count];
+        parts[r] = Row::template of<3>(op, row, 0);
+    }
+    if (const uint64 r = whole * count + threadIdx.x; blockIdx.x == 0 && r < w.outer) { // the rest
+        const triple<In> row = {.items = {in[r * 3], in[r * 3 + 1], in[r * 3 + 2]}};
+        storing<Op>::store(op, w, out, r, Row::whole(op, Row::template of<3>(op, row, 0)));
+    }
+    if (reinterpret_cast<uint64>(out) % 16 == 0) {
+        typename Op::Acc results[count];
+#pragma unroll
+        for (unsigned r = 0; r < count; r++)
+            results[r] = Row::whole(op, parts[r]);
+        if (storing<Op>::store_all(op, w, out, thread * count, results, there))
+            return; // the whole block
+    }
+    // One more place after those of a thread: lanes meet in no bank.
+    Part *shared = shared_memory<Part>();
+#pragma unroll
+    for (unsigned r = 0; r < count; r++)
+        shared[threadIdx.x * (count + 1) + r] = parts[r];
+    __syncthreads();
+    const uint64 first = uint64(blockIdx.x) * (BLOCK * count), end = whole * count;
+#pragma unroll 1
+    for (unsigned r = threadIdx.x; r < BLOCK * count && first + r < end; r += BLOCK)
+        storing<Op>::store(op, w, out, first + r, Row::whole(op, shared[r + r / count]));
+}
+
 // This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
 // `mine` keeps: AT_ONCE of them are under way before the first is waited for, in the last round
 // too.
@@ -484,6 +532,93 @@ __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *
     for (; left > 0; left -= apart, at += step, index += step)
         value = op.apply(value, op.load(*at, *index));
     return value;
+}
+
+// Slabs of packs, one after the other, of few inner items: three, or a power of two. `group`
+// threads take a slab, each the same inner items of all its packs; `wide` packs hold all of them,
+// and each of a slab's results has parts in every wide-th thread.
+template <class Op, class In>
+__device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
+    using Acc = typename Op::Acc;
+    using Mine = lanes<Op, In, pack<In>::count>;
+    constexpr unsigned count = pack<In>::count, half = count / 2;
+    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), wide = unsigned(w.wide),
+                   packs = unsigned(w.reduced * inner / count), slabs = BLOCK / side;
+    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
+    const uint64 first = uint64(blockIdx.x) * slabs, o = first + own;
+    const bool there = own < slabs && o < w.outer;
+    Mine mine;
+    add_all_packs<4>(op, mine, in + (o * packs + x) * count, side * 16, there ? int(packs - x) : 0,
+                     side, w.streamed, counting<false, In>());
+    const auto value_of = [&](typename Mine::Part part, unsigned thread, unsigned i) {
+        return Mine::whole(op, part,
+                           {int64((thread * count + i) / inner), int64(side * count / inner)});
+    };
+    constexpr unsigned ROW = BLOCK + 1; // lanes that read several results' parts meet in no bank
+    const auto keep = [&](unsigned slot, auto part) {
+        shared_memory<decltype(part)>()[slot * ROW + threadIdx.x] = part;
+    };
+    // By get(i, thread): a part of inner item i's result that `wide` threads, from that one on,
+    // have.
+    const auto combine = [&](const auto &get) {
+        const unsigned results = slabs * inner, parts = side / wide;
+        unsigned helpers = 1;
+        while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
+            helpers *= 2;
+        const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
+        __syncthreads();
+#pragma unroll 1
+        for (unsigned base = 0; base < results; base += BLOCK >> shift) {
+            const unsigned result = base + (threadIdx.x >> shift), slab = result / inner,
+                           i = result - slab * inner;
+            Acc value = Op::identity();
+#pragma unroll 1
+            for (unsigned k = lane; slab < slabs && k < parts; k += helpers)
+                value = op.apply(value, get(i, slab * side + k * wide));
+            value = group_tree(value, helpers, applying<Op>{op});
+            if (lane == 0 && slab < slabs && first + slab < w.outer)
+                storing<Op>::store(op, w, out, first * inner + result, value);
+        }
+    };
+    if (inner >= count && inner != 3) { // nothing to join before
+#pragma unroll
+        for (unsigned i = 0; i < count; i++)
+            keep(i, mine.part(i));
+        combine([&](unsigned i, unsigned thread) {
+            const unsigned slot = i % count, its = thread + i / count;
+            return value_of(shared_memory<typename Mine::Part>()[slot * ROW + its], its % side,
+                            slot);
+        });
+        return;
+    }
+    const auto own_value = [&](unsigned i) { return value_of(mine.part(i), x, i); };
+    if (inner == 3) {
+#pragma unroll
+        for (unsigned c = 0; c < 3; c++) {
+            Acc value = Op::identity();
+#pragma unroll
+            for (unsigned i = c; i < count; i += 3)
+                value = op.apply(value, own_value(i));
+            keep((x * count + c) % 3, value);
+        }
+    } else {
+        Acc values[half];
+#pragma unroll
+        for (unsigned i = 0; i < half; i++)
+            values[i] = op.apply(own_value(i), own_value(i + half));
+#pragma unroll
+        for (unsigned left = half / 2; left > 0; left /= 2)
+#pragma unroll
+            for (unsigned i = 0; left >= inner && i < left; i++)
+                values[i] = op.apply(values[i], values[i + left]);
+#pragma unroll
+        for (unsigned i = 0; i < half; i++)
+            if (i < inner)
+                keep(i, values[i]);
+    }
+    combine(
+        [&](unsigned slot, unsigned thread) { return shared_memory<Acc>()[slot * ROW + thread]; });
 }
 
 // A part as it waits in shared memory, and the value that it is.
@@ -664,6 +799,12 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
             words<uint32_t>(op, in, out, w);
         else
             words<uint64>(op, in, out, w);
+        break;
+    case AXIS_TRIPLES:
+        triples(op, in, out, w);
+        break;
+    case AXIS_NARROW:
+        narrow(op, in, out, w);
         break;
     case AXIS_ROWS:
         rows<false>(op, in, out, w);

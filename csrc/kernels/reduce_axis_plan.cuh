@@ -18,12 +18,15 @@ enum {
 /* A row of so many items of 1 or 2 bytes, or more, is read from shared memory by packs. */
 #define AXIS_STAGED_PACKS(item) ((item) == 1 ? 8 : 32)
 
-/* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of a few packs of 16 bytes, and
- * longer ones, also of every second or third item; columns by packs; the rest by items. */
+/* Small slabs through shared memory; rows of 2, 4 or 8 bytes, and of three items; rows of a few
+ * packs of 16 bytes, and longer ones, also of every second or third item; slabs of few inner items;
+ * columns by packs; the rest by items. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,
+    AXIS_TRIPLES,
     AXIS_GROUPS,
+    AXIS_NARROW,
     AXIS_ROWS,
     AXIS_STRIDED,
     AXIS_PACKS,

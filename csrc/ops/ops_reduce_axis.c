@@ -24,6 +24,15 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
+    NARROW_MOST = 256,       /* bytes of few inner items, where they are a power of two: */
+    NARROW_ROWS = 4,         /* a slab of them has so many rows, */
+    NARROW_LEAST = 128,      /* bytes */
+    NARROW_ITEMS = 64,       /* and items; */
+    PLACES_LEAST = 384,      /* bytes where places count, */
+    PLACES_WIDE = 2048,      /* bytes */
+    PLACES_ROWS = 16,        /* and rows where there are packs of inner items */
+    NARROW_SIDE = 4,         /* threads that take a slab, at least, */
+    NARROW_PACKS = 16,       /* more where each had more packs */
     GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
     GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
     GROUP_PLACES_PACKS = 4,  /* and where they are two */
@@ -94,6 +103,14 @@ static enum dtype raw_type(const struct task *task) {
     return number ? task->signature->accumulator : task->signature->items;
 }
 
+static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
+
+static bool without_gaps(const uint64_t *n) {
+    return one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
+           (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
+           (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
+}
+
 static uint64_t array_bytes(const struct task *task) {
     return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] *
            dtype_size(task->signature->items);
@@ -158,6 +175,16 @@ static bool plan_words(struct task *task) {
     return true;
 }
 
+/* Rows of three items, one after the other, the first at a pack. */
+static void plan_triples(struct task *task) {
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t rows = PACK / item; /* of a thread */
+    const size_t part = !is_argmin(task) ? value_size(task) : item <= 2 ? 4 : 2 * item;
+    task->shape = AXIS_TRIPLES;
+    task->blocks = divided_up(task->numbers[OUTER], rows * BLOCK);
+    task->shared_bytes = BLOCK * (rows + 1) * part;
+}
+
 /* Rows of a few whole packs, one after the other, the first at a pack. */
 static void plan_groups(struct task *task, uint64_t packs) {
     task->shape = AXIS_GROUPS;
@@ -195,6 +222,49 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
         task->wide = ((1 << 20) - 1 + apart) / apart;
     }
     task->shared_bytes = BLOCK / WARP * value_size(task);
+}
+
+/* Whether slabs are large enough for threads of their own. (An H200, microseconds, through shared
+ * memory or by columns, and so: sums of float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 128 x 4 39 and
+ * 33, 65,536 x 600 x 2 371 and 86, x 3 378 and 114, 30,000 x 100 x 64 232 and 190; of bytes, 2^19 x
+ * 64 x 4 145 and 48, 4096 x 4096 x 4 63 and 21, 65,536 x 512 x 32 950 and 267. But float32 of 2^18
+ * x 2 x 64 81 and 93; places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130,
+ * November 2026.) */
+static bool are_large_slabs(const struct task *task) {
+    const uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t inner = n[INNER] * item, bytes = n[REDUCED] * inner;
+    if (!is_argmin(task))
+        return n[REDUCED] >= NARROW_ROWS && bytes >= most(NARROW_LEAST, NARROW_ITEMS * item);
+    return inner < PACK ? bytes >= PLACES_LEAST : bytes >= PLACES_WIDE && n[REDUCED] >= PLACES_ROWS;
+}
+
+/* How many slabs of few inner items a block takes, all of which are whole packs, where there are
+ * enough of them for all multiprocessors; else 0. */
+static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *task) {
+    const uint64_t *n = task->numbers;
+    const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
+    const uint64_t bytes = n[REDUCED] * inner, packs = bytes / PACK;
+    const bool few =
+        n[INNER] == 3 || (n[INNER] > 1 && inner <= NARROW_MOST && (inner & (inner - 1)) == 0);
+    const bool possible = few && bytes % PACK == 0 && task->in % PACK == 0 && without_gaps(n) &&
+                          !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
+    const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
+    uint64_t side = most(NARROW_SIDE, inner / PACK); /* all inner items, where they are packs */
+    while (side < BLOCK && (side * NARROW_PACKS < packs || n[OUTER] * side / BLOCK < blocks))
+        side *= 2;
+    const bool many = n[OUTER] * side >= blocks * BLOCK && side <= packs;
+    return possible && many && are_large_slabs(task) ? BLOCK / side : 0;
+}
+
+static void plan_narrow(struct task *task, uint64_t slabs) {
+    const uint64_t inner = task->numbers[INNER], count = PACK / dtype_size(task->signature->items);
+    const bool three = inner == 3, joined = three || inner < count; /* what a thread has of them */
+    task->shape = AXIS_NARROW;
+    task->wide = joined ? 1 : inner / count;
+    task->group = three ? BLOCK / slabs / 3 * 3 : BLOCK / slabs;
+    task->blocks = divided_up(task->numbers[OUTER], slabs);
+    task->shared_bytes = (BLOCK + 1) * (joined ? inner * value_size(task) : AXIS_PACK_SHARED);
 }
 
 /* Columns, or packs of `count` of them, side by side in a block: the more of a row it reads the
@@ -237,14 +307,6 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
     task->shared_bytes = BLOCK * (packs ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
 }
 
-static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
-
-static bool without_gaps(const uint64_t *n) {
-    return one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
-           (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
-           (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
-}
-
 /* A pack is within one innermost row, and all rows begin at packs. */
 static bool packs_along(const uint64_t *n, uint64_t count) {
     const uint64_t *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
@@ -274,8 +336,17 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
+        const uint64_t slabs = narrow_slabs(queue, task);
         if (n[INNER] == 1 && plan_words(task))
             return;
+        if (n[INNER] == 1 && n[REDUCED] == 3 && task->in % PACK == 0) {
+            plan_triples(task);
+            return;
+        }
+        if (slabs) {
+            plan_narrow(task, slabs);
+            return;
+        }
         if (at_packs && n[REDUCED] / count <= group_packs(task)) {
             plan_groups(task, n[REDUCED] / count);
             return;
@@ -375,12 +446,13 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
 /* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one.
  * What is left of the rows makes one more partial result; several outer items, and places, have
  * none. */
-static uint64_t rows_to_fold(const struct task *task) {
+static uint64_t rows_to_fold(const struct ops_queue *queue, const struct task *task) {
     const uint64_t *n = task->numbers;
     const uint64_t count = PACK / dtype_size(task->signature->items);
     const uint64_t rows = count / gcd(n[INNER], count);
     const bool possible =
         n[INNER] > 1 && without_gaps(n) && task->in % PACK == 0 && !task->partial &&
+        !narrow_slabs(queue, task) &&
         (n[OUTER] == 1 ? !is_argmin(task) || n[REDUCED] % rows == 0
                        : n[REDUCED] % rows == 0 &&
                              n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (PACK / count));
@@ -430,7 +502,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     plan->result_bytes = problem->output_bytes;
     plan->bytes = problem->input_bytes[0] + problem->output_bytes;
 
-    uint64_t rows = rows_to_fold(&task);
+    uint64_t rows = rows_to_fold(queue, &task);
     struct task first = task;
     bool rejoined = plan_folded(queue, &first, rows);
     if (is_argmin(&task) && !rejoined && rows > 1) { /* the places would be lost */
