@@ -261,10 +261,10 @@ def test_rows_of_three(device, dtype, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", kinds())
 def test_slabs_of_few_inner_items(device, dtype, rng):
-    """So many that a GPU takes each by a few threads, or by a block: parts of packs, and packs."""
+    """So many that a GPU takes each by some threads, or by a block: parts of packs, and packs."""
     ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
     item = np.dtype(dtype).itemsize
-    for inner, slabs, rows in itertools.product((2, 3, 4, 16), (531, 2113), (32, 160)):
+    for inner, slabs, rows in itertools.product((2, 3, 5, 16), (531, 2113), (32, 160)):
         array = items_of(rng, dtype, (slabs, rows * 16 // item if inner < 16 else rows, inner))
         for op in rng.choice(ops, 1 if device == "sim" else 3, replace=False):
             check(array, str(op), device, axis=1)

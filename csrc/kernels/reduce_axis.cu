@@ -534,16 +534,18 @@ __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *
     return value;
 }
 
-// Slabs of packs, one after the other, of few inner items: three, or a power of two. `group`
-// threads take a slab, each the same inner items of all its packs; `wide` packs hold all of them,
-// and each of a slab's results has parts in every wide-th thread.
+// Slabs of packs, one after the other, of few inner items: `group` threads take a slab, so many
+// that each meets the same inner items in all its packs. Then `helpers` lanes join the parts that a
+// result has: number k is that of item i + k * inner of what the threads meet at once.
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
     using Mine = lanes<Op, In, pack<In>::count>;
-    constexpr unsigned count = pack<In>::count, half = count / 2;
-    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), wide = unsigned(w.wide),
-                   packs = unsigned(w.reduced * inner / count), slabs = BLOCK / side;
+    using Part = typename Mine::Part;
+    constexpr unsigned count = pack<In>::count;
+    constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
+    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
+                   packs = unsigned(w.reduced * inner / count);
     const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for numbers up to BLOCK
     const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
     const uint64 first = uint64(blockIdx.x) * slabs, o = first + own;
@@ -551,74 +553,31 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     Mine mine;
     add_all_packs<4>(op, mine, in + (o * packs + x) * count, side * 16, there ? int(packs - x) : 0,
                      side, w.streamed, counting<false, In>());
-    const auto value_of = [&](typename Mine::Part part, unsigned thread, unsigned i) {
-        return Mine::whole(op, part,
-                           {int64((thread * count + i) / inner), int64(side * count / inner)});
-    };
-    constexpr unsigned ROW = BLOCK + 1; // lanes that read several results' parts meet in no bank
-    const auto keep = [&](unsigned slot, auto part) {
-        shared_memory<decltype(part)>()[slot * ROW + threadIdx.x] = part;
-    };
-    // By get(i, thread): a part of inner item i's result that `wide` threads, from that one on,
-    // have.
-    const auto combine = [&](const auto &get) {
-        const unsigned results = slabs * inner, parts = side / wide;
-        unsigned helpers = 1;
-        while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
-            helpers *= 2;
-        const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
-        __syncthreads();
+    Part *shared = shared_memory<Part>();
+#pragma unroll
+    for (unsigned i = 0; i < count; i++)
+        shared[i * ROW + threadIdx.x] = mine.part(i);
+    __syncthreads();
+    const unsigned results = slabs * inner, parts = side * count / inner;
+    unsigned helpers = 1;
+    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
+        helpers *= 2;
+    const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
 #pragma unroll 1
-        for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-            const unsigned result = base + (threadIdx.x >> shift), slab = result / inner,
-                           i = result - slab * inner;
-            Acc value = Op::identity();
+    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
+        const unsigned result = base + (threadIdx.x >> shift), slab = result / inner,
+                       i = result - slab * inner;
+        Acc value = Op::identity();
 #pragma unroll 1
-            for (unsigned k = lane; slab < slabs && k < parts; k += helpers)
-                value = op.apply(value, get(i, slab * side + k * wide));
-            value = group_tree(value, helpers, applying<Op>{op});
-            if (lane == 0 && slab < slabs && first + slab < w.outer)
-                storing<Op>::store(op, w, out, first * inner + result, value);
+        for (unsigned k = lane; slab < slabs && k < parts; k += helpers) {
+            const unsigned item = i + k * inner;
+            const Part part = shared[item % count * ROW + slab * side + item / count];
+            value = op.apply(value, Mine::whole(op, part, {int64(k), int64(parts)}));
         }
-    };
-    if (inner >= count && inner != 3) { // nothing to join before
-#pragma unroll
-        for (unsigned i = 0; i < count; i++)
-            keep(i, mine.part(i));
-        combine([&](unsigned i, unsigned thread) {
-            const unsigned slot = i % count, its = thread + i / count;
-            return value_of(shared_memory<typename Mine::Part>()[slot * ROW + its], its % side,
-                            slot);
-        });
-        return;
+        value = group_tree(value, helpers, applying<Op>{op});
+        if (lane == 0 && slab < slabs && first + slab < w.outer)
+            storing<Op>::store(op, w, out, first * inner + result, value);
     }
-    const auto own_value = [&](unsigned i) { return value_of(mine.part(i), x, i); };
-    if (inner == 3) {
-#pragma unroll
-        for (unsigned c = 0; c < 3; c++) {
-            Acc value = Op::identity();
-#pragma unroll
-            for (unsigned i = c; i < count; i += 3)
-                value = op.apply(value, own_value(i));
-            keep((x * count + c) % 3, value);
-        }
-    } else {
-        Acc values[half];
-#pragma unroll
-        for (unsigned i = 0; i < half; i++)
-            values[i] = op.apply(own_value(i), own_value(i + half));
-#pragma unroll
-        for (unsigned left = half / 2; left > 0; left /= 2)
-#pragma unroll
-            for (unsigned i = 0; left >= inner && i < left; i++)
-                values[i] = op.apply(values[i], values[i + left]);
-#pragma unroll
-        for (unsigned i = 0; i < half; i++)
-            if (i < inner)
-                keep(i, values[i]);
-    }
-    combine(
-        [&](unsigned slot, unsigned thread) { return shared_memory<Acc>()[slot * ROW + thread]; });
 }
 
 // A part as it waits in shared memory, and the value that it is.

@@ -24,7 +24,7 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
     WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
     NARROW = 4,              /* and of partial results, which are few */
-    NARROW_MOST = 256,       /* bytes of few inner items, where they are a power of two: */
+    NARROW_MOST = 2048,      /* bytes of few inner items: */
     NARROW_ROWS = 4,         /* a slab of them has so many rows, */
     NARROW_LEAST = 128,      /* bytes */
     NARROW_ITEMS = 64,       /* and items; */
@@ -32,7 +32,8 @@ enum {
     PLACES_WIDE = 2048,      /* bytes */
     PLACES_ROWS = 16,        /* and rows where there are packs of inner items */
     NARROW_SIDE = 4,         /* threads that take a slab, at least, */
-    NARROW_PACKS = 16,       /* more where each had more packs */
+    NARROW_PACKS = 16,       /* more where each had more packs, */
+    NARROW_LOADS = 4,        /* and where several meet other items, so many packs for each */
     GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
     GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
     GROUP_PLACES_PACKS = 4,  /* and where they are two */
@@ -225,11 +226,10 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
 }
 
 /* Whether slabs are large enough for threads of their own. (An H200, microseconds, through shared
- * memory or by columns, and so: sums of float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 128 x 4 39 and
- * 33, 65,536 x 600 x 2 371 and 86, x 3 378 and 114, 30,000 x 100 x 64 232 and 190; of bytes, 2^19 x
- * 64 x 4 145 and 48, 4096 x 4096 x 4 63 and 21, 65,536 x 512 x 32 950 and 267. But float32 of 2^18
- * x 2 x 64 81 and 93; places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130,
- * November 2026.) */
+ * memory or by columns, and so: sums of float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 600 x 2 371
+ * and 87, 16,777 x 400 x 5 96 and 38, 8192 x 32 x 128 45 and 34; of bytes, 2^19 x 64 x 4 145 and
+ * 48, 4096 x 4096 x 4 63 and 22, 65,536 x 512 x 32 948 and 269. But float32 of 2^18 x 2 x 64 81 and
+ * 93; places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130, November 2026.) */
 static bool are_large_slabs(const struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
@@ -240,31 +240,37 @@ static bool are_large_slabs(const struct task *task) {
 }
 
 /* How many slabs of few inner items a block takes, all of which are whole packs, where there are
- * enough of them for all multiprocessors; else 0. */
-static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *task) {
+ * enough of them for all multiprocessors; else 0. `unit` threads meet the same inner items in all
+ * their packs. */
+static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *task,
+                             uint64_t unit) {
     const uint64_t *n = task->numbers;
-    const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
-    const uint64_t bytes = n[REDUCED] * inner, packs = bytes / PACK;
-    const bool few =
-        n[INNER] == 3 || (n[INNER] > 1 && inner <= NARROW_MOST && (inner & (inner - 1)) == 0);
-    const bool possible = few && bytes % PACK == 0 && task->in % PACK == 0 && without_gaps(n) &&
-                          !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t bytes = n[REDUCED] * n[INNER] * item, packs = bytes / PACK;
+    const bool possible = n[INNER] > 1 && n[INNER] * item <= NARROW_MOST && bytes % PACK == 0 &&
+                          task->in % PACK == 0 && without_gaps(n) && !task->partial &&
+                          !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
-    uint64_t side = most(NARROW_SIDE, inner / PACK); /* all inner items, where they are packs */
-    while (side < BLOCK && (side * NARROW_PACKS < packs || n[OUTER] * side / BLOCK < blocks))
+    uint64_t side = NARROW_SIDE;
+    while (side < BLOCK &&
+           (side < unit || side * NARROW_PACKS < packs || n[OUTER] * side / BLOCK < blocks))
         side *= 2;
-    const bool many = n[OUTER] * side >= blocks * BLOCK && side <= packs;
-    return possible && many && are_large_slabs(task) ? BLOCK / side : 0;
+    const bool fits = unit <= side && (unit > 1 ? NARROW_LOADS : 1) * side <= packs;
+    const bool many = n[OUTER] * side >= blocks * BLOCK;
+    return possible && fits && many && are_large_slabs(task) ? BLOCK / side : 0;
 }
 
-static void plan_narrow(struct task *task, uint64_t slabs) {
+/* The answer: whether that is how. */
+static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     const uint64_t inner = task->numbers[INNER], count = PACK / dtype_size(task->signature->items);
-    const bool three = inner == 3, joined = three || inner < count; /* what a thread has of them */
+    const uint64_t unit = inner / gcd(inner, count), slabs = narrow_slabs(queue, task, unit);
+    if (!slabs)
+        return false;
     task->shape = AXIS_NARROW;
-    task->wide = joined ? 1 : inner / count;
-    task->group = three ? BLOCK / slabs / 3 * 3 : BLOCK / slabs;
+    task->group = BLOCK / slabs / unit * unit;
     task->blocks = divided_up(task->numbers[OUTER], slabs);
-    task->shared_bytes = (BLOCK + 1) * (joined ? inner * value_size(task) : AXIS_PACK_SHARED);
+    task->shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
+    return true;
 }
 
 /* Columns, or packs of `count` of them, side by side in a block: the more of a row it reads the
@@ -336,15 +342,10 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
-        const uint64_t slabs = narrow_slabs(queue, task);
         if (n[INNER] == 1 && plan_words(task))
             return;
         if (n[INNER] == 1 && n[REDUCED] == 3 && task->in % PACK == 0) {
             plan_triples(task);
-            return;
-        }
-        if (slabs) {
-            plan_narrow(task, slabs);
             return;
         }
         if (at_packs && n[REDUCED] / count <= group_packs(task)) {
@@ -446,13 +447,12 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
 /* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one.
  * What is left of the rows makes one more partial result; several outer items, and places, have
  * none. */
-static uint64_t rows_to_fold(const struct ops_queue *queue, const struct task *task) {
+static uint64_t rows_to_fold(const struct task *task) {
     const uint64_t *n = task->numbers;
     const uint64_t count = PACK / dtype_size(task->signature->items);
     const uint64_t rows = count / gcd(n[INNER], count);
     const bool possible =
         n[INNER] > 1 && without_gaps(n) && task->in % PACK == 0 && !task->partial &&
-        !narrow_slabs(queue, task) &&
         (n[OUTER] == 1 ? !is_argmin(task) || n[REDUCED] % rows == 0
                        : n[REDUCED] % rows == 0 &&
                              n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (PACK / count));
@@ -502,9 +502,10 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     plan->result_bytes = problem->output_bytes;
     plan->bytes = problem->input_bytes[0] + problem->output_bytes;
 
-    uint64_t rows = rows_to_fold(queue, &task);
     struct task first = task;
-    bool rejoined = plan_folded(queue, &first, rows);
+    const bool narrow = plan_narrow(queue, &first);
+    uint64_t rows = narrow ? 1 : rows_to_fold(&task);
+    bool rejoined = !narrow && plan_folded(queue, &first, rows);
     if (is_argmin(&task) && !rejoined && rows > 1) { /* the places would be lost */
         rows = 1;
         first = task;
