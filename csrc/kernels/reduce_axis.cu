@@ -534,9 +534,22 @@ __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *
     return value;
 }
 
-// Slabs of packs, one after the other, of few inner items: `group` threads take a slab, so many
-// that each meets the same inner items in all its packs. Then `helpers` lanes join the parts that a
-// result has: number k is that of item i + k * inner of what the threads meet at once.
+// A slab of `narrow`: whole packs lie between its first items, `before`, and the last, from `tail`
+// on.
+template <class In> struct slab_of {
+    const In *items;
+    unsigned before, packs, tail;
+    __device__ slab_of(const In *in, uint64 number, unsigned size) : items(in + number * size) {
+        constexpr unsigned count = pack<In>::count;
+        before = -unsigned(reinterpret_cast<uint64>(items) / sizeof(In)) % count;
+        packs = (size - before) / count;
+        tail = before + packs * count;
+    }
+};
+
+// Slabs of few inner items, one after the other: `group` threads take a slab, so many that each
+// meets the same inner items in all its packs. Then `helpers` lanes join the parts that a result
+// has: number k is that of item i + k * inner of what the threads meet at once.
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -545,14 +558,16 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     constexpr unsigned count = pack<In>::count;
     constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
     const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
-                   packs = unsigned(w.reduced * inner / count);
+                   size = unsigned(w.reduced) * inner;
     const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for numbers up to BLOCK
     const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
-    const uint64 first = uint64(blockIdx.x) * slabs, o = first + own;
-    const bool there = own < slabs && o < w.outer;
+    const uint64 first = uint64(blockIdx.x) * slabs;
     Mine mine;
-    add_all_packs<4>(op, mine, in + (o * packs + x) * count, side * 16, there ? int(packs - x) : 0,
-                     side, w.streamed, counting<false, In>());
+    if (own < slabs && first + own < w.outer) {
+        const slab_of<In> slab(in, first + own, size);
+        add_all_packs<4>(op, mine, slab.items + slab.before + x * count, side * 16,
+                         int(slab.packs - x), side, w.streamed, counting<false, In>());
+    }
     Part *shared = shared_memory<Part>();
 #pragma unroll
     for (unsigned i = 0; i < count; i++)
@@ -565,17 +580,34 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
 #pragma unroll 1
     for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-        const unsigned result = base + (threadIdx.x >> shift), slab = result / inner,
-                       i = result - slab * inner;
+        const unsigned result = base + (threadIdx.x >> shift), number = result / inner,
+                       i = result - number * inner;
+        const bool there = number < slabs && first + number < w.outer;
         Acc value = Op::identity();
+        if (there) {
+            const slab_of<In> slab(in, first + number, size);
+            // Every helpers-th item of this result's of those before item `end`.
+            const auto add_alone = [&](unsigned at, unsigned end) {
 #pragma unroll 1
-        for (unsigned k = lane; slab < slabs && k < parts; k += helpers) {
-            const unsigned item = i + k * inner;
-            const Part part = shared[item % count * ROW + slab * side + item / count];
-            value = op.apply(value, Mine::whole(op, part, {int64(k), int64(parts)}));
+                for (at += lane * inner; at < end; at += helpers * inner)
+                    value = op.apply(value, op.load(slab.items[at], int64(at / inner)));
+            };
+            const auto next = [&](unsigned at) { return at + (inner - at % inner + i) % inner; };
+            const unsigned begin = slab.before ? next(slab.before) : i;
+            const unsigned row = slab.before ? begin / inner : 0;
+#pragma unroll 1
+            for (unsigned k = lane; k < parts; k += helpers) {
+                const unsigned item = begin - slab.before + k * inner;
+                const Part part = shared[item % count * ROW + number * side + item / count];
+                value = op.apply(value, Mine::whole(op, part, {int64(row + k), int64(parts)}));
+            }
+            if (slab.before)
+                add_alone(i, slab.before);
+            if (slab.tail < size)
+                add_alone(next(slab.tail), size);
         }
         value = group_tree(value, helpers, applying<Op>{op});
-        if (lane == 0 && slab < slabs && first + slab < w.outer)
+        if (lane == 0 && there)
             storing<Op>::store(op, w, out, first * inner + result, value);
     }
 }

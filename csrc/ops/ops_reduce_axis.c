@@ -31,9 +31,9 @@ enum {
     PLACES_LEAST = 384,      /* bytes where places count, */
     PLACES_WIDE = 2048,      /* bytes */
     PLACES_ROWS = 16,        /* and rows where there are packs of inner items */
-    NARROW_SIDE = 4,         /* threads that take a slab, at least, */
-    NARROW_PACKS = 16,       /* more where each had more packs, */
-    NARROW_LOADS = 4,        /* and where several meet other items, so many packs for each */
+    NARROW_SIDE = 4,         /* threads that take a slab, at least, each */
+    NARROW_PACKS = 16,       /* at most so many packs, if they can be more, and at least */
+    NARROW_LOADS = 4,        /* packs, where some meet other items than others */
     GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
     GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
     GROUP_PLACES_PACKS = 4,  /* and where they are two */
@@ -225,39 +225,42 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     task->shared_bytes = BLOCK / WARP * value_size(task);
 }
 
-/* Whether slabs are large enough for threads of their own. (An H200, microseconds, through shared
- * memory or by columns, and so: sums of float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 600 x 2 371
- * and 87, 16,777 x 400 x 5 96 and 38, 8192 x 32 x 128 45 and 34; of bytes, 2^19 x 64 x 4 145 and
- * 48, 4096 x 4096 x 4 63 and 22, 65,536 x 512 x 32 948 and 269. But float32 of 2^18 x 2 x 64 81 and
- * 93; places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130, November 2026.) */
-static bool are_large_slabs(const struct task *task) {
+/* Whether slabs of so many packs, which could go through shared memory, are large enough that each
+ * has `side` threads. (An H200, microseconds, by shared memory or by columns, and so: sums of
+ * float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 600 x 2 371 and 87, 65,536 x 601 x 3 355 and 118,
+ * 8192 x 32 x 128 45 and 34; of bytes, 2^19 x 64 x 4 145 and 48, 4096 x 4096 x 4 63 and 22, 65,536
+ * x 512 x 32 948 and 269. But float32 of 2^18 x 2 x 64 81 and 93, 233,016 x 16 x 9 39 and 52;
+ * places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130, November 2026.) */
+static bool are_large_slabs(const struct task *task, uint64_t packs, uint64_t unit, uint64_t side) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t inner = n[INNER] * item, bytes = n[REDUCED] * inner;
+    const bool aligned = bytes % PACK == 0 && task->in % PACK == 0;
+    const uint64_t loads = unit == 1 ? 1 : aligned ? NARROW_LOADS : 2 * NARROW_LOADS;
+    if (bytes <= tuned(task, slab_bytes) && loads * side > packs)
+        return false;
     if (!is_argmin(task))
         return n[REDUCED] >= NARROW_ROWS && bytes >= most(NARROW_LEAST, NARROW_ITEMS * item);
     return inner < PACK ? bytes >= PLACES_LEAST : bytes >= PLACES_WIDE && n[REDUCED] >= PLACES_ROWS;
 }
 
-/* How many slabs of few inner items a block takes, all of which are whole packs, where there are
- * enough of them for all multiprocessors; else 0. `unit` threads meet the same inner items in all
- * their packs. */
+/* How many slabs of few inner items a block takes, where there are enough of them for all
+ * multiprocessors; else 0. `unit` threads meet the same inner items in all their packs. */
 static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *task,
                              uint64_t unit) {
     const uint64_t *n = task->numbers;
-    const size_t item = dtype_size(task->signature->items);
-    const uint64_t bytes = n[REDUCED] * n[INNER] * item, packs = bytes / PACK;
-    const bool possible = n[INNER] > 1 && n[INNER] * item <= NARROW_MOST && bytes % PACK == 0 &&
-                          task->in % PACK == 0 && without_gaps(n) && !task->partial &&
-                          !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
+    const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
+    const uint64_t packs = most(n[REDUCED] * inner / PACK, 1) - 1; /* whole ones, wherever it is */
+    const bool possible = n[INNER] > 1 && inner <= NARROW_MOST && without_gaps(n) &&
+                          !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t side = NARROW_SIDE;
     while (side < BLOCK &&
-           (side < unit || side * NARROW_PACKS < packs || n[OUTER] * side / BLOCK < blocks))
+           (side < unit || side * NARROW_PACKS <= packs || n[OUTER] * side / BLOCK < blocks))
         side *= 2;
-    const bool fits = unit <= side && (unit > 1 ? NARROW_LOADS : 1) * side <= packs;
-    const bool many = n[OUTER] * side >= blocks * BLOCK;
-    return possible && fits && many && are_large_slabs(task) ? BLOCK / side : 0;
+    const bool fits = unit <= side && side <= packs, many = n[OUTER] * side >= blocks * BLOCK;
+    return possible && fits && many && are_large_slabs(task, packs + 1, unit, side) ? BLOCK / side
+                                                                                    : 0;
 }
 
 /* The answer: whether that is how. */
