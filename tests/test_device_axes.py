@@ -130,10 +130,10 @@ def test_rows_with_gaps_in_shares(rows, columns, rng):
     assert launch.grid[0] > -(-rows // 64)  # shares, whose results the last blocks combine
 
 
-@pytest.mark.parametrize(("columns", "launches"), [(64, 1), (640, 2)])
-def test_shares_of_columns(columns, launches, rng):
+@pytest.mark.parametrize(("rows", "columns", "launches"), [(4001, 640, 1), (40_001, 128, 2)])
+def test_shares_of_columns(rows, columns, launches, rng):
     """Few partial results are combined by the blocks that end last, many by another launch."""
-    array = (rng.random((4001, columns)) * 1000 - 300).astype("f4")
+    array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
     x = gpuopt.asarray(array, device="sim:h200")
     for op in ("sum", "min", "any", "argmax"):
         for _ in range(2):  # the counters are ready for the next call

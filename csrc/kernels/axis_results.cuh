@@ -165,7 +165,9 @@ __device__ bool store_numbers(const work &w, void *out, uint64 at, const float64
     return w.finish == FLOAT64 && store_vectors<float64>(out, at, results, there);
 }
 
+// WIDE: whether results may be 8 bytes of their own; stores_words(), whether they are.
 template <class Op> struct storing {
+    static constexpr bool WIDE = false;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
                                  typename Op::Acc a) {
         static_cast<typename Op::Raw *>(out)[at] = op.raw(a);
@@ -184,6 +186,10 @@ template <class Op> struct storing {
 };
 template <class Op> struct storing_numbers {
     using Acc = typename Op::Acc;
+    static constexpr bool WIDE = true;
+    static __device__ bool stores_words(const work &w) {
+        return w.divisor == 0 && w.finish == (Acc(0.5) != 0 ? FLOAT64 : INT64);
+    }
     template <unsigned Count>
     static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
                                      const Acc (&results)[Count], bool there) {
@@ -200,6 +206,8 @@ struct storing<op_prod<In, Acc>> : storing_numbers<op_prod<In, Acc>> {};
 template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_count<In, int64>> {};
 template <class In> struct storing<op_argmin<In, int64>> {
     using Op = op_argmin<In, int64>;
+    static constexpr bool WIDE = true;
+    static __device__ bool stores_words(const work &) { return true; }
     template <unsigned Count>
     static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
                                      const typename Op::Acc (&results)[Count], bool there) {

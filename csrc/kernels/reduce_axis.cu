@@ -697,6 +697,13 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
                   "shared memory");
     // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
     const unsigned turn = wide >= 32 ? 32 / Count : 0;
+    const auto slot_of = [&](unsigned y, unsigned x, unsigned i) {
+        const unsigned at = x + i * turn;
+        return (y * Count + i) * wide + (at < wide ? at : at - wide);
+    };
+    // Whether a thread has all of its columns, and vectors can be stored.
+    const bool whole_vectors =
+        high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0;
     if constexpr (Count > 1) {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
@@ -708,7 +715,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         else
             add_all_packs<4>(op, mine, in + from, bytes, left, high, w.streamed,
                              counting<false, In>());
-        if (high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0) {
+        if (whole_vectors) {
             Acc results[Count];
 #pragma unroll
             for (unsigned i = 0; i < Count; i++)
@@ -718,10 +725,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
         if (y < high)
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++) {
-                const unsigned at = x + i * turn;
-                shared[(y * Count + i) * wide + (at < wide ? at : at - wide)] = mine.part(i);
-            }
+            for (unsigned i = 0; i < Count; i++)
+                shared[slot_of(y, x, i)] = mine.part(i);
     } else {
         const Acc value =
             w.in_index
@@ -732,13 +737,25 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     __syncthreads();
     const uint64 rest = w.inner - begin;
     const unsigned every = rest < wide * Count ? unsigned(rest) : wide * Count;
+    if constexpr (Count > 2 && storing<Op>::WIDE)
+        if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
+#pragma unroll 2
+            for (unsigned r = 2 * threadIdx.x; r < every; r += 2 * BLOCK) {
+                Acc two[2];
+#pragma unroll
+                for (unsigned i = 0; i < 2; i++)
+                    two[i] = Keep::whole(op, shared[slot_of(0, r / Count, r % Count + i)],
+                                         {int64(first), 1});
+                storing<Op>::store_all(op, w, out, above * w.inner + begin + r, two, true);
+            }
+            return;
+        }
     const unsigned rows = unsigned(w.group), results = every / rows;
     const uint64 inner = rows == 1 ? w.inner : results; // of the results
     const auto add_row = [&](Acc value, unsigned row, unsigned result) -> Acc {
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
-            const unsigned i = result % Count, at = result / Count + i * turn;
-            const Kept part = shared[(row * Count + i) * wide + (at < wide ? at : at - wide)];
+            const Kept part = shared[slot_of(row, result / Count, result % Count)];
             value =
                 op.apply(value, Keep::whole(op, part,
                                             {int64((first + row) * rows + k), int64(high * rows)}));
