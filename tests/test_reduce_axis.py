@@ -270,6 +270,20 @@ def test_slabs_of_few_inner_items(device, dtype, rng):
             check(array, str(op), device, axis=1)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
+@pytest.mark.parametrize("device", kinds())
+def test_narrow_columns_that_begin_anywhere(device, dtype, rng):
+    """Loaded by packs that have other rows' items too: their extremes must not count."""
+    ops = [op for op in ("sum", "min", "argmin", "argmax", "any", "xor") if op in ops_of(dtype)]
+    for outer, rows, columns in ((3, 20, 401), (2, 7, 1000), (5, 31, 259), (1, 30, 70_003)):
+        array = items_of(rng, dtype, (outer, rows, columns + 3))
+        array[:, :, -3:] = array.min()
+        array[:, :, :1] = array.max()
+        for view in (array, array[:, :, 1:-2]):
+            for op in rng.choice(ops, 2, replace=False):
+                check(view, str(op), device, axis=1)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_bytes_at_their_limits(device):
     """Many equal extremes: what is added up in fewer bits than the result has."""

@@ -612,6 +612,97 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
+// Where the bytes are of an array that has gaps: nothing is read before or behind.
+struct extent {
+    uint64 begin, end;
+};
+
+// The 16 bytes that begin `skipped` bytes after two packs that follow each other.
+template <class In>
+__device__ pack<In> shifted(const uint4 &low, const uint4 &high, unsigned skipped) {
+    uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    pack<In> found;
+#pragma unroll
+    for (unsigned i = 0; i < 6; i++)
+        words[i] = skipped & 8 ? words[i + 2] : words[i];
+#pragma unroll
+    for (unsigned i = 0; i < 5; i++)
+        words[i] = skipped & 4 ? words[i + 1] : words[i];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        found.word[i] =
+            sizeof(In) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
+    return found;
+}
+// The first `items` of a pack, one by one.
+template <class In> __device__ pack<In> some_items(const In *at, unsigned items) {
+    constexpr unsigned bits = 8 * sizeof(In);
+    pack<In> found;
+    found.words = {0, 0, 0, 0};
+#pragma unroll 1
+    for (unsigned i = items; i-- > 0;) {
+        pack<In> one;
+        one.words = {0, 0, 0, 0};
+        one.items[0] = at[i];
+#pragma unroll
+        for (unsigned k = 3; k > 0; k--)
+            found.word[k] = __funnelshift_lc(found.word[k - 1], found.word[k], bits);
+        found.word[0] = __funnelshift_lc(0, found.word[0], bits) | one.word[0];
+    }
+    return found;
+}
+
+// As add_packs, of packs that begin anywhere and of which `items` count: loaded as two that begin
+// at 16 bytes. What else comes with them is of columns beyond the last. (An H200, columns of bytes
+// one by one and so, microseconds: 8192 x 8190 of rows 8192 apart, from the second on, sums 45 and
+// 32, places 60 and 42; 64 x 7 x 200,001 236 and 75. Of float16 204 and 100, but 64 x 1001 x 1001
+// 49 and 53; of float32 68 and 87, November 2026.)
+template <unsigned AT_ONCE, class Op, class In, class Mine>
+__device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int64 step, int left,
+                                  unsigned apart, unsigned items, const extent &all) {
+    uint64 at = reinterpret_cast<uint64>(first);
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        pack<In> loaded[AT_ONCE];
+        uint4 behind[AT_ONCE];
+        const auto begin_of = [&](unsigned k) { return at + uint64(step) * k; };
+        const auto is_split = [&](unsigned k) {
+            return begin_of(k) % 16 + items * unsigned(sizeof(In)) > 16;
+        };
+        const auto is_inside = [&](unsigned k) {
+            const uint64 from = begin_of(k) / 16 * 16;
+            return from >= all.begin && from + (is_split(k) ? 32 : 16) <= all.end;
+        };
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            const uint4 *from = reinterpret_cast<const uint4 *>(begin_of(k) / 16 * 16);
+            const bool there = left > int(k * apart) && is_inside(k);
+            loaded[k].words = load_pack_if(there, from);
+            behind[k] = load_pack_if(there && is_split(k), from + 1);
+        }
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            loaded[k] = shifted<In>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
+            if (left > int(k * apart) && !is_inside(k))
+                loaded[k] = some_items(reinterpret_cast<const In *>(begin_of(k)), items);
+        }
+        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        at += uint64(step) * AT_ONCE;
+        left -= int(AT_ONCE * apart);
+    }
+}
+template <unsigned AT_ONCE, class Op, class In, class Mine>
+__device__ void add_all_shifted(const Op &op, Mine &mine, const In *at, int64 step, int left,
+                                unsigned apart, unsigned items, const extent &all) {
+    add_shifted_packs<AT_ONCE>(op, mine, at, step, left, apart, items, all);
+    if constexpr (may_overflow<Mine>)
+        if (!mine.finite()) {
+            mine = {};
+            item_by_item<Mine> slowly = {mine};
+            add_shifted_packs<1>(op, slowly, at, step, left, apart, items, all);
+        }
+}
+
 // A part as it waits in shared memory, and the value that it is.
 template <class Mine, class Acc, unsigned Count> struct kept {
     using type = typename Mine::Part;
@@ -702,17 +793,28 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         return (y * Count + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and vectors can be stored.
-    const bool whole_vectors =
-        high == 1 && w.group == 1 && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0;
+    const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
+                               reinterpret_cast<uint64>(out) % 16 == 0;
     if constexpr (Count > 1) {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
         constexpr bool few =
             sizeof(In) <= 4 && sizeof(Mine) <= (has_places<Op> ? 32 : 16); // registers
-        if (few && n > 4 * high && n <= 16 * high) // what is short waits twice, not four times
+        bool shifts = false;
+        if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM)
+            if ((shifts = w.shape == AXIS_SHIFTED)) {
+                const int64 end = w.outer_axes.offset(w.outer - 1) +
+                                  int64(w.reduced - 1) * w.stride + int64(w.inner);
+                const extent all = {reinterpret_cast<uint64>(in),
+                                    reinterpret_cast<uint64>(in + end)};
+                const uint64 items = w.inner - column;
+                add_all_shifted<2>(op, mine, in + from, bytes, left, high,
+                                   items < Count ? unsigned(items) : Count, all);
+            }
+        if (!shifts && few && n > 4 * high && n <= 16 * high) // short: waits twice, not four times
             add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
                                        counting<false, In>());
-        else
+        else if (!shifts)
             add_all_packs<4>(op, mine, in + from, bytes, left, high, w.streamed,
                              counting<false, In>());
         if (whole_vectors) {
@@ -822,6 +924,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
             rows<true>(op, in, out, w);
         break;
     case AXIS_PACKS:
+    case AXIS_SHIFTED:
         columns<Op, In, pack<In>::count>(op, in, out, w);
         break;
     default:

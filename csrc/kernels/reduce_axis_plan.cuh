@@ -9,6 +9,7 @@ enum {
     AXIS_WORD_ROWS = 8,      /* and a thread of rows that are one word */
     AXIS_STRIDED_ITEM = 8,   /* bytes: wider items that lie apart are as well read one by one, */
     AXIS_STRIDED_PLACED = 4, /* and those whose places count */
+    AXIS_SHIFTED_ITEM = 2,   /* bytes of the widest that are read by packs which begin anywhere */
     AXIS_PACK_SHARED = 64,   /* shared memory of a thread that has columns by packs, in bytes, */
     AXIS_ITEM_SHARED = 16,   /* and by items */
     AXIS_SHARE = 1 << 30,    /* items of a row that a block takes, at most: 32 bits are enough */
@@ -20,7 +21,7 @@ enum {
 
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes, and of three items; rows of a few
  * packs of 16 bytes, and longer ones, also of every second or third item; slabs of few inner items;
- * columns by packs; the rest by items. */
+ * columns by packs, also by such as begin anywhere; the rest by items. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,
@@ -30,5 +31,6 @@ enum axis_shape {
     AXIS_ROWS,
     AXIS_STRIDED,
     AXIS_PACKS,
+    AXIS_SHIFTED,
     AXIS_ITEMS
 };

@@ -46,6 +46,9 @@ enum {
     SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
     STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
     STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
+    SHIFTED_BYTES = 256,     /* of columns side by side that begin between packs, */
+    SHIFTED_ROWS = 4,        /* and items of one, at least, */
+    SHIFTED_SHORT = 32,      /* and at most, where they are not bytes */
     LONG_COLUMNS = 1024,     /* items, from which on fewer columns stand side by side */
     COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
     STREAMED_SHARE = 128,    /* of the array, that the results it is streamed for have at least */
@@ -296,11 +299,13 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
     return widest;
 }
 
-static void plan_columns(const struct ops_queue *queue, struct task *task, bool packs) {
+static void plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
+    const bool packs = shape != AXIS_ITEMS;
     const uint64_t count = packs ? PACK / item : 1;
-    const uint64_t columns = n[INNER] / count, at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const uint64_t columns = divided_up(n[INNER], count),
+                   at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * divided_up(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
@@ -310,7 +315,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, bool 
                                           : side_by_side(queue, task, columns, count);
     /* Partial results are written and read: they have to be few beside the items. */
     const uint64_t few = 16 * dtype_size(raw_type(task)) / item;
-    task->shape = packs ? AXIS_PACKS : AXIS_ITEMS;
+    task->shape = shape;
     task->group = 1;
     task->tiles = divided_up(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
@@ -342,6 +347,15 @@ static bool is_row(const struct task *task) {
     return item <= (is_argmin(task) ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM) &&
            n[STRIDE] > (item <= 2 ? 1 : 2) && n[STRIDE] <= SECTOR / item &&
            n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+}
+
+/* Whether columns lie side by side, so many that packs of them which begin anywhere pay. */
+static bool is_shifted(const struct task *task) {
+    const uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
+    return item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) && n[INNER_STRIDE] == 1 &&
+           n[INNER] * item >= SHIFTED_BYTES && n[REDUCED] >= SHIFTED_ROWS &&
+           (item == 1 || n[REDUCED] <= SHIFTED_SHORT);
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
@@ -381,7 +395,12 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
         n[OUTER] = 1;
         memset(n + OUTER_STRIDE, 0, AXES * sizeof *n);
     }
-    plan_columns(queue, task, task->in % PACK == 0 && !task->in_index && packs_along(n, count));
+    if (task->in_index)
+        plan_columns(queue, task, AXIS_ITEMS);
+    else if (task->in % PACK == 0 && packs_along(n, count))
+        plan_columns(queue, task, AXIS_PACKS);
+    else
+        plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);
 }
 
 /* --- launches */
@@ -487,8 +506,8 @@ static bool combines_itself(const struct task *task) {
     const uint64_t count = PACK / dtype_size(task->signature->items);
     const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED;
     const uint64_t of_a_block = row                         ? 1
-                                : task->shape == AXIS_PACKS ? task->wide * count / task->group
-                                                            : task->wide;
+                                : task->shape == AXIS_ITEMS ? task->wide
+                                                            : task->wide * count / task->group;
     const uint64_t groups = task->numbers[OUTER] * (row ? 1 : task->tiles);
     return groups <= OPS_TICKETS && task->splits * of_a_block <= COMBINED;
 }
