@@ -355,7 +355,10 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         parts[r] = Row::template of<3>(op, row, 0);
     }
     if (const uint64 r = whole * count + threadIdx.x; blockIdx.x == 0 && r < w.outer) { // the rest
-        const triple<In> row = {.items = {in[r * 3], in[r * 3 + 1], in[r * 3 + 2]}};
+        triple<In> row = {};
+#pragma unroll
+        for (unsigned i = 0; i < 3; i++)
+            row.items[i] = in[r * 3 + i];
         storing<Op>::store(op, w, out, r, Row::whole(op, Row::template of<3>(op, row, 0)));
     }
     if (reinterpret_cast<uint64>(out) % 16 == 0) {
@@ -616,41 +619,6 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
 struct extent {
     uint64 begin, end;
 };
-
-// The 16 bytes that begin `skipped` bytes after two packs that follow each other.
-template <class In>
-__device__ pack<In> shifted(const uint4 &low, const uint4 &high, unsigned skipped) {
-    uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    pack<In> found;
-#pragma unroll
-    for (unsigned i = 0; i < 6; i++)
-        words[i] = skipped & 8 ? words[i + 2] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 5; i++)
-        words[i] = skipped & 4 ? words[i + 1] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        found.word[i] =
-            sizeof(In) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
-    return found;
-}
-// The first `items` of a pack, one by one.
-template <class In> __device__ pack<In> some_items(const In *at, unsigned items) {
-    constexpr unsigned bits = 8 * sizeof(In);
-    pack<In> found;
-    found.words = {0, 0, 0, 0};
-#pragma unroll 1
-    for (unsigned i = items; i-- > 0;) {
-        pack<In> one;
-        one.words = {0, 0, 0, 0};
-        one.items[0] = at[i];
-#pragma unroll
-        for (unsigned k = 3; k > 0; k--)
-            found.word[k] = __funnelshift_lc(found.word[k - 1], found.word[k], bits);
-        found.word[0] = __funnelshift_lc(0, found.word[0], bits) | one.word[0];
-    }
-    return found;
-}
 
 // As add_packs, of packs that begin anywhere and of which `items` count: loaded as two that begin
 // at 16 bytes. What else comes with them is of columns beyond the last. (An H200, columns of bytes
