@@ -64,8 +64,9 @@ struct job {
     int64_t key, mask;
     uint64_t finish;
     double divisor;
-    uint64_t rows, share, splits, tiles; /* of a task; of the whole */
-    char *partials;                      /* NULL where the reduced axis is in one share */
+    uint64_t rows, run, share; /* of a task: rows, tiles of columns, items of each */
+    uint64_t splits, tiles;    /* of the whole */
+    char *partials;            /* NULL where the reduced axis is in one share */
     /* The first share, in the order of the search, after which none can change the result. NULL
      * where there are several results. */
     atomic_uint_least64_t *settled;
@@ -92,6 +93,7 @@ struct functions {
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Where a share comes in the order of the search. */
 static uint64_t mirrored(const struct job *job, uint64_t split) {
@@ -100,63 +102,83 @@ static uint64_t mirrored(const struct job *job, uint64_t split) {
 
 /* --- results */
 
-static void store_wide(const struct job *job, uint64_t at, double value) {
-    if (job->divisor != 0)
-        value /= job->divisor;
-    switch (job->finish) {
-    case FLOAT16:
-        ((uint16_t *)job->out)[at] = double_to_half(value);
-        break;
-    case BFLOAT16:
-        ((uint16_t *)job->out)[at] = double_to_bfloat(value);
-        break;
-    case FLOAT32:
-        ((float *)job->out)[at] = (float)value;
-        break;
-    default:
-        ((double *)job->out)[at] = value;
+/* Each of a run of results; `i` is its number. */
+#define STORE_EACH(type, value)                    \
+    do {                                           \
+        type *restrict to = (type *)job->out + at; \
+        for (uint64_t i = 0; i < count; i++)       \
+            to[i] = (type)(value);                 \
+    } while (0)
+
+/* Of numbers that a sum, or one that is divided, has been made in. */
+#define STORE_WIDE(finish, value)                             \
+    switch (finish) {                                         \
+    case FLOAT16:                                             \
+        STORE_EACH(uint16_t, double_to_half((value) / by));   \
+        break;                                                \
+    case BFLOAT16:                                            \
+        STORE_EACH(uint16_t, double_to_bfloat((value) / by)); \
+        break;                                                \
+    case FLOAT32:                                             \
+        STORE_EACH(float, (value) / by);                      \
+        break;                                                \
+    default:                                                  \
+        STORE_EACH(double, (value) / by);                     \
     }
+
+static void store_float64(const struct job *job, uint64_t at, uint64_t count,
+                          const double *values) {
+    const double by = job->divisor != 0 ? job->divisor : 1;
+    if (by == 1 && job->finish == FLOAT32) /* most of them, without a division */
+        STORE_EACH(float, values[i]);
+    else if (by == 1 && (job->finish == FLOAT64 || job->finish == RAW))
+        STORE_EACH(double, values[i]);
+    else
+        STORE_WIDE(job->finish, values[i])
 }
 
-static void store_int64(const struct job *job, uint64_t at, int64_t value) {
+static void store_int64(const struct job *job, uint64_t at, uint64_t count, const int64_t *values) {
+    const double by = job->divisor != 0 ? job->divisor : 1;
     switch (job->finish) {
     case INT8:
-        ((uint8_t *)job->out)[at] = (uint8_t)value;
+        STORE_EACH(uint8_t, values[i]);
         break;
     case INT16:
-        ((uint16_t *)job->out)[at] = (uint16_t)value;
+        STORE_EACH(uint16_t, values[i]);
         break;
     case INT32:
-        ((uint32_t *)job->out)[at] = (uint32_t)value;
+        STORE_EACH(uint32_t, values[i]);
         break;
     case ANY:
-        ((uint8_t *)job->out)[at] = value != 0;
+        STORE_EACH(uint8_t, values[i] != 0);
         break;
     case ALL:
-        ((uint8_t *)job->out)[at] = (double)value == job->divisor;
+        STORE_EACH(uint8_t, (double)values[i] == job->divisor);
         break;
     case ODD:
-        ((uint8_t *)job->out)[at] = value & 1;
+        STORE_EACH(uint8_t, values[i] & 1);
         break;
     case FLOAT64:
     case FLOAT32:
     case FLOAT16:
     case BFLOAT16:
-        store_wide(job, at, (double)value);
+        STORE_WIDE(job->finish, (double)values[i])
         break;
     default:
-        ((int64_t *)job->out)[at] = value;
+        STORE_EACH(int64_t, values[i]);
     }
 }
-#define store_float64(job, at, value) store_wide(job, at, value)
-#define store_complex128(job, at, value) (((struct complex_double *)(job)->out)[at] = (value))
+static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
+                             const struct complex_double *values) {
+    memcpy((struct complex_double *)job->out + at, values, count * sizeof *values);
+}
 
-#define STORE_sum(items, acc) store_##acc(job, at, value)
-#define STORE_prod(items, acc) store_##acc(job, at, value)
-#define STORE_count(items, acc) store_int64(job, at, value)
-#define STORE_bits(items, acc) ((type_##items *)job->out)[at] = KEYED_##items(value)
-#define STORE_min(items, acc) ((type_##items *)job->out)[at] = BACK_##items(value)
-#define STORE_argmin(items, acc) ((int64_t *)job->out)[at] = value.index + (int64_t)job->divisor
+#define STORE_sum(items, acc) store_##acc(job, at, count, values)
+#define STORE_prod(items, acc) store_##acc(job, at, count, values)
+#define STORE_count(items, acc) store_int64(job, at, count, values)
+#define STORE_bits(items, acc) STORE_EACH(type_##items, KEYED_##items(values[i]))
+#define STORE_min(items, acc) STORE_EACH(type_##items, BACK_##items(values[i]))
+#define STORE_argmin(items, acc) STORE_EACH(int64_t, values[i].index + places)
 
 /* --- the functions of a signature
  *
@@ -407,12 +429,9 @@ static void store_int64(const struct job *job, uint64_t at, int64_t value) {
     static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count, \
                                              const void *from) {                                 \
         const VALUE_##op(items, acc) *values = from;                                             \
-        const int64_t key = job->key;                                                            \
-        (void)key;                                                                               \
-        for (; count > 0; count--, at++, values++) {                                             \
-            const VALUE_##op(items, acc) value = *values;                                        \
-            STORE_##op(items, acc);                                                              \
-        }                                                                                        \
+        const int64_t key = job->key, places = (int64_t)job->divisor;                            \
+        (void)key, (void)places;                                                                 \
+        STORE_##op(items, acc);                                                                  \
     }                                                                                            \
     static const struct functions functions_##op##_##items##_##acc = {                           \
         {HOST_ISAS(ISA_NAME, op##_##items##_##acc)},                                             \
@@ -572,13 +591,15 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
 
 static void first_task(const void *state, uint64_t index, struct host_worker *worker) {
     const struct job *job = state;
-    const uint64_t tile = index % job->tiles, split = index / job->tiles % job->splits;
-    const uint64_t first = index / job->tiles / job->splits * job->rows;
+    const uint64_t runs = (job->tiles - 1) / job->run + 1, begin = index % runs * job->run;
+    const uint64_t split = index / runs % job->splits;
+    const uint64_t first = index / runs / job->splits * job->rows;
     const uint64_t end = least(first + job->rows, job->outer);
     const uint64_t rows = job->inner == 1 && !job->partials ? TILE : 1;
     (void)worker;
     for (uint64_t row = first; row < end; row += rows)
-        part_task(job, row, least(rows, end - row), split, tile);
+        for (uint64_t tile = begin; tile < least(begin + job->run, job->tiles); tile++)
+            part_task(job, row, least(rows, end - row), split, tile);
 }
 
 /* A row's shares to its results, level by level. */
@@ -631,8 +652,10 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
     job.share = least(job.reduced, items / columns);
     job.splits = (job.reduced - 1) / job.share + 1;
-    job.rows = job.splits > 1 ? 1 : TASK_ITEMS / (job.share * columns);
-    job.rows = job.rows ? job.rows : 1;
+    /* Neighbouring tiles first: memory is read as it lies. */
+    const uint64_t tiles = job.splits > 1 ? 1 : most(1, TASK_ITEMS / (job.share * columns));
+    job.run = least(tiles, job.tiles);
+    job.rows = tiles / job.run;
     if (job.splits > 1) {
         job.settled = job.outer == 1 && job.inner == 1 ? &settled : NULL;
         job.partials = malloc(job.outer * job.splits * job.inner * job.functions->value_size);
@@ -641,7 +664,8 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     }
     const double bytes = (double)(job.outer * job.reduced * job.inner * job.functions->item_size);
     const int threads = kernel->parallel ? host_team_threads(bytes / BYTES_PER_NS) : 1;
-    const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * job.tiles;
+    const uint64_t runs = (job.tiles - 1) / job.run + 1;
+    const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * runs;
     enum status status = host_team_run(device, threads, tasks, first_task, &job);
     if (!status && job.partials)
         status = host_team_run(device, threads, job.outer, last_task, &job);
