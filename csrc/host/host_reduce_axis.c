@@ -111,8 +111,8 @@ static uint64_t mirrored(const struct job *job, uint64_t split) {
     } while (0)
 
 /* Of numbers that a sum, or one that is divided, has been made in. */
-#define STORE_WIDE(finish, value)                             \
-    switch (finish) {                                         \
+#define STORE_WIDE(value)                                     \
+    switch (job->finish) {                                    \
     case FLOAT16:                                             \
         STORE_EACH(uint16_t, double_to_half((value) / by));   \
         break;                                                \
@@ -134,7 +134,7 @@ static void store_float64(const struct job *job, uint64_t at, uint64_t count,
     else if (by == 1 && (job->finish == FLOAT64 || job->finish == RAW))
         STORE_EACH(double, values[i]);
     else
-        STORE_WIDE(job->finish, values[i])
+        STORE_WIDE(values[i])
 }
 
 static void store_int64(const struct job *job, uint64_t at, uint64_t count, const int64_t *values) {
@@ -162,7 +162,7 @@ static void store_int64(const struct job *job, uint64_t at, uint64_t count, cons
     case FLOAT32:
     case FLOAT16:
     case BFLOAT16:
-        STORE_WIDE(job->finish, (double)values[i])
+        STORE_WIDE((double)values[i])
         break;
     default:
         STORE_EACH(int64_t, values[i]);
@@ -178,7 +178,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 #define STORE_count(items, acc) store_int64(job, at, count, values)
 #define STORE_bits(items, acc) STORE_EACH(type_##items, KEYED_##items(values[i]))
 #define STORE_min(items, acc) STORE_EACH(type_##items, BACK_##items(values[i]))
-#define STORE_argmin(items, acc) STORE_EACH(int64_t, values[i].index + places)
+#define STORE_argmin(items, acc) STORE_EACH(int64_t, values[i].index + (int64_t)job->divisor)
 
 /* --- the functions of a signature
  *
@@ -429,8 +429,8 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
     static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count, \
                                              const void *from) {                                 \
         const VALUE_##op(items, acc) *values = from;                                             \
-        const int64_t key = job->key, places = (int64_t)job->divisor;                            \
-        (void)key, (void)places;                                                                 \
+        const int64_t key = job->key;                                                            \
+        (void)key;                                                                               \
         STORE_##op(items, acc);                                                                  \
     }                                                                                            \
     static const struct functions functions_##op##_##items##_##acc = {                           \

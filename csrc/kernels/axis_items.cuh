@@ -263,8 +263,7 @@ __device__ pack<In> shifted(const uint4 &low, const uint4 &high, unsigned skippe
         words[i] = skipped & 4 ? words[i + 1] : words[i];
 #pragma unroll
     for (unsigned i = 0; i < 4; i++)
-        found.word[i] =
-            sizeof(In) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
+        found.word[i] = __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
     return found;
 }
 // The first `items` of a pack, one by one.

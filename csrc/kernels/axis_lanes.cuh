@@ -110,6 +110,18 @@ template <class Mine> struct item_by_item {
                 mine.values[i % Mine::VALUES] += widened(packs[k].items[i]);
     }
 };
+template <class Kept> constexpr bool is_slow = false; // what decltype says of such a reference
+template <class Mine> constexpr bool is_slow<item_by_item<Mine> &> = true;
+// By add(), which takes what the packs are added to.
+template <class Mine, class Add> __device__ void add_finite(Mine &mine, const Add &add) {
+    add(mine);
+    if constexpr (may_overflow<Mine>)
+        if (!mine.finite()) {
+            mine = {};
+            item_by_item<Mine> slowly = {mine};
+            add(slowly);
+        }
+}
 template <unsigned Count> struct wide_sums {
     static constexpr unsigned VALUES = Count;
     float64 values[Count];

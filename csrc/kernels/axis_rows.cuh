@@ -272,12 +272,7 @@ template <class Op, class In> struct short_row {
         if constexpr (N == pack<In>::count && !has_places<Op>) {
             along<Op, In> mine;
             const pack<In> packs[1] = {one};
-            mine.template add<true>(op, packs, 0, 0, 0);
-            if constexpr (may_overflow<along<Op, In>>)
-                if (!mine.finite()) {
-                    mine = {};
-                    item_by_item<along<Op, In>>{mine}.template add<true>(op, packs, 0, 0, 0);
-                }
+            add_finite(mine, [&](auto &to) { to.template add<true>(op, packs, 0, 0, 0); });
             return mine.folded(op, {first, 0});
         } else if constexpr (has_places<Op>) { // compared less often than by lanes
             alone<In> in_turn[N];

@@ -201,7 +201,8 @@ __device__ typename Op::Acc add_staged_packs(const Op &op, const In *row, unsign
     const unsigned begin = unsigned(row - shared_memory<In>()) * unsigned(sizeof(In)),
                    end = begin + items * unsigned(sizeof(In)), last = (end - 1) / 16;
     const neutral_items<In> others(op);
-    const auto add = [&](auto &mine) {
+    along<Op, In> mine;
+    add_finite(mine, [&](auto &to) {
 #pragma unroll 1
         for (unsigned p = begin / 16 + lane; p <= last; p += AT_ONCE * group) {
             pack<In> loaded[AT_ONCE];
@@ -215,17 +216,9 @@ __device__ typename Op::Acc add_staged_packs(const Op &op, const In *row, unsign
                     loaded[k].word[i] = others.beside(loaded[k].word[i], kept, unsigned(i));
                 }
             }
-            mine.template add<true>(op, loaded, 0, 0, 0);
+            to.template add<true>(op, loaded, 0, 0, 0);
         }
-    };
-    along<Op, In> mine;
-    add(mine);
-    if constexpr (may_overflow<along<Op, In>>)
-        if (!mine.finite()) {
-            mine = {};
-            item_by_item<along<Op, In>> slowly = {mine};
-            add(slowly);
-        }
+    });
     return mine.folded(op, {0, 0});
 }
 
@@ -412,13 +405,10 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
                               unsigned apart, bool streamed, const Items &which) {
-    add_packs<AT_ONCE>(op, mine, at, step, left, apart, streamed, which);
-    if constexpr (may_overflow<Mine>)
-        if (!mine.finite()) {
-            mine = {};
-            item_by_item<Mine> slowly = {mine};
-            add_packs<1>(op, slowly, at, step, left, apart, streamed, which);
-        }
+    add_finite(mine, [&](auto &to) {
+        add_packs<is_slow<decltype(to)> ? 1 : AT_ONCE>(op, to, at, step, left, apart, streamed,
+                                                       which);
+    });
 }
 
 // Line `number`: a row, or a share of one.
@@ -659,18 +649,6 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
         left -= int(AT_ONCE * apart);
     }
 }
-template <unsigned AT_ONCE, class Op, class In, class Mine>
-__device__ void add_all_shifted(const Op &op, Mine &mine, const In *at, int64 step, int left,
-                                unsigned apart, unsigned items, const extent &all) {
-    add_shifted_packs<AT_ONCE>(op, mine, at, step, left, apart, items, all);
-    if constexpr (may_overflow<Mine>)
-        if (!mine.finite()) {
-            mine = {};
-            item_by_item<Mine> slowly = {mine};
-            add_shifted_packs<1>(op, slowly, at, step, left, apart, items, all);
-        }
-}
-
 // A part as it waits in shared memory, and the value that it is.
 template <class Mine, class Acc, unsigned Count> struct kept {
     using type = typename Mine::Part;
@@ -769,16 +747,21 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         constexpr bool few =
             sizeof(In) <= 4 && sizeof(Mine) <= (has_places<Op> ? 32 : 16); // registers
         bool shifts = false;
-        if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM)
-            if ((shifts = w.shape == AXIS_SHIFTED)) {
+        if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM) {
+            shifts = w.shape == AXIS_SHIFTED;
+            if (shifts) {
                 const int64 end = w.outer_axes.offset(w.outer - 1) +
                                   int64(w.reduced - 1) * w.stride + int64(w.inner);
                 const extent all = {reinterpret_cast<uint64>(in),
                                     reinterpret_cast<uint64>(in + end)};
                 const uint64 items = w.inner - column;
-                add_all_shifted<2>(op, mine, in + from, bytes, left, high,
-                                   items < Count ? unsigned(items) : Count, all);
+                add_finite(mine, [&](auto &to) {
+                    add_shifted_packs<is_slow<decltype(to)> ? 1 : 2>(
+                        op, to, in + from, bytes, left, high,
+                        items < Count ? unsigned(items) : Count, all);
+                });
             }
+        }
         if (!shifts && few && n > 4 * high && n <= 16 * high) // short: waits twice, not four times
             add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
                                        counting<false, In>());
