@@ -228,7 +228,14 @@ NARROW = [
     ("u1", (2_000_000, 3, 3), (0, 2, 1)), ("<f4", (2,) * 22, tuple(range(22))[::-1]),
     ("u1", (32, 16, 33, 16, 64), (4, 3, 2, 1, 0)), ("u1", (20, 640, 480, 3), (0, 2, 1, 3)),
     ("<i2", (9, 639, 513, 3), (0, 2, 1, 3)), ("<f4", (5, 640, 480, 3), (0, 2, 1, 3)),
-    ("u1", (300, 200, 301), (1, 0, 2)),
+    ("u1", (300, 200, 301), (1, 0, 2)), ("u1", (120, 225, 223, 3), (0, 2, 1, 3)),
+    ("<i2", (500, 97, 31, 3), (0, 2, 1, 3)), ("u1", (1000, 97, 31, 3), (0, 3, 1, 2)),
+    ("<i2", (500, 97, 31, 3), (0, 3, 1, 2)), ("u1", (280, 255, 257), (0, 2, 1)),
+    ("<f4", (1100, 65, 63), (0, 2, 1)), ("u1", (1_100_000, 4, 4), (0, 2, 1)),
+    ("<i2", (260_000, 5, 7), (0, 2, 1)), ("u1", (70_000, 16, 16), (0, 2, 1)),
+    ("u1", (8, 3300, 32, 21), (0, 2, 1, 3)), ("u1", (15, 31, 7, 600, 9), (4, 3, 2, 1, 0)),
+    ("u1", (8, 500, 32, 131), (0, 2, 1, 3)), ("<i2", (8, 350, 32, 101), (0, 2, 1, 3)),
+    ("u1", (33, 270, 2001), (1, 0, 2)), ("i8", (16, 225, 223, 3), (0, 2, 1, 3)),
 ]  # fmt: skip
 
 
@@ -242,9 +249,52 @@ def test_narrow_matrices(device, variant, dtype, shape, axes, rng):
     assert same(got, permuted(array, axes))
 
 
+@pytest.mark.parametrize("device, variant", any_rungs())
+@pytest.mark.parametrize(
+    "dtype, shape, axes",
+    [
+        ("u1", (230, 225, 223, 3), (0, 2, 1, 3)), ("u1", (530, 255, 257), (0, 2, 1)),
+        ("u1", (230, 224, 224, 3), (0, 2, 1, 3)), ("<f4", (60, 225, 223, 3), (0, 3, 2, 1)),
+        ("<i2", (110, 3, 225, 223), (0, 2, 3, 1)), ("u1", (11_500_001, 3), None),
+    ],
+)  # fmt: skip
+def test_tiles_laid_out_by_banks(device, variant, dtype, shape, axes, rng):
+    """From 32 MiB on; and larger ones where runs begin anywhere."""
+    if variant == "serial":
+        pytest.skip("takes too long")
+    array = bytes_of(rng, dtype, shape)
+    got = gpuopt.transpose(array, axes, variant=variant, device=device)
+    assert same(got, permuted(array, axes))
+
+
+@pytest.mark.parametrize("device, variant", any_rungs())
+def test_small_arrays_of_wide_items(device, variant, rng):
+    """The shortest runs are more than a block's share."""
+    for shape, axes in (((5, 7, 8, 32, 7), (4, 3, 1, 2, 0)), ((7, 9, 3, 9, 7), None)):
+        array = bytes_of(rng, "c16", shape)
+        got = gpuopt.transpose(array, axes, variant=variant, device=device)
+        assert same(got, permuted(array, axes))
+
+
 @on_sim
 @pytest.mark.parametrize(
-    "dtype, most", [("u1", 210), ("u2", 180), ("f4", 170), ("f8", 150), ("c16", 130)]
+    "dtype, shape, axes, most",
+    [
+        ("u1", (120, 225, 223, 3), (0, 2, 1, 3), 320), ("u1", (280, 255, 257), (0, 2, 1), 300),
+        ("u1", (2_000_000, 3, 3), (0, 2, 1), 210), ("u1", (70_000, 16, 16), (0, 2, 1), 250),
+        ("u1", (100, 225, 223, 3), (1, 0, 2, 3), 200), ("<i2", (500, 97, 31, 3), (0, 3, 1, 2), 350),
+    ],
+)  # fmt: skip
+def test_what_narrow_permutations_cost(dtype, shape, axes, most):
+    """Warp instructions for 16 bytes a lane, of the simulated PTX."""
+    array = np.zeros(shape, dtype)
+    counted = gpuopt.profile(gpuopt.transpose, array, axes, device="sim").counters
+    assert counted.warp_instructions * 32 * 16 / array.nbytes < most
+
+
+@on_sim
+@pytest.mark.parametrize(
+    "dtype, most", [("u1", 210), ("u2", 180), ("f4", 170), ("f8", 200), ("c16", 160)]
 )
 def test_what_narrow_matrices_cost(dtype, most):
     """Warp instructions for 16 bytes a lane, 880 where items are moved singly; a copy's traffic."""
@@ -359,22 +409,32 @@ def resident(device, raw, offset, shape, dtype):
     return held, kept
 
 
+OFFSETS = [
+    (1, 3, (131, 67), (1, 0)), (3, 0, (300, 126), (1, 0)), (0, 5, (67, 131), (1, 0)),
+    (7, 2, (65, 129), (1, 0)), (2, 1, (260, 125), (1, 0)), (1, 3, (40, 33, 3), (1, 0, 2)),
+    (5, 2, (6, 37, 40, 3), (0, 2, 1, 3)), (3, 1, (20, 9, 50), (0, 2, 1)),
+    (2, 7, (30, 21, 37), (1, 0, 2)), (9, 1, (12, 17, 131), (1, 0, 2)),
+    (11, 15, (9, 33, 17), (1, 0, 2)), (1, 1, (50, 3, 3), (0, 2, 1)),
+    (4, 6, (7, 2, 3, 2, 5, 3), (5, 4, 3, 2, 1, 0)), (6, 13, (3, 3, 5), (1, 0, 2)),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8", "c16"])
 def test_offsets_of_both_arrays(device, dtype, rng):
     """Reads and writes nothing beside the arrays, wherever they begin: the simulator would tell."""
     size = np.dtype(dtype).itemsize
-    for offset, to, shape in ((1, 3, (131, 67)), (3, 0, (300, 126)), (0, 5, (67, 131)),
-                              (7, 2, (65, 129)), (2, 1, (260, 125))):  # fmt: skip
+    for offset, to, shape, axes in OFFSETS:
         items = np.prod(shape)
         raw = rng.integers(0, 256, (items + 16) * size, np.uint8)
         held, array = resident(device, raw, offset * size, shape, dtype)
         before = np.full((items + 16) * size, 0xA5, np.uint8)
-        room, out = resident(device, before, to * size, shape[::-1], dtype)
-        gpuopt.transpose(array, out=out)
+        turned = tuple(shape[axis] for axis in axes)
+        room, out = resident(device, before, to * size, turned, dtype)
+        gpuopt.transpose(array, axes, out=out)
         host = raw[offset * size :][: items * size].view(dtype).reshape(shape)
         got = room.get()
-        assert got[to * size :][: items * size].tobytes() == host.T.copy().tobytes(), shape
+        assert got[to * size :][: items * size].tobytes() == permuted(host, axes).tobytes(), shape
         assert (got[: to * size] == 0xA5).all() and (got[(to + items) * size :] == 0xA5).all()
         assert np.array_equal(held.get(), raw)
 

@@ -250,22 +250,6 @@ __device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const Fr
     }
 }
 
-// The 16 bytes that begin `skipped` bytes after two packs that follow each other.
-template <class In>
-__device__ pack<In> shifted(const uint4 &low, const uint4 &high, unsigned skipped) {
-    uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    pack<In> found;
-#pragma unroll
-    for (unsigned i = 0; i < 6; i++)
-        words[i] = skipped & 8 ? words[i + 2] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 5; i++)
-        words[i] = skipped & 4 ? words[i + 1] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        found.word[i] = __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
-    return found;
-}
 // The first `items` of a pack, one by one.
 template <class In> __device__ pack<In> some_items(const In *at, unsigned items) {
     constexpr unsigned bits = 8 * sizeof(In);

@@ -59,6 +59,25 @@ __device__ inline uint4 load_pack_if(bool there, const uint4 *from) {
     return words;
 }
 
+// The 16 bytes that begin `skipped` bytes after the first of two packs that follow each other; what
+// is skipped are items of so many bytes.
+template <unsigned Item>
+__device__ inline uint4 cut_pack(const uint4 &low, const uint4 &high, unsigned skipped) {
+    uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (unsigned i = 0; i < 6; i++)
+        words[i] = skipped & 8 ? words[i + 2] : words[i];
+    if (Item < 8)
+#pragma unroll
+        for (unsigned i = 0; i < 5; i++)
+            words[i] = skipped & 4 ? words[i + 1] : words[i];
+    if (Item < 4)
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            words[i] = __funnelshift_r(words[i], words[i + 1], skipped % 4 * 8);
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 // Stores 16 bytes at once. (Where another branch stores the same items one by one, the compiler
 // makes a plain store into theirs: 5000 x 7001 float32 took an H200 114 us to transpose so, not 71,
 // November 2026.)

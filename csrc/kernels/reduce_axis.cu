@@ -640,7 +640,8 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
         }
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++) {
-            loaded[k] = shifted<In>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
+            loaded[k].words =
+                cut_pack<sizeof(In)>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
             if (left > int(k * apart) && !is_inside(k))
                 loaded[k] = some_items(reinterpret_cast<const In *>(begin_of(k)), items);
         }

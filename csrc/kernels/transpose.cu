@@ -208,8 +208,6 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
 
 constexpr unsigned TILES_BLOCK = 256;
 
-__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
-
 // Which tile a block has: of which matrix, that begins at items `in` and `out` of the arrays; and
 // which item of it comes first. Blocks go down the columns of tiles, so that neighbours in time
 // store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
@@ -642,7 +640,7 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
 // ends. `Index` holds the number of every item. (Of a copy's rate on an H200, and of it by the
 // tiles of transpose_packed.cuh as they were then, November 2026: 32 x 128 x 512 x 64 by axes (0,
 // 2, 1, 3), float16 0.96 and 0.64, float32 0.97 and 0.91.)
-template <class Index> struct row_items {
+template <class Index, unsigned Step> struct row_items {
     const transpose_plan &plan;
     const Index columns, extent; // of the axis that goes through the rows fastest
     const Index step_rows, step_columns;
@@ -651,8 +649,8 @@ template <class Index> struct row_items {
 
     __device__ row_items(const transpose_plan &plan, Index item)
         : plan(plan), columns(static_cast<Index>(plan.columns)),
-          extent(static_cast<Index>(plan.axes[0].extent)), step_rows(32 / columns),
-          step_columns(32 % columns), row(item / columns), column(item - row * columns) {
+          extent(static_cast<Index>(plan.axes[0].extent)), step_rows(Step / columns),
+          step_columns(Step % columns), row(item / columns), column(item - row * columns) {
         find_row();
     }
     __device__ void find_row() {
@@ -674,6 +672,12 @@ template <class Index> struct row_items {
         if (index >= extent)
             find_row();
     }
+    __device__ void next_row() {
+        column = 0;
+        row++;
+        if (++index == extent)
+            find_row();
+    }
 };
 
 template <class Index, class T>
@@ -683,7 +687,7 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
     const uint64 begin = static_cast<uint64>(blockIdx.x) * (IN_FLIGHT * TILES_BLOCK);
     const Index first = static_cast<Index>(begin + warp + threadIdx.x % 32);
     const Index items = static_cast<Index>(plan.items);
-    row_items<Index> at(plan, first);
+    row_items<Index, 32> at(plan, first);
     T taken[IN_FLIGHT];
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT; k++, at.next())
@@ -693,6 +697,93 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
     for (unsigned k = 0; k < IN_FLIGHT; k++)
         if (first + k * 32 < items)
             out[first + k * 32] = taken[k];
+}
+
+// The same by packs of the output, of narrow items in rows of at least a pack. One is cut out of
+// the two packs in which it lies in the input; or where a row ends in it, out of the next row's
+// too.
+template <class T> struct cut_row {
+    static constexpr unsigned ITEMS = 16 / sizeof(T);
+    uint4 low, high;
+    unsigned skipped;
+
+    // Bytes `begin` to `end` of the pack at `from` are needed. False if they are not to be loaded
+    // so: a pack that they lie in is not all in the array.
+    __device__ bool load_if(bool wanted, uint64 from, unsigned begin, unsigned end, const T *in,
+                            const T *end_of_all) {
+        skipped = static_cast<unsigned>(from) % 16;
+        const uint64 first = from - skipped;
+        const bool needs_low = skipped + begin<16, needs_high = skipped + end> 16;
+        const bool whole = first + (needs_low ? 0 : 16) >= reinterpret_cast<uint64>(in) &&
+                           first + (needs_high ? 32 : 16) <= reinterpret_cast<uint64>(end_of_all);
+        low = load_pack_if(wanted && whole && needs_low, reinterpret_cast<const uint4 *>(first));
+        high =
+            load_pack_if(wanted && whole && needs_high, reinterpret_cast<const uint4 *>(first) + 1);
+        return whole;
+    }
+    __device__ uint4 taken() const { return cut_pack<sizeof(T)>(low, high, skipped); }
+};
+
+// Of two packs, the first `bytes` of one and the rest of the other.
+__device__ inline uint4 join_packs(const uint4 &a, const uint4 &b, int bytes) {
+    const auto join = [&](unsigned x, unsigned y, int low) {
+        const unsigned rest = __funnelshift_lc(0, ~0u, low < 0 ? 0u : unsigned(low) * 8);
+        return (x & ~rest) | (y & rest);
+    };
+    return make_uint4(join(a.x, b.x, bytes), join(a.y, b.y, bytes - 4), join(a.z, b.z, bytes - 8),
+                      join(a.w, b.w, bytes - 12));
+}
+
+template <class Index, class T>
+__device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan) {
+    constexpr unsigned ITEMS = 16 / sizeof(T), IN_FLIGHT = 2, SIZE = sizeof(T);
+    const T *end = in + plan.items;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 * (32 * TRANSPOSE_ROW_PACKS);
+    const unsigned head = static_cast<unsigned>(0 - reinterpret_cast<uint64>(out)) % 16 / SIZE;
+    const uint64 begin = static_cast<uint64>(blockIdx.x) * (TRANSPOSE_ROW_PACKS * TILES_BLOCK);
+    const Index items = static_cast<Index>(plan.items);
+    if (begin + threadIdx.x < least(plan.items, head)) // what comes before the first pack
+        out[threadIdx.x] = in[row_items<Index, 1>(plan, threadIdx.x).place()];
+
+    Index first = static_cast<Index>((begin + warp + lane) * ITEMS + head);
+    row_items<Index, 32 * ITEMS> at(plan, first);
+#pragma unroll
+    for (unsigned done = 0; done < TRANSPOSE_ROW_PACKS; done += IN_FLIGHT) {
+        cut_row<T> row[IN_FLIGHT], next[IN_FLIGHT];
+        unsigned bytes[IN_FLIGHT]; // of the row; 0: nothing is to be stored
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++, at.next(), first += 32 * ITEMS) {
+            const unsigned left = least(at.columns - at.column, ITEMS);
+            const bool there = first < items && items - first >= ITEMS;
+            const uint64 from = reinterpret_cast<uint64>(in + at.place());
+            bool whole = row[k].load_if(there, from, 0, left * SIZE, in, end);
+            if (left < ITEMS) {
+                auto then = at;
+                then.next_row();
+                const uint64 second = reinterpret_cast<uint64>(in + then.place()) - left * SIZE;
+                whole &= next[k].load_if(there, second, left * SIZE, 16, in, end);
+            }
+            bytes[k] = there && whole ? left * SIZE : 0;
+            if (first < items && !bytes[k]) { // an array begins or ends here
+                auto one = at;
+#pragma unroll 1
+                for (Index item = first; item < items && item < first + ITEMS; item++) {
+                    out[item] = in[one.place()];
+                    if (++one.column == one.columns)
+                        one.next_row();
+                }
+            }
+        }
+#pragma unroll
+        for (unsigned k = 0; k < IN_FLIGHT; k++) {
+            const Index to = first - (IN_FLIGHT - k) * (32 * ITEMS);
+            uint4 found = row[k].taken();
+            if (bytes[k] < 16)
+                found = join_packs(found, next[k].taken(), static_cast<int>(bytes[k]));
+            if (bytes[k])
+                store_pack(reinterpret_cast<uint4 *>(out + to), found);
+        }
+    }
 }
 
 // --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both
@@ -765,6 +856,14 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
         return;
     }
     if (plan.shape == TRANSPOSE_ROWS) {
+        if constexpr (sizeof(T) < 4)
+            if (plan.columns * sizeof(T) >= 16) {
+                if (plan.items >> 31)
+                    move_narrow_rows<uint64>(in, out, plan);
+                else
+                    move_narrow_rows<unsigned>(in, out, plan);
+                return;
+            }
         if (plan.items >> 31)
             move_rows<uint64>(in, out, plan);
         else

@@ -1,16 +1,14 @@
 // transpose_packed.cuh: the transpose of any axes by tiles that are runs of memory on both sides,
-// whichever axes and parts of axes these runs take; ops_transpose.c chooses them. Memory is read
-// and written in packs of 16 bytes wherever it can be; in between lie words, and a thread gathers
-// the items of a pack of the output from them. A block keeps tables of where the runs of a tile
-// begin, and if need be of what is where in it, for all its tiles.
+// whichever axes and parts of axes these runs take; ops_transpose_packed.c chooses them. Memory is
+// read and written in packs of 16 bytes wherever it can be; in between lie words, and a thread
+// gathers the items of a pack of the output from them. A block keeps tables of where the runs of a
+// tile begin, and if need be of what is where in it, for all its tiles.
 #pragma once
 
 #include "common.cuh"
 #include "transpose_plan.cuh"
 
 namespace transpose {
-
-constexpr unsigned PACKED_BLOCK = 256;
 
 // What an item lies in, in shared memory, also in the other tiles of rung 7; and 16 bytes of both.
 template <unsigned Item> struct word_of { using type = unsigned; };
@@ -28,16 +26,18 @@ template <class T> struct pack {
     };
 };
 
-// Goes through parts of runs, so many parts a run, `PACKED_BLOCK` at a time, without dividing.
+__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
+
+// Goes through parts of runs, so many parts a run, `blockDim.x` at a time, without dividing.
 struct run_walk {
     unsigned parts, run, part, run_step, part_step;
 
     // `magic`: 2^32 / parts, rounded up; 0: to be divided by.
     __device__ run_walk(unsigned parts, unsigned magic) : parts(parts) {
         run = magic ? __umulhi(threadIdx.x, magic) : threadIdx.x / parts;
-        run_step = magic ? __umulhi(PACKED_BLOCK, magic) : PACKED_BLOCK / parts;
+        run_step = magic ? __umulhi(blockDim.x, magic) : blockDim.x / parts;
         part = threadIdx.x - run * parts;
-        part_step = PACKED_BLOCK - run_step * parts;
+        part_step = blockDim.x - run_step * parts;
     }
     __device__ void next() {
         run += run_step;
@@ -81,7 +81,7 @@ struct packed_tile {
             for (const transpose_cut &cut : plan.cuts)
                 if (cut.extent && cut.axis == k) {
                     const uint64 left = cut.extent - static_cast<uint64>(at) * cut.chunk;
-                    const unsigned here = left < cut.chunk ? unsigned(left) : cut.chunk;
+                    const unsigned here = least(left, cut.chunk);
                     load_run *= cut.scales & TRANSPOSE_LOAD_RUN ? here : 1;
                     load_runs *= cut.scales & TRANSPOSE_LOAD_RUNS ? here : 1;
                     run *= cut.scales & TRANSPOSE_RUN ? here : 1;
@@ -98,8 +98,10 @@ struct packed_tables {
     packed_tile *part;
     uint64 *from, *to;      // where in the input the load's runs begin; the store's, in the output
     unsigned *base, *place; // and both in the tile
-    unsigned short *items;  // what an item of the store's runs is further on there: those that
-    char *tile;             // come first in packs, those that come second in packs, and so on
+    // How much further on an item of the store's runs is there: segment by segment the first of
+    // them, or those of a period; or all, first those that come first in packs, and so on.
+    unsigned short *items;
+    char *tile;
 
     template <unsigned Items> __device__ static packed_tables filled(const transpose_plan &plan) {
         packed_tables t;
@@ -114,93 +116,111 @@ struct packed_tables {
         const transpose_axis *load_axes = plan.axes + plan.grid_axes;
         const transpose_axis *run_axes = load_axes + plan.load_axes;
         const transpose_axis *item_axes = run_axes + plan.run_axes;
-        for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += PACKED_BLOCK) {
+        for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += blockDim.x) {
             const steps run(load_axes, plan.load_axes, k, Items);
             t.from[k] = run.in;
             t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
         }
-        for (unsigned k = threadIdx.x; k < plan.runs_most; k += PACKED_BLOCK) {
+        for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
             t.place[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
         if (plan.packs)
-            for (unsigned k = threadIdx.x; k < plan.run_most; k += PACKED_BLOCK) {
+            for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
                 const steps item(item_axes, plan.item_axes, k, Items);
                 t.items[k % Items * plan.packs + k / Items] =
                     static_cast<unsigned short>(item.in + item.pads * plan.pad);
             }
+        for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
+            const unsigned number = plan.period ? k : k * plan.item_extent;
+            const steps item(item_axes, plan.item_axes, number, Items);
+            t.items[k] = static_cast<unsigned short>(item.in + item.pads * plan.pad);
+        }
         return t;
     }
 };
 
-// 16 bytes of a run on their way into the tile: a pack, or the words of memory that it lies in, one
-// more than it has where it may begin between two.
-template <bool Packs, class T> struct pack_source {
+// 16 bytes of a run on their way into the tile. For TRANSPOSE_LOADS_CUT: its words; or the two
+// packs in which narrower items lie.
+template <unsigned Loads, class T> struct pack_source {
     using word = typename pack<T>::word;
-    static constexpr bool SHIFTS = !Packs && sizeof(T) < sizeof(word);
-    static constexpr unsigned WORDS = pack<T>::WORDS;
-    union {
-        uint4 all;
-        word words[WORDS + SHIFTS];
-    };
-    unsigned shift; // bits of the first word that come before the pack
+    static constexpr unsigned ITEMS = pack<T>::ITEMS, WORDS = pack<T>::WORDS;
+    static constexpr bool CUTS = Loads == TRANSPOSE_LOADS_CUT && sizeof(T) < sizeof(word);
+    pack<T> low;
+    uint4 high;
+    unsigned skipped; // bytes of the first
 
-    __device__ static const T *first_word(const T *from) {
-        return from - (SHIFTS ? reinterpret_cast<uint64>(from) % sizeof(word) / sizeof(T) : 0);
-    }
-    // Whether all of it is in the array, which begins at `in`.
-    __device__ static bool is_whole(const T *from, const T *in, const T *end) {
-        constexpr unsigned ITEMS = (WORDS + SHIFTS) * sizeof(word) / sizeof(T);
-        return first_word(from) >= in && first_word(from) + ITEMS <= end;
-    }
-    __device__ void load(const T *from) {
-        if constexpr (Packs) {
-            all = *reinterpret_cast<const uint4 *>(from);
-        } else {
-            const word *at = reinterpret_cast<const word *>(first_word(from));
-            shift = static_cast<unsigned>(from - first_word(from)) * 8 * sizeof(T);
+    // Nothing is loaded, and false returned, if they are not wanted or not all in the array, which
+    // begins at `in`.
+    __device__ bool load_if(bool wanted, const T *from, const T *in, const T *end) {
+        skipped = CUTS ? static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 16 : 0;
+        const T *first = from - skipped / sizeof(T);
+        const bool whole = wanted && first >= in && first + (skipped ? 2 : 1) * ITEMS <= end;
+        if constexpr (Loads == TRANSPOSE_LOADS_CUT && !CUTS) {
+            if (whole)
 #pragma unroll
-            for (unsigned j = 0; j < WORDS + SHIFTS; j++)
-                words[j] = at[j];
+                for (unsigned j = 0; j < WORDS; j++)
+                    low.words[j] = reinterpret_cast<const word *>(from)[j];
+        } else {
+            low.all = load_pack_if(whole, reinterpret_cast<const uint4 *>(first));
+            if (CUTS)
+                high = load_pack_if(whole && skipped, reinterpret_cast<const uint4 *>(first) + 1);
         }
+        return whole;
     }
     __device__ void put(char *to) const {
+        pack<T> found = low;
+        if (Loads == TRANSPOSE_LOADS_AROUND) {
+            *reinterpret_cast<uint4 *>(to) = low.all;
+            return;
+        }
+        if (CUTS)
+            found.all = cut_pack<sizeof(T)>(low.all, high, skipped);
 #pragma unroll
         for (unsigned j = 0; j < WORDS; j++)
-            if constexpr (SHIFTS)
-                reinterpret_cast<word *>(to)[j] = __funnelshift_r(words[j], words[j + 1], shift);
-            else
-                reinterpret_cast<word *>(to)[j] = words[j];
+            reinterpret_cast<word *>(to)[j] = found.words[j];
     }
 };
 
-// From the input into the tile, 16 bytes of a run at once. `Packs`: all runs begin at a pack.
-template <bool Packs, class T>
+// From the input into the tile, 16 bytes of a run at once.
+template <unsigned Loads, class T>
 __device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
-                            const packed_tile &part, run_walk walk) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS, IN_FLIGHT = 4, NOWHERE = ~0u;
+                            const packed_tile &part) {
+    constexpr unsigned ITEMS = pack<T>::ITEMS, NOWHERE = ~0u;
+    constexpr unsigned IN_FLIGHT = pack_source<Loads, T>::CUTS ? 2 : 4;
+    // Of items before a run, so many may be loaded with it.
+    constexpr unsigned BEFORE = Loads == TRANSPOSE_LOADS_AROUND ? ITEMS - 1 : 0;
     const T *tile = in + part.in, *end = in + plan.items;
+    const auto after_pack = [](const T *at) {
+        return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16 / unsigned(sizeof(T));
+    };
+    run_walk walk((part.load_run + BEFORE + ITEMS - 1) / ITEMS,
+                  part.load_run == plan.load_run_most ? plan.load_magic : 0);
     const unsigned parts = walk.parts * part.load_runs;
-    for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * PACKED_BLOCK) {
-        pack_source<Packs, T> taken[IN_FLIGHT];
+    for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * blockDim.x) {
+        pack_source<Loads, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
-            at[k] = NOWHERE;
-            if (i + k * PACKED_BLOCK >= parts)
-                continue;
-            const T *from = tile + tables.from[walk.run] + walk.part * ITEMS;
-            const unsigned offset = walk.part * 16;
-            const unsigned place =
-                tables.base[walk.run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
-            if (taken[k].is_whole(from, in, end)) {
-                taken[k].load(from);
-                at[k] = place;
-            } else { // the input begins or ends here
+            bool wanted = i + k * blockDim.x < parts;
+            const unsigned run = wanted ? walk.run : 0, offset = walk.part * 16;
+            const T *from = tile + tables.from[run];
+            at[k] = tables.base[run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
+            if (BEFORE) {
+                const unsigned before = after_pack(from);
+                wanted = wanted && walk.part * ITEMS < before + part.load_run;
+                at[k] += (after_pack(tile) - before) * unsigned(sizeof(T));
+                from -= before;
+            }
+            from += walk.part * ITEMS;
+            if (!taken[k].load_if(wanted, from, in, end)) {
+                if (wanted) // the input begins or ends here
 #pragma unroll 1
-                for (unsigned j = 0; j < ITEMS && from + j < end; j++)
-                    reinterpret_cast<T *>(tables.tile + place)[j] = from[j];
+                    for (unsigned j = 0; j < ITEMS; j++)
+                        if (from + j >= in && from + j < end)
+                            reinterpret_cast<T *>(tables.tile + at[k])[j] = from[j];
+                at[k] = NOWHERE;
             }
         }
 #pragma unroll
@@ -210,18 +230,30 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     }
 }
 
+// How the items of a run of the store follow each other: as a table says, or a table of a period
+// of them; with a jump after every 2, 3, 4 or 8; or in segments of at least a pack, which may end
+// in one, or do not.
+enum packed_items {
+    ITEMS_OF_TABLE = 0,
+    ITEMS_OF_PERIOD = 16,
+    ITEMS_IN_SEGMENTS = 17,
+    ITEMS_IN_WHOLE_SEGMENTS = 18
+};
+
 // Where in the tile item `item` of a run is, from where the run's first would be.
-template <bool Table, unsigned Items>
+template <unsigned How, unsigned Items>
 __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &tables,
                                unsigned item) {
-    if (Table)
+    if (How == ITEMS_OF_TABLE)
         return tables.items[item % Items * plan.packs + item / Items];
-    return item * plan.item_step + __umulhi(item, plan.item_magic) * plan.item_jump;
+    const unsigned before = __umulhi(item, plan.item_magic);
+    const unsigned within = item - before * plan.item_extent;
+    if (How >= ITEMS_IN_SEGMENTS)
+        return tables.items[before] + within * plan.item_step;
+    if (How == ITEMS_OF_PERIOD)
+        return tables.items[within] + before * plan.item_jump;
+    return item * plan.item_step + before * plan.item_jump;
 }
-
-// How the items of a run of the store follow each other: as a table says; with at most one jump in
-// a pack; with jumps anywhere; or with one after every 2, 3, 4 or 8.
-enum packed_items { ITEMS_OF_TABLE = 0, ITEMS_JUMP_ONCE = 1, ITEMS_JUMP = 16 };
 
 // The pack that begins at item `first` of a run.
 template <unsigned How, class T>
@@ -229,26 +261,30 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
                                const char *run, unsigned first) {
     constexpr unsigned ITEMS = pack<T>::ITEMS;
     pack<T> gathered;
-    if constexpr (How == ITEMS_JUMP_ONCE) {
-        const unsigned jumps = __umulhi(first, plan.item_magic);
-        const unsigned left = (jumps + 1) * plan.item_extent - first; // before the next
-        const char *from = run + first * plan.item_step + jumps * plan.item_jump;
-        if (left >= ITEMS) {
+    if constexpr (How >= ITEMS_IN_SEGMENTS) {
+        const unsigned segment = __umulhi(first, plan.item_magic);
+        const unsigned left = (segment + 1) * plan.item_extent - first; // before the next
+        const unsigned back = (plan.item_extent - left) * plan.item_step;
+        const char *from = run + tables.items[segment] + back, *then = from;
+        if (How == ITEMS_IN_SEGMENTS)
+            then = run + tables.items[segment + 1] - left * plan.item_step;
 #pragma unroll
-            for (unsigned j = 0; j < ITEMS; j++)
-                gathered.items[j] = *reinterpret_cast<const T *>(from + j * plan.item_step);
-        } else {
+        for (unsigned j = 0; j < ITEMS; j++)
+            gathered.items[j] =
+                *reinterpret_cast<const T *>((j < left ? from : then) + j * plan.item_step);
+    } else if constexpr (How == ITEMS_OF_PERIOD) {
+        const unsigned before = __umulhi(first, plan.item_magic);
+        const unsigned short *places = tables.items + (first - before * plan.item_extent);
+        const char *from = run + before * plan.item_jump;
 #pragma unroll
-            for (unsigned j = 0; j < ITEMS; j++)
-                gathered.items[j] = *reinterpret_cast<const T *>(from + j * plan.item_step +
-                                                                 (j < left ? 0 : plan.item_jump));
-        }
+        for (unsigned j = 0; j < ITEMS; j++)
+            gathered.items[j] = *reinterpret_cast<const T *>(from + places[j]);
     } else {
-        constexpr unsigned EVERY = How == ITEMS_OF_TABLE || How > ITEMS ? ITEMS : How;
+        constexpr unsigned EVERY = How == ITEMS_OF_TABLE ? ITEMS : How;
         const char *from[EVERY];
 #pragma unroll
         for (unsigned j = 0; j < EVERY; j++)
-            from[j] = run + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, first + j);
+            from[j] = run + item_place<How, ITEMS>(plan, tables, first + j);
         const unsigned step = EVERY * plan.item_step + plan.item_jump;
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
@@ -257,27 +293,72 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
     return gathered.all;
 }
 
-// From the tile into the output, a pack at once, as far as the run has it whole.
+// Stores the first bytes of a pack in as few pieces as there are: the shortest first where what
+// follows them begins at a pack, last where they begin at one.
+template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned bytes, bool ends) {
+    char *at = reinterpret_cast<char *>(to);
+    const auto piece = [&](auto word, bool now) {
+        constexpr unsigned SIZE = sizeof(word), BITS = SIZE % 4 * 8;
+        if (SIZE < sizeof(T) || !now || !(bytes & SIZE))
+            return;
+        const pack<decltype(word)> found = {items};
+        *reinterpret_cast<decltype(word) *>(at) = found.items[0];
+        at += SIZE;
+        if (SIZE < 4)
+            items = make_uint4(__funnelshift_r(items.x, items.y, BITS),
+                               __funnelshift_r(items.y, items.z, BITS),
+                               __funnelshift_r(items.z, items.w, BITS), items.w >> BITS);
+        else
+            items = SIZE == 4 ? make_uint4(items.y, items.z, items.w, 0)
+                              : make_uint4(items.z, items.w, 0, 0);
+    };
+    piece(uint8_t{}, ends), piece(uint16_t{}, ends), piece(unsigned{}, ends);
+    piece(uint64{}, true);
+    piece(unsigned{}, !ends), piece(uint16_t{}, !ends), piece(uint8_t{}, !ends);
+}
+
+// From the tile into the output: first the packs that a run has whole, then what is left of each
+// run before them and after them.
 template <unsigned How, class T>
 __device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
-                             const packed_tile &part, run_walk walk) {
+                             const packed_tile &part, unsigned shift) {
     constexpr unsigned ITEMS = pack<T>::ITEMS;
-    const unsigned run = part.run, parts = walk.parts * part.runs;
+    const unsigned run = part.run, packs = run / ITEMS;
+    const auto before_packs = [](const T *to) {
+        return static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 / unsigned(sizeof(T));
+    };
     out += part.out;
-    for (unsigned i = threadIdx.x; i < parts; i += PACKED_BLOCK, walk.next()) {
-        T *to = out + tables.to[walk.run];
-        const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(to)) % 16 / sizeof(T);
-        const unsigned first = walk.part * ITEMS - phase; // may be before the run
-        const char *from = tables.tile + tables.place[walk.run];
-        if (first < run && first + ITEMS <= run) {
-            store_pack(reinterpret_cast<uint4 *>(to + first),
-                       gather_packed<How, T>(plan, tables, from, first));
-        } else {
+    if (packs) {
+        const unsigned parts = packs * part.runs;
+        run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
+        for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
+            T *to = out + tables.to[walk.run];
+            const unsigned first = before_packs(to) + walk.part * ITEMS;
+            const char *from = tables.tile + (tables.place[walk.run] + shift);
+            if (first + ITEMS <= run)
+                store_pack(reinterpret_cast<uint4 *>(to + first),
+                           gather_packed<How, T>(plan, tables, from, first));
+        }
+    }
+    if (plan.stores_packs && run % ITEMS == 0)
+        return;
+    for (unsigned i = threadIdx.x; i < 2 * part.runs; i += blockDim.x) {
+        const bool ends = i >= part.runs; // what the run ends with
+        const unsigned index = ends ? i - part.runs : i;
+        T *to = out + tables.to[index];
+        const char *from = tables.tile + (tables.place[index] + shift);
+        const unsigned before = before_packs(to), left = run - before;
+        const unsigned items = ends ? left % ITEMS : before;
+        if (!packs) { // a pack may hold all of it
 #pragma unroll 1
-            for (unsigned item = first; item != first + ITEMS; item++)
-                if (item < run)
-                    to[item] = *reinterpret_cast<const T *>(
-                        from + item_place<How == ITEMS_OF_TABLE, ITEMS>(plan, tables, item));
+            for (unsigned k = ends; k < run; k += 2)
+                to[k] =
+                    *reinterpret_cast<const T *>(from + item_place<How, ITEMS>(plan, tables, k));
+        } else if (items) {
+            uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
+            if (ends)
+                found = cut_pack<sizeof(T)>(found, found, (ITEMS - items) * sizeof(T));
+            store_pieces(ends ? to + run - items : to, found, items * sizeof(T), !ends);
         }
     }
 }
@@ -286,38 +367,38 @@ template <class T>
 __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &plan) {
     constexpr unsigned ITEMS = pack<T>::ITEMS;
     const auto tables = packed_tables::filled<ITEMS>(plan);
-    const auto walk_of = [](unsigned items, unsigned a_part, unsigned most, unsigned magic) {
-        return run_walk((items + a_part - 1) / a_part, items == most ? magic : 0);
-    };
     for (unsigned index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
         __syncthreads(); // the tile before is stored
         if (threadIdx.x == 0)
             *tables.part = packed_tile(plan, index);
         __syncthreads(); // and what is common to all is there
         const packed_tile &part = *tables.part;
-        const run_walk load = walk_of(part.load_run, ITEMS, plan.load_run_most, plan.load_magic);
-        if (plan.loads_packs)
-            load_packed<true>(in, plan, tables, part, load);
-        else
-            load_packed<false>(in, plan, tables, part, load);
+        unsigned shift = 0; // of the tile after a pack's begin
+        if (plan.loads == TRANSPOSE_LOADS_PACKS) {
+            load_packed<TRANSPOSE_LOADS_PACKS>(in, plan, tables, part);
+        } else if (plan.loads == TRANSPOSE_LOADS_AROUND) {
+            load_packed<TRANSPOSE_LOADS_AROUND>(in, plan, tables, part);
+            shift = static_cast<unsigned>(reinterpret_cast<uint64>(in + part.in)) % 16;
+        } else {
+            load_packed<TRANSPOSE_LOADS_CUT>(in, plan, tables, part);
+        }
         __syncthreads();
-        const unsigned phases = plan.stores_packs ? 0 : ITEMS - 1;
-        const run_walk walk =
-            walk_of(part.run + phases, ITEMS, plan.run_most + phases, plan.store_magic);
         if (plan.packs)
-            store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, walk);
-        else if (plan.item_extent >= ITEMS)
-            store_packed<ITEMS_JUMP_ONCE>(out, plan, tables, part, walk);
+            store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, shift);
+        else if (plan.period)
+            store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);
+        else if (plan.segments && plan.segments_whole)
+            store_packed<ITEMS_IN_WHOLE_SEGMENTS>(out, plan, tables, part, shift);
+        else if (plan.segments)
+            store_packed<ITEMS_IN_SEGMENTS>(out, plan, tables, part, shift);
         else if (ITEMS > 2 && plan.item_extent == 2)
-            store_packed<2>(out, plan, tables, part, walk);
+            store_packed<2>(out, plan, tables, part, shift);
         else if (ITEMS > 3 && plan.item_extent == 3)
-            store_packed<3>(out, plan, tables, part, walk);
+            store_packed<3>(out, plan, tables, part, shift);
         else if (ITEMS > 4 && plan.item_extent == 4)
-            store_packed<4>(out, plan, tables, part, walk);
-        else if (ITEMS > 8 && plan.item_extent == 8)
-            store_packed<8>(out, plan, tables, part, walk);
-        else
-            store_packed<ITEMS_JUMP>(out, plan, tables, part, walk);
+            store_packed<4>(out, plan, tables, part, shift);
+        else if (ITEMS > 8)
+            store_packed<8>(out, plan, tables, part, shift);
     }
 }
 

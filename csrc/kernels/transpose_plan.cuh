@@ -1,5 +1,5 @@
-/* transpose_plan.cuh: how ops_transpose.c tells the rungs that take any axes what to do. C and
- * CUDA: the planner fills it, a kernel gets it as its last argument.
+/* transpose_plan.cuh: how ops_transpose.c and ops_transpose_packed.c tell the rungs that take any
+ * axes what to do. C and CUDA: they fill the plan, a kernel gets it as its last argument.
  *
  * Steps are in items of what is moved, which may be wider than the caller's items.
  */
@@ -13,6 +13,11 @@ enum transpose_shape {
     TRANSPOSE_PACKED,  /* tiles over several axes, which are runs of memory on both sides */
     TRANSPOSE_ROWS     /* the innermost axis stays where it is: rows are copied */
 };
+
+/* TRANSPOSE_PACKED: how runs of the input are loaded: all begin at a pack of 16 bytes; or packs
+ * are, wherever the runs begin, and these lie in shared memory as far after a pack's begin; or
+ * packs are cut out of those. */
+enum { TRANSPOSE_LOADS_PACKS, TRANSPOSE_LOADS_AROUND, TRANSPOSE_LOADS_CUT };
 
 /* One axis: of the grid, with the steps in both arrays; of a tile, with those of a table. */
 struct transpose_axis {
@@ -53,20 +58,24 @@ struct transpose_plan {
      * runs of `run` items in the output; each without the axis that a cut scales it by. Of the
      * tables' axes, which follow the grid's, the first are those of the load's runs, then the
      * store's runs, then the items within such a run. */
+    uint32_t block; /* its threads */
     uint32_t tiles, load_run, load_runs, run, runs;
     uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
     uint32_t load_axes, run_axes, item_axes;
-    uint32_t loads_packs, stores_packs; /* whether all runs begin at a pack of 16 bytes */
-    uint32_t load_magic, store_magic;   /* of the packs of a run that is not cut */
+    uint32_t loads, stores_packs;     /* how; whether all runs begin at a pack of 16 bytes */
+    uint32_t load_magic, store_magic; /* of the packs of a run that is not cut */
     /* In shared memory, all in bytes: the tables, and the tile behind them. Of the output's
      * innermost axis there are `pad` more after each 16 bytes of items. If it is in the load's
      * runs, these have `pad` more every 2^32 / `wrap_magic`; if not, the runs' places have
      * `run_pad`. */
     uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_magic;
     /* Where item i of a store's run is: i * `item_step` after the first, and `item_jump` more for
-     * each `item_extent`, which is 2^32 / `item_magic`; or, of so many `packs`, a table says it.
-     * Magic 0: never; the extent is then beyond the run. */
-    uint32_t packs, item_extent, item_step, item_magic, item_jump;
+     * each `item_extent`, which is 2^32 / `item_magic`. Or a table says where the first is of each
+     * `item_extent`, so many `segments`, of which, if they are `segments_whole`, none ends within a
+     * pack; or where those of one `item_extent` are, and a pack's worth more, a `period`; or, of so
+     * many `packs`, where every item is. */
+    uint32_t packs, segments, segments_whole, period;
+    uint32_t item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
     uint32_t all_row_tiles; /* of all strips of a matrix */

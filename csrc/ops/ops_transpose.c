@@ -5,53 +5,23 @@
  * batch of matrices whose rows need not lie one after the other, or runs of memory too short for
  * that.
  */
-#include "ops.h"
-
-#include "../kernels/transpose_plan.cuh"
+#include "ops_transpose.h"
 
 #include <string.h>
 
 enum {
-    TILE = 32,           /* of transpose.cu */
-    GRID_X = 0x7fffffff, /* blocks */
+    TILE = 32, /* of transpose.cu */
     GRID_Y = 65535,
-    AXES_MAX = 64,       /* NumPy's */
-    PACK = 16,           /* bytes of the widest access */
-    SECTOR = 32,         /* bytes */
-    LINE = 256,          /* bytes; of memory, not of a cache */
-    WORD = 4,            /* bytes of a bank of shared memory */
-    BANKS = 128,         /* bytes of all of them */
     SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
     TALL = 384,          /* rows of tiles, that the cache remembers until their neighbours come */
     STRIP = 256,         /* rows of tiles; and, where a matrix has */
     NARROW = 12288,      /* bytes in a row, or fewer, */
     FLAT = 8,
-
-    /* of packed tiles */
-    TILE_BYTES = 16384,
-    TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
-    BLOCKS = 8,           /* of a multiprocessor */
-    SHARED_BYTES = 49152, /* of a block, its tables too */
-    RUN_LEAST = 8,        /* items, where there are so many */
-    FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
+    THREADS = 2048, /* of a multiprocessor */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
 _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 2 * (int)AXES_MAX, "OPS_NUMBERS_MAX");
-
-/* Axes in the input's order, C order both, and where in the output each of them is. */
-struct axes {
-    unsigned count;
-    uint64_t extent[AXES_MAX];
-    unsigned output[AXES_MAX]; /* the input axis at each place of the output */
-    uint64_t in[AXES_MAX], out[AXES_MAX];
-    uint64_t items;
-    size_t item; /* bytes */
-};
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t blocks(uint64_t items, uint64_t a_block) { return (items - 1) / a_block + 1; }
 
 /* --- axes */
 
@@ -105,11 +75,6 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     }
     find_steps(axes);
     return STATUS_OK;
-}
-
-/* Whether the innermost axis stays where it is: rows are moved whole. */
-static bool moves_rows(const struct axes *axes) {
-    return axes->count && axes->output[axes->count - 1] == axes->count - 1;
 }
 
 /* Takes the widest items that rows and addresses are multiples of. */
@@ -210,14 +175,14 @@ static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     list_others(axes, last, last, plan);
 }
 
-/* Whether rows that stay whole are so short, or their items so narrow, that packed tiles are
- * better. Of a copy's rate on an H200 (November 2026), rows and tiles: of 3 bytes 0.21 and 0.63, of
- * 12 0.70 and 0.75, of 28 0.72 and 0.79, of 36 0.74 and 0.69, of 50 0.47 and 0.66, of 260 0.77 and
- * 0.44. */
+/* Whether rows that stay whole are so short that packed tiles are better. Of a copy's rate on an
+ * H200 (November 2026), rows and tiles: of narrow items, 66 bytes 0.70 and 0.80, 130 bytes 0.73 and
+ * 0.76, 201 bytes 0.75 and 0.61; of others, as tiles were then, 28 bytes 0.72 and 0.79, 36 bytes
+ * 0.74 and 0.69. */
 static bool are_short_rows(const struct axes *axes) {
     const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
     return moves_rows(axes) && axes->count > 1 &&
-           (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE));
+           (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE / 2));
 }
 
 /* Whether the output's matrices are where the input's are, and square. */
@@ -247,303 +212,6 @@ static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan
     plan->apart = columns_apart(plan, item);
     const bool fills = plan->rows * plan->columns > down * high * across * wide / 2;
     return fills || plan->in_place ? plan->row_tiles * across * matrices : 0;
-}
-
-/* --- packed tiles: a few axes that are runs of memory in the input, and a few in the output */
-
-struct group {
-    bool has[AXES_MAX];
-    unsigned outermost; /* the last that was taken */
-};
-struct packing {
-    const struct axes *axes;
-    struct transpose_plan *plan;
-    struct group load, store;
-    uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
-    uint64_t place[AXES_MAX]; /* its step there */
-    unsigned listed;          /* axes of the plan */
-    uint64_t tile_bytes;      /* at most */
-};
-
-static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
-    return output ? axes->output[place] : place;
-}
-
-/* Takes axes, the innermost first, until they have so many items, and of the last no more than it
- * takes. */
-static void take(struct packing *packing, bool output, uint64_t items) {
-    const struct axes *axes = packing->axes;
-    struct group *group = output ? &packing->store : &packing->load;
-    uint64_t taken = 1;
-    for (unsigned place = axes->count; place-- > 0 && taken < items;) {
-        const unsigned axis = axis_at(axes, output, place);
-        const uint64_t part = least(axes->extent[axis], blocks(items, taken));
-        group->has[axis] = true;
-        group->outermost = axis;
-        packing->chunk[axis] = most(packing->chunk[axis], part);
-        taken *= part;
-    }
-}
-
-static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t out) {
-    if (packing->listed < TRANSPOSE_AXES_MAX)
-        packing->plan->axes[packing->listed] = (struct transpose_axis){extent, in, out};
-    packing->listed++;
-}
-
-/* What part of an axis of so many bytes is made a multiple of. 0: of anything. */
-static uint64_t whole_unit(uint64_t bytes) {
-    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
-}
-
-/* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
-static void list_grid(struct packing *packing) {
-    const struct axes *axes = packing->axes;
-    struct transpose_plan *plan = packing->plan;
-    const unsigned ends[] = {packing->store.outermost, packing->load.outermost};
-    for (unsigned k = 0; k < TRANSPOSE_CUTS; k++) {
-        const unsigned axis = ends[k];
-        const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
-        if (taken >= extent || (k && axis == ends[0]))
-            continue;
-        /* evenly, and so that runs begin where packs do, longer ones where lines do */
-        const uint64_t unit = whole_unit(taken * axes->item) / axes->item;
-        const uint64_t whole = unit ? taken / unit * unit : taken;
-        const uint64_t even = blocks(extent, blocks(extent, whole));
-        const uint64_t chunk = packing->chunk[axis] =
-            unit ? least(whole, blocks(even, unit) * unit) : whole;
-        plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
-        list(packing, blocks(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
-    }
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (!packing->load.has[axis] && !packing->store.has[axis])
-            list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
-    }
-    plan->grid_axes = packing->listed;
-    uint64_t tiles = 1; /* 0: too many */
-    for (unsigned k = 0; k < plan->grid_axes && k < TRANSPOSE_AXES_MAX; k++)
-        tiles = tiles > GRID_X / plan->axes[k].extent ? 0 : tiles * plan->axes[k].extent;
-    plan->tiles = (uint32_t)tiles;
-}
-
-/* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
-struct extents {
-    uint64_t most, inner;
-};
-
-static struct extents count(struct packing *packing, bool output, const bool *has,
-                            const bool *has_not, uint32_t what) {
-    struct extents found = {1, 1};
-    for (unsigned place = packing->axes->count; place-- > 0;) {
-        const unsigned axis = axis_at(packing->axes, output, place);
-        if (!has[axis] || (has_not && has_not[axis]))
-            continue;
-        struct transpose_cut *cut = NULL;
-        for (unsigned k = 0; k < TRANSPOSE_CUTS; k++)
-            if (packing->plan->cuts[k].extent &&
-                axis == (k ? packing->load.outermost : packing->store.outermost))
-                cut = &packing->plan->cuts[k];
-        found.most *= packing->chunk[axis];
-        if (cut)
-            cut->scales |= what;
-        else
-            found.inner *= packing->chunk[axis];
-    }
-    return found;
-}
-
-/* 2^32 / n, rounded up: the high half of its product with i is i / n, if i * n is below 2^32. Of
- * one it is 0. */
-static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
-
-/* Whether lanes need pads to meet different banks: those that gather neighbouring packs of the
- * output are a pack's worth of items of its innermost axis apart. Pads make that an odd number of
- * words. They must begin with the axes outside this one, or be where a table says. */
-static bool needs_pads(const struct packing *packing, unsigned inner) {
-    const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
-    const bool whole = chunk % items == 0;
-    unsigned others = 0;
-    for (unsigned k = 0; k < packing->axes->count; k++)
-        others += packing->store.has[k] && k != inner;
-    if (items == 1 || chunk <= items)
-        return false;
-    if (packing->load.has[inner])
-        return whole || inner == packing->load.outermost;
-    return !others || (whole && chunk > FEW_PACKS * items);
-}
-
-/* Lays the axes of a tile out in shared memory: how far their steps lead. Returns how many bytes
- * that takes. */
-static uint64_t lay_out(struct packing *packing, uint64_t load_run, uint64_t load_runs) {
-    const struct axes *axes = packing->axes;
-    struct transpose_plan *plan = packing->plan;
-    const bool *load = packing->load.has, *store = packing->store.has;
-    const unsigned inner = axes->output[axes->count - 1];
-    const uint64_t word = most(axes->item, WORD), items = PACK / axes->item;
-    const uint64_t pad = needs_pads(packing, inner) ? word : 0;
-    uint64_t step = axes->item, wrap = 0; /* pads after so many bytes of a load's run */
-    for (unsigned axis = axes->count; axis-- > 0;)
-        if (load[axis]) {
-            packing->place[axis] = wrap ? step + step / wrap * pad : step;
-            if (axis == inner && pad)
-                wrap = step * items;
-            step *= packing->chunk[axis];
-        }
-    step = blocks(load_run * axes->item, PACK) * PACK;
-    if (wrap)
-        step += (step - 1) / wrap * pad;
-    /* Where lanes go through the runs within a pack, those of one lie next to each other. */
-    if (load_runs > 1 && !load[inner] && load_runs <= items)
-        step = blocks(step, BANKS) * BANKS;
-    else if (load_runs > 1)
-        step = (blocks(step, word) | 1) * word;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (store[axis] && !load[axis]) {
-            packing->place[axis] = step;
-            step *= packing->chunk[axis];
-            if (axis == inner)
-                step += packing->chunk[axis] / items * pad;
-        }
-    }
-    plan->pad = (uint32_t)pad;
-    plan->run_pad = load[inner] ? 0 : plan->pad;
-    plan->wrap_magic = wrap ? magic(wrap) : 0;
-    return step;
-}
-
-/* How items of a run of the store follow each other: by two steps, or by a table. */
-static void list_items(struct packing *packing) {
-    const struct axes *axes = packing->axes;
-    struct transpose_plan *plan = packing->plan;
-    const uint64_t items = PACK / axes->item;
-    uint64_t extent[2] = {1, 1}, step[2] = {0, 0};
-    unsigned count = 0;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (!packing->store.has[axis])
-            continue;
-        list(packing, packing->chunk[axis], packing->place[axis], 0);
-        if (count < 2) {
-            extent[count] = packing->chunk[axis];
-            step[count] = packing->place[axis];
-        }
-        count++;
-    }
-    if (plan->pad && count == 1) {
-        extent[0] = items;
-        step[1] = items * step[0] + plan->pad;
-    } else if (plan->pad || count > 2) {
-        plan->packs = (uint32_t)blocks(plan->run_most, items);
-        return;
-    }
-    plan->item_step = (uint32_t)step[0];
-    plan->item_extent = (uint32_t)(plan->run_most + items); /* never */
-    if (extent[0] > 1 && step[1]) {
-        plan->item_extent = (uint32_t)extent[0];
-        plan->item_magic = magic(extent[0]);
-        plan->item_jump = (uint32_t)(step[1] - extent[0] * step[0]);
-    }
-}
-
-/* The tile, and the tables that say where its runs and their items are. */
-static bool list_tile(struct packing *packing) {
-    const struct axes *axes = packing->axes;
-    struct transpose_plan *plan = packing->plan;
-    const bool *load = packing->load.has, *store = packing->store.has;
-    const struct extents load_run = count(packing, false, load, NULL, TRANSPOSE_LOAD_RUN);
-    const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
-    const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
-    const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
-    if (load_run.most * load_runs.most * axes->item > packing->tile_bytes)
-        return false;
-    plan->load_run_most = (uint32_t)load_run.most;
-    plan->load_runs_most = (uint32_t)load_runs.most;
-    plan->run_most = (uint32_t)run.most;
-    plan->runs_most = (uint32_t)runs.most;
-    plan->load_run = (uint32_t)load_run.inner;
-    plan->load_runs = (uint32_t)load_runs.inner;
-    plan->run = (uint32_t)run.inner;
-    plan->runs = (uint32_t)runs.inner;
-    plan->tile_bytes = (uint32_t)lay_out(packing, load_run.most, load_runs.most);
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (store[axis] && !load[axis])
-            list(packing, packing->chunk[axis], axes->in[axis], packing->place[axis]);
-    }
-    plan->load_axes = packing->listed - plan->grid_axes;
-    for (unsigned axis = axes->count; axis-- > 0;)
-        if (load[axis] && !store[axis])
-            list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
-    plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
-    list_items(packing);
-    plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
-    const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
-                            (uint64_t)plan->packs * (PACK / axes->item) * 2;
-    plan->table_bytes = (uint32_t)(blocks(tables, PACK) * PACK);
-    return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
-           plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
-}
-
-/* Tiles of runs of about so many items. False if they take too much shared memory. */
-static bool pack_tiles(const struct axes *axes, uint64_t items, uint64_t tile_bytes,
-                       struct transpose_plan *plan) {
-    struct packing packing = {.axes = axes, .plan = plan, .tile_bytes = tile_bytes};
-    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items};
-    take(&packing, false, items);
-    take(&packing, true, items);
-    list_grid(&packing);
-    return list_tile(&packing);
-}
-
-/* Whether the tiles' runs begin where packs do, in the input and in the output. */
-static void find_packs(const struct axes *axes, const uint64_t *arrays,
-                       struct transpose_plan *plan) {
-    const struct transpose_axis *load = plan->axes + plan->grid_axes;
-    const struct transpose_axis *runs = load + plan->load_axes;
-    const uint64_t items = PACK / axes->item;
-    uint64_t in = arrays[0], out = arrays[1];
-    for (unsigned k = 0; k < plan->grid_axes; k++) {
-        in |= plan->axes[k].in * axes->item;
-        out |= plan->axes[k].out * axes->item;
-    }
-    for (unsigned k = 0; k < plan->load_axes; k++)
-        in |= load[k].in * axes->item;
-    for (unsigned k = 0; k < plan->run_axes; k++)
-        out |= runs[k].out * axes->item;
-    plan->loads_packs = in % PACK == 0;
-    plan->stores_packs = out % PACK == 0;
-    plan->load_magic = magic(blocks(plan->load_run_most, items));
-    plan->store_magic = magic(blocks(plan->run_most + (plan->stores_packs ? 0 : items - 1), items));
-}
-
-/* The longest runs whose tiles fit, within an eighth. */
-static bool plan_packed(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
-                        struct transpose_plan *plan) {
-    const uint64_t share = axes->items * axes->item / (multiprocessors * BLOCKS);
-    const uint64_t tile_bytes = most(least(share, TILE_BYTES), TILE_LEAST);
-    struct transpose_plan longer;
-    uint64_t items = 0; /* of the runs of those found */
-    for (uint64_t more = RUN_LEAST; more <= TILE_BYTES; more *= 2) {
-        /* Shorter runs may make too many tiles, longer ones too large ones. */
-        const bool fits = pack_tiles(axes, more, tile_bytes, &longer);
-        if (fits) {
-            *plan = longer;
-            items = more;
-        }
-        if ((!fits && items) || more >= axes->items)
-            break;
-    }
-    if (!items)
-        return false;
-    for (uint64_t eighth = 15; eighth > 8; eighth--)
-        if (pack_tiles(axes, items * eighth / 8, tile_bytes, &longer)) {
-            *plan = longer;
-            break;
-        }
-    find_packs(axes, arrays, plan);
-    return true;
 }
 
 /* --- the rung that takes any axes */
@@ -595,9 +263,11 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         if (in_place && axes->count > 1)
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         plan_rows(axes, plan);
-        grid = blocks(plan->items,
-                      (uint64_t)choice->block *
-                          (axes->item == PACK ? TRANSPOSE_ROW_PACKS : TRANSPOSE_ROW_ITEMS));
+        const bool by_packs = axes->item < WORD && plan->columns * axes->item >= PACK;
+        const uint64_t a_thread = by_packs             ? TRANSPOSE_ROW_PACKS * (PACK / axes->item)
+                                  : axes->item == PACK ? TRANSPOSE_ROW_PACKS
+                                                       : TRANSPOSE_ROW_ITEMS;
+        grid = blocks(plan->items, a_thread * choice->block);
     } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
@@ -609,16 +279,16 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     }
     struct transpose_plan packed;
     if (!in_place && (!grid || are_short_rows(axes)) &&
-        plan_packed(axes, step->values, queue->info.multiprocessors, &packed)) {
+        ops_transpose_pack(axes, step->values, queue->info.multiprocessors, &packed)) {
         *plan = packed;
-        grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * BLOCKS);
+        grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * THREADS / plan->block);
         strips = 1;
     }
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
 
     step->takes_wide = true;
-    step->block[0] = choice->block;
+    step->block[0] = plan->shape == TRANSPOSE_PACKED ? plan->block : choice->block;
     step->grid[0] = (unsigned)grid;
     step->grid[1] = (unsigned)strips;
     step->shared_bytes = shared_bytes(plan, axes->item);

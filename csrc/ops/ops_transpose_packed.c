@@ -1,0 +1,530 @@
+/* ops_transpose_packed.c: plans tiles of a few axes that are runs of memory in the input, and a few
+ * that are in the output: where they lie, and how in shared memory.
+ */
+#include "ops_transpose.h"
+
+enum {
+    TILE_BYTES = 16384,
+    TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
+    BLOCKS = 8,           /* of a multiprocessor */
+    SHARED_BYTES = 49152, /* of a block, its tables too */
+    RUN_LEAST = 8,        /* items, where there are so many */
+    PERIOD_MOST = 1024,   /* items of a table */
+    BANKS = 128,          /* bytes of all of them */
+    FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
+
+    /* where an array is worth some microseconds' search for a layout without bank conflicts */
+    LARGE = 33554432, /* bytes */
+    LAYOUTS = 8,      /* that are tried */
+    GATHERED_AXES = 8,
+    GATHERED_WARPS = 2,
+    GATHERED_LANES = GATHERED_WARPS * 32,
+};
+
+/* Axes whose parts are a tile's runs of memory, on one side. */
+struct group {
+    bool has[AXES_MAX];
+    unsigned outermost; /* the last that was taken */
+};
+struct packing {
+    const struct axes *axes;
+    const uint64_t *arrays; /* addresses */
+    struct transpose_plan *plan;
+    struct group load, store;
+    uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
+    uint64_t place[AXES_MAX]; /* its step there, in bytes */
+    unsigned listed;          /* axes of the plan */
+    uint64_t tile_bytes;      /* at most */
+    bool searches;            /* for pads without bank conflicts */
+};
+
+static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
+    return output ? axes->output[place] : place;
+}
+
+/* Takes axes, the innermost first, until they have so many items, and of the last no more than it
+ * takes. */
+static void take(struct packing *packing, bool output, uint64_t items) {
+    const struct axes *axes = packing->axes;
+    struct group *group = output ? &packing->store : &packing->load;
+    uint64_t taken = 1;
+    for (unsigned place = axes->count; place-- > 0 && taken < items;) {
+        const unsigned axis = axis_at(axes, output, place);
+        const uint64_t part = least(axes->extent[axis], blocks(items, taken));
+        group->has[axis] = true;
+        group->outermost = axis;
+        packing->chunk[axis] = most(packing->chunk[axis], part);
+        taken *= part;
+    }
+}
+
+static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t out) {
+    if (packing->listed < TRANSPOSE_AXES_MAX)
+        packing->plan->axes[packing->listed] = (struct transpose_axis){extent, in, out};
+    packing->listed++;
+}
+
+/* What part of an axis of so many bytes is made a multiple of. 0: of anything. */
+static uint64_t whole_unit(uint64_t bytes) {
+    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
+}
+
+/* Whether runs of the input, or of the output, begin at packs if the parts of the axis that ends
+ * them do. */
+static bool begins_at_packs(const struct packing *packing, bool output) {
+    const struct axes *axes = packing->axes;
+    const struct group *group = output ? &packing->store : &packing->load;
+    uint64_t all = packing->arrays[output];
+    for (unsigned axis = 0; axis < axes->count; axis++)
+        if (!group->has[axis])
+            all |= (output ? axes->out : axes->in)[axis] * axes->item;
+    return all % PACK == 0;
+}
+
+/* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
+static void list_grid(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned ends[] = {packing->store.outermost, packing->load.outermost};
+    for (unsigned k = 0; k < TRANSPOSE_CUTS; k++) {
+        const unsigned axis = ends[k];
+        const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
+        if (taken >= extent || (k && axis == ends[0]))
+            continue;
+        /* evenly, and so that runs begin where packs do, longer ones where lines do */
+        const bool packs = (packing->store.has[axis] && begins_at_packs(packing, true)) ||
+                           (packing->load.has[axis] && begins_at_packs(packing, false));
+        const uint64_t unit = packs ? whole_unit(taken * axes->item) / axes->item : 0;
+        const uint64_t whole = unit ? taken / unit * unit : taken;
+        const uint64_t even = blocks(extent, blocks(extent, whole));
+        const uint64_t chunk = packing->chunk[axis] =
+            unit ? least(whole, blocks(even, unit) * unit) : even;
+        plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
+        list(packing, blocks(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
+    }
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (!packing->load.has[axis] && !packing->store.has[axis])
+            list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
+    }
+    plan->grid_axes = packing->listed;
+    uint64_t tiles = 1; /* 0: too many */
+    for (unsigned k = 0; k < plan->grid_axes && k < TRANSPOSE_AXES_MAX; k++)
+        tiles = tiles > GRID_X / plan->axes[k].extent ? 0 : tiles * plan->axes[k].extent;
+    plan->tiles = (uint32_t)tiles;
+}
+
+/* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
+struct extents {
+    uint64_t most, inner;
+};
+
+static struct extents count(struct packing *packing, bool output, const bool *has,
+                            const bool *has_not, uint32_t what) {
+    struct extents found = {1, 1};
+    for (unsigned place = packing->axes->count; place-- > 0;) {
+        const unsigned axis = axis_at(packing->axes, output, place);
+        if (!has[axis] || (has_not && has_not[axis]))
+            continue;
+        struct transpose_cut *cut = NULL;
+        for (unsigned k = 0; k < TRANSPOSE_CUTS; k++)
+            if (packing->plan->cuts[k].extent &&
+                axis == (k ? packing->load.outermost : packing->store.outermost))
+                cut = &packing->plan->cuts[k];
+        found.most *= packing->chunk[axis];
+        if (cut)
+            cut->scales |= what;
+        else
+            found.inner *= packing->chunk[axis];
+    }
+    return found;
+}
+
+/* 2^32 / n, rounded up: the high half of its product with i is i / n, if i * n is below 2^32. Of
+ * one it is 0. */
+static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
+
+/* Whether lanes need pads to meet different banks: those that gather neighbouring packs of the
+ * output are a pack's worth of items of its innermost axis apart. If there are other axes, a pad
+ * must come after each pack's worth of the innermost and nowhere else. */
+static bool needs_pads(const struct packing *packing, unsigned inner) {
+    const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
+    const bool whole = chunk % items == 0;
+    unsigned others = 0;
+    for (unsigned k = 0; k < packing->axes->count; k++)
+        others += packing->store.has[k] && k != inner;
+    if (items == 1 || chunk <= items)
+        return false;
+    if (!others)
+        return true;
+    return whole && (packing->load.has[inner] || chunk > FEW_PACKS * items);
+}
+
+/* How the tile's runs are loaded and stored, and by how many threads. Wide items that lie in packs
+ * take larger blocks. Of a copy's rate on an H200 (November 2026), 128 and 256 threads: 4 x 2^21
+ * float32 0.72 and 0.82, 466,033 x 3 x 3 float64 by axes (0, 2, 1) 0.77 and 0.85; but 222 x 224 x
+ * 224 x 3 float64 by (0, 2, 1, 3) 0.87 and 0.78. */
+static void choose_loads(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned inner = axes->output[axes->count - 1];
+    const uint64_t items = PACK / axes->item;
+    uint64_t in = packing->arrays[0], out = packing->arrays[1];
+    for (unsigned k = 0; k < plan->grid_axes; k++) {
+        in |= plan->axes[k].in * axes->item;
+        out |= plan->axes[k].out * axes->item;
+    }
+    for (unsigned axis = 0; axis < axes->count; axis++) {
+        const bool load = packing->load.has[axis], store = packing->store.has[axis];
+        in |= store && !load ? axes->in[axis] * axes->item : 0;
+        out |= load && !store ? axes->out[axis] * axes->item : 0;
+    }
+    plan->stores_packs = out % PACK == 0;
+    plan->block = (in | out) % PACK == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
+    plan->loads = TRANSPOSE_LOADS_AROUND;
+    if (in % PACK == 0)
+        plan->loads = TRANSPOSE_LOADS_PACKS;
+    else if (packing->load.has[inner] && needs_pads(packing, inner))
+        plan->loads = TRANSPOSE_LOADS_CUT;
+    const uint64_t before = plan->loads == TRANSPOSE_LOADS_AROUND ? items - 1 : 0;
+    plan->load_magic = magic(blocks(plan->load_run_most + before, items));
+    plan->store_magic = plan->run_most < 2 * items ? 0 : magic(plan->run_most / items);
+}
+
+/* How a tile is laid out in shared memory: bytes after a pack's worth of items of the output's
+ * innermost axis, and more bytes than needed from one of the load's runs to the next. */
+struct pads {
+    uint64_t pad, more;
+};
+
+/* The load's runs, one after the other. Each lies as far after a pack's begin as it does in the
+ * input, between packs of its own. */
+static void lay_runs_around(struct packing *packing, struct pads pads) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned inner = axes->output[axes->count - 1];
+    uint64_t step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (packing->store.has[axis] && !packing->load.has[axis]) {
+            step += (axes->in[axis] * axes->item - step) % PACK;
+            packing->place[axis] = step;
+            step *= packing->chunk[axis];
+            if (axis == inner)
+                step += packing->chunk[axis] / (PACK / axes->item) * pads.pad;
+        }
+    }
+    plan->tile_bytes = (uint32_t)(blocks(step, PACK) * PACK + PACK);
+}
+
+/* The load's runs, one after the other, where a word begins. */
+static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned inner = axes->output[axes->count - 1];
+    const uint64_t word = most(axes->item, WORD), items = PACK / axes->item;
+    uint64_t step = blocks(plan->load_run_most * axes->item, PACK) * PACK;
+    if (wrap)
+        step += (step - 1) / wrap * pads.pad;
+    /* Where lanes go through the runs within a pack, those of one lie next to each other. */
+    if (plan->load_runs_most > 1 && !packing->load.has[inner] && plan->load_runs_most <= items)
+        step = blocks(step, BANKS) * BANKS + pads.more;
+    else if (plan->load_runs_most > 1)
+        step = (blocks(step, word) | 1) * word + pads.more;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (packing->store.has[axis] && !packing->load.has[axis]) {
+            packing->place[axis] = step;
+            step *= packing->chunk[axis];
+            if (axis == inner)
+                step += packing->chunk[axis] / items * pads.pad;
+        }
+    }
+    plan->tile_bytes = (uint32_t)step;
+}
+
+/* Lays the axes of a tile out in shared memory: how far their steps lead. */
+static void lay_out(struct packing *packing, struct pads pads) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned inner = axes->output[axes->count - 1];
+    const bool wraps = packing->load.has[inner] && pads.pad;
+    uint64_t step = axes->item, wrap = 0; /* pads after so many bytes of a load's run */
+    for (unsigned axis = axes->count; axis-- > 0;)
+        if (packing->load.has[axis]) {
+            packing->place[axis] = wrap ? step + step / wrap * pads.pad : step;
+            if (axis == inner && wraps)
+                wrap = step * (PACK / axes->item);
+            step *= packing->chunk[axis];
+        }
+    if (plan->loads == TRANSPOSE_LOADS_AROUND)
+        lay_runs_around(packing, pads);
+    else
+        lay_runs(packing, pads, wrap);
+    plan->pad = (uint32_t)pads.pad;
+    plan->run_pad = wraps ? 0 : plan->pad;
+    plan->wrap_magic = wrap ? magic(wrap) : 0;
+}
+
+/* Which items the lanes of a few warps gather first: the index of each along some axes, and after
+ * how many packs of the innermost it is. */
+struct gathered {
+    unsigned axes[GATHERED_AXES], count, lanes;
+    uint32_t index[GATHERED_LANES][GATHERED_AXES], packs[GATHERED_LANES];
+};
+
+/* Adds `axis`, along which lane `lane` is at the index that `*rest` begins with. */
+static uint32_t take_index(const struct packing *packing, struct gathered *gathered, unsigned axis,
+                           unsigned k, unsigned lane, uint32_t *rest) {
+    const uint32_t extent = (uint32_t)packing->chunk[axis], here = *rest % extent;
+    gathered->axes[k] = axis;
+    gathered->index[lane][k] = here;
+    *rest /= extent;
+    return here;
+}
+
+/* False if too many axes say where items are. */
+static bool find_gathered(const struct packing *packing, struct gathered *gathered) {
+    enum { WARPS_APART = 37 };
+    const struct axes *axes = packing->axes;
+    const struct transpose_plan *plan = packing->plan;
+    const uint32_t items = PACK / (uint32_t)axes->item;
+    const uint32_t packs = plan->run_most < items ? 1 : plan->run_most / items;
+    const unsigned inner = axes->output[axes->count - 1];
+    const unsigned lanes = BANKS / (axes->item < WORD ? WORD : (unsigned)axes->item);
+    unsigned involved = 0;
+    for (unsigned axis = 0; axis < axes->count; axis++)
+        involved += packing->load.has[axis] || packing->store.has[axis];
+    gathered->lanes = GATHERED_WARPS * lanes;
+    gathered->count = 0;
+    if (involved > GATHERED_AXES)
+        return false;
+    for (unsigned lane = 0; lane < gathered->lanes; lane++) {
+        const uint32_t pack = lane % lanes + lane / lanes * WARPS_APART;
+        uint32_t run = pack / packs, to = (uint32_t)(packing->arrays[1] / axes->item);
+        unsigned k = 0;
+        for (unsigned axis = axes->count; axis-- > 0;)
+            if (packing->load.has[axis] && !packing->store.has[axis])
+                to += take_index(packing, gathered, axis, k++, lane, &run) *
+                      (uint32_t)axes->out[axis];
+        uint32_t item = pack % packs * items + (0 - to) % items;
+        for (unsigned place = axes->count; place-- > 0;) {
+            const unsigned axis = axes->output[place];
+            if (!packing->store.has[axis])
+                continue;
+            const uint32_t here = take_index(packing, gathered, axis, k++, lane, &item);
+            gathered->packs[lane] = axis == inner ? here / items : gathered->packs[lane];
+        }
+        gathered->count = k;
+    }
+    return true;
+}
+
+/* How many words of one bank each of these warps asks for at most, in all. */
+static unsigned bank_conflicts(const struct packing *packing, const struct gathered *gathered) {
+    const uint32_t word = packing->axes->item < WORD ? WORD : (uint32_t)packing->axes->item;
+    const unsigned lanes = gathered->lanes / GATHERED_WARPS;
+    uint32_t words[BANKS / WORD][BANKS / WORD], place[GATHERED_AXES];
+    unsigned conflicts = 0;
+    for (unsigned k = 0; k < gathered->count; k++)
+        place[k] = (uint32_t)packing->place[gathered->axes[k]];
+    for (unsigned warp = 0; warp < GATHERED_WARPS; warp++) {
+        unsigned found[BANKS / WORD] = {0}, most_found = 0;
+        for (unsigned lane = warp * lanes; lane < (warp + 1) * lanes; lane++) {
+            uint32_t at = gathered->packs[lane] * packing->plan->pad;
+            for (unsigned k = 0; k < gathered->count; k++)
+                at += gathered->index[lane][k] * place[k];
+            const uint32_t asked = at / word;
+            const unsigned bank = asked % lanes;
+            bool again = false;
+            for (unsigned k = 0; k < found[bank]; k++)
+                again |= words[bank][k] == asked;
+            if (!again)
+                words[bank][found[bank]++] = asked;
+            most_found = found[bank] > most_found ? found[bank] : most_found;
+        }
+        conflicts += most_found;
+    }
+    return conflicts;
+}
+
+/* Lays the axes out; if there is time for it, so that few lanes meet in a bank. (1,783 x 225 x 223
+ * x 3 uint8 by axes (0, 2, 1, 3), in tiles of 16 KiB, had 0.28 of a copy's rate without the search
+ * and 0.34 with it on an H200, November 2026.) */
+static void choose_pads(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    const unsigned inner = axes->output[axes->count - 1];
+    const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
+    const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
+    const uint64_t unit = around ? PACK : most(axes->item, WORD);
+    struct pads best = {pads && !around ? unit : 0, 0};
+    struct gathered gathered;
+    unsigned fewest = ~0u;
+    lay_out(packing, best);
+    /* Lanes that gather neighbouring packs are then an odd number of packs apart. */
+    if (around && pads && packing->place[inner] * (PACK / axes->item) / PACK % 2 == 0)
+        best.pad = PACK;
+    if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
+        for (unsigned k = 0; k < LAYOUTS && fewest > GATHERED_WARPS; k++) {
+            struct pads now;
+            if (around)
+                now = (struct pads){pads ? k % 2 * unit : 0, (pads ? k / 2 : k) * unit};
+            else
+                now = (struct pads){pads ? (runs ? 1 : 1 + k) * unit : 0, runs ? 2 * k * unit : 0};
+            lay_out(packing, now);
+            const unsigned conflicts = bank_conflicts(packing, &gathered);
+            if (conflicts < fewest) {
+                fewest = conflicts;
+                best = now;
+            }
+        }
+    lay_out(packing, best);
+}
+
+/* How items of a run of the store follow each other: in segments of at least a pack each, or by two
+ * steps, or by a table, of a period if it is short. */
+static void list_items(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const uint64_t items = PACK / axes->item, outermost = packing->chunk[packing->store.outermost];
+    uint64_t inner = 0, step = 0; /* of the innermost axis */
+    unsigned count = 0;
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (!packing->store.has[axis])
+            continue;
+        list(packing, packing->chunk[axis], packing->place[axis], 0);
+        if (count++ == 0) {
+            inner = packing->chunk[axis];
+            step = packing->place[axis];
+        }
+    }
+    const uint64_t period = plan->run_most / outermost;
+    const bool unrolled = inner == 2 || inner == 3 || inner == 4 || inner == 8;
+    plan->item_step = (uint32_t)step;
+    plan->item_jump = (uint32_t)packing->place[packing->store.outermost];
+    if (count == 1 || (plan->pad ? inner % items == 0 : inner >= items)) {
+        plan->item_extent = (uint32_t)(plan->pad ? items : inner);
+        plan->segments = (uint32_t)blocks(plan->run_most, plan->item_extent) + 1;
+    } else if (count == 2 && !plan->pad && unrolled) {
+        plan->item_extent = (uint32_t)inner;
+        plan->item_jump -= (uint32_t)(inner * step);
+    } else if (period <= PERIOD_MOST) {
+        plan->item_extent = (uint32_t)period;
+        plan->period = (uint32_t)(period + items);
+    } else {
+        plan->packs = (uint32_t)blocks(plan->run_most, items);
+    }
+    plan->item_magic = plan->packs ? 0 : magic(plan->item_extent);
+    plan->segments_whole = plan->item_extent >= plan->run_most ||
+                           (plan->stores_packs && plan->item_extent % items == 0);
+}
+
+/* The tile, and the tables that say where its runs and their items are. */
+static bool list_tile(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const bool *load = packing->load.has, *store = packing->store.has;
+    const struct extents load_run = count(packing, false, load, NULL, TRANSPOSE_LOAD_RUN);
+    const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
+    const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
+    const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
+    if (load_run.most * load_runs.most * axes->item > packing->tile_bytes)
+        return false;
+    plan->load_run_most = (uint32_t)load_run.most;
+    plan->load_runs_most = (uint32_t)load_runs.most;
+    plan->run_most = (uint32_t)run.most;
+    plan->runs_most = (uint32_t)runs.most;
+    plan->load_run = (uint32_t)load_run.inner;
+    plan->load_runs = (uint32_t)load_runs.inner;
+    plan->run = (uint32_t)run.inner;
+    plan->runs = (uint32_t)runs.inner;
+    choose_loads(packing);
+    choose_pads(packing);
+    for (unsigned place = axes->count; place-- > 0;) {
+        const unsigned axis = axes->output[place];
+        if (store[axis] && !load[axis])
+            list(packing, packing->chunk[axis], axes->in[axis], packing->place[axis]);
+    }
+    plan->load_axes = packing->listed - plan->grid_axes;
+    for (unsigned axis = axes->count; axis-- > 0;)
+        if (load[axis] && !store[axis])
+            list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
+    plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
+    list_items(packing);
+    plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
+    const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
+                            (uint64_t)plan->packs * (PACK / axes->item) * 2 +
+                            (uint64_t)(plan->segments + plan->period) * 2;
+    plan->table_bytes = (uint32_t)(blocks(tables, PACK) * PACK);
+    return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
+           plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
+}
+
+/* Tiles of runs of about so many items. False if they take too much shared memory. */
+static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t items,
+                       uint64_t tile_bytes, bool searches, struct transpose_plan *plan) {
+    struct packing packing = {.axes = axes,
+                              .arrays = arrays,
+                              .plan = plan,
+                              .tile_bytes = tile_bytes,
+                              .searches = searches};
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items};
+    take(&packing, false, items);
+    take(&packing, true, items);
+    list_grid(&packing);
+    return list_tile(&packing);
+}
+
+/* The longest runs whose tiles fit, within an eighth: how many items they have. 0: none fit. */
+static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, uint64_t tile_bytes,
+                             struct transpose_plan *plan) {
+    struct transpose_plan longer;
+    uint64_t items = 0;
+    for (uint64_t more = RUN_LEAST; more <= tile_bytes; more *= 2) {
+        /* Shorter runs may make too many tiles, longer ones too large ones. */
+        const bool fits = pack_tiles(axes, arrays, more, tile_bytes, false, &longer);
+        if (fits) {
+            *plan = longer;
+            items = more;
+        }
+        if ((!fits && items) || more >= axes->items)
+            break;
+    }
+    for (uint64_t eighth = 15; items && eighth > 8; eighth--)
+        if (pack_tiles(axes, arrays, items * eighth / 8, tile_bytes, false, &longer)) {
+            *plan = longer;
+            return items * eighth / 8;
+        }
+    return items;
+}
+
+/* Tiles for runs that begin anywhere are larger: fewer packs lie across two of them. Of a copy's
+ * rate on an H200 (November 2026), in 16 and 24 KiB, uint8: 7 x 4001 x 3001 x 3 by axes (0, 3, 1,
+ * 2) 0.67 and 0.71, 7 x 3 x 4001 x 3001 by (0, 2, 3, 1) 0.73 and 0.76. */
+bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
+                        struct transpose_plan *plan) {
+    const uint64_t bytes = axes->items * axes->item, share = bytes / (multiprocessors * BLOCKS);
+    uint64_t tile_bytes = most(least(share, TILE_BYTES), TILE_LEAST);
+    uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);
+    /* Of wide items the shortest runs may be more than a block's share. */
+    while (!items && tile_bytes < TILE_BYTES) {
+        tile_bytes *= 2;
+        items = longest_runs(axes, arrays, tile_bytes, plan);
+    }
+    struct transpose_plan other;
+    if (items && bytes >= LARGE) {
+        const bool begins_anywhere = plan->loads != TRANSPOSE_LOADS_PACKS || !plan->stores_packs;
+        const uint64_t larger = TILE_BYTES + TILE_BYTES / 2;
+        const uint64_t longer =
+            begins_anywhere && axes->item <= WORD ? longest_runs(axes, arrays, larger, &other) : 0;
+        if (longer) {
+            tile_bytes = larger;
+            items = longer;
+            *plan = other;
+        }
+        if (pack_tiles(axes, arrays, items, tile_bytes, true, &other))
+            *plan = other;
+    }
+    return items;
+}
