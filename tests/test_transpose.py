@@ -236,30 +236,16 @@ NARROW = [
     ("u1", (8, 3300, 32, 21), (0, 2, 1, 3)), ("u1", (15, 31, 7, 600, 9), (4, 3, 2, 1, 0)),
     ("u1", (8, 500, 32, 131), (0, 2, 1, 3)), ("<i2", (8, 350, 32, 101), (0, 2, 1, 3)),
     ("u1", (33, 270, 2001), (1, 0, 2)), ("i8", (16, 225, 223, 3), (0, 2, 1, 3)),
+    # and of 32 MiB and more, whose tiles are laid out by banks
+    ("u1", (230, 225, 223, 3), (0, 2, 1, 3)), ("u1", (530, 255, 257), (0, 2, 1)),
+    ("u1", (230, 224, 224, 3), (0, 2, 1, 3)), ("<f4", (60, 225, 223, 3), (0, 3, 2, 1)),
+    ("<i2", (110, 3, 225, 223), (0, 2, 3, 1)), ("u1", (11_500_001, 3), None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("device, variant", any_rungs())
 @pytest.mark.parametrize("dtype, shape, axes", NARROW)
 def test_narrow_matrices(device, variant, dtype, shape, axes, rng):
-    if variant == "serial":
-        pytest.skip("takes too long")
-    array = bytes_of(rng, dtype, shape)
-    got = gpuopt.transpose(array, axes, variant=variant, device=device)
-    assert same(got, permuted(array, axes))
-
-
-@pytest.mark.parametrize("device, variant", any_rungs())
-@pytest.mark.parametrize(
-    "dtype, shape, axes",
-    [
-        ("u1", (230, 225, 223, 3), (0, 2, 1, 3)), ("u1", (530, 255, 257), (0, 2, 1)),
-        ("u1", (230, 224, 224, 3), (0, 2, 1, 3)), ("<f4", (60, 225, 223, 3), (0, 3, 2, 1)),
-        ("<i2", (110, 3, 225, 223), (0, 2, 3, 1)), ("u1", (11_500_001, 3), None),
-    ],
-)  # fmt: skip
-def test_tiles_laid_out_by_banks(device, variant, dtype, shape, axes, rng):
-    """From 32 MiB on; and larger ones where runs begin anywhere."""
     if variant == "serial":
         pytest.skip("takes too long")
     array = bytes_of(rng, dtype, shape)
