@@ -45,7 +45,8 @@ LAYOUTS = (  # the array without gaps, how it is viewed, and along which axis
     ((8192, 8192), "Fortran order", 1),
     ((64 * M,), "reversed", 0),
 )
-# Among them images' channels from last to first and back, images turned, and what begins anywhere.
+# Among them images' channels from last to first and back, images turned, what begins anywhere, and
+# small matrices.
 PERMUTED = (
     ((64, 2048, 2048), (0, 2, 1), "float32"),
     ((256, 1024, 1024), (2, 0, 1), "float32"),
@@ -58,6 +59,11 @@ PERMUTED = (
     ((1000000, 100), (1, 0), "float32"),
     ((100001, 1001), (1, 0), "float32"),
     ((16383, 16381), (1, 0), "float16"),
+    ((1024, 225, 223, 3), (0, 3, 1, 2), "uint8"),
+    ((1024, 225, 223, 3), (0, 2, 1, 3), "uint8"),
+    ((1024, 225, 223, 3), (1, 0, 2, 3), "uint8"),
+    ((4096, 255, 257), (0, 2, 1), "uint8"),
+    ((4194304, 4, 4), (0, 2, 1), "float32"),
 )
 # Of the arrays together, and operations: what a device does in its share of some minutes.
 BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
