@@ -11,7 +11,7 @@ from gpuopt import _works
 if TYPE_CHECKING:
     from gpuopt._bench import Bench, Row
 
-MANY = 12  # rows of a group from which they are told in sum
+MANY = 16  # rows of a group; more are told in sum
 LABEL = 34  # characters of a work, at least
 
 

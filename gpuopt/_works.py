@@ -63,7 +63,7 @@ PERMUTED = (
     ((1024, 225, 223, 3), (0, 2, 1, 3), "uint8"),
     ((1024, 225, 223, 3), (1, 0, 2, 3), "uint8"),
     ((4096, 255, 257), (0, 2, 1), "uint8"),
-    ((4194304, 4, 4), (0, 2, 1), "float32"),
+    ((16777216, 4, 4), (0, 2, 1), "uint8"),
 )
 # Of the arrays together, and operations: what a device does in its share of some minutes.
 BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
