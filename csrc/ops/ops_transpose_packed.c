@@ -197,50 +197,35 @@ struct pads {
     uint64_t pad, more;
 };
 
-/* The load's runs, one after the other. Each lies as far after a pack's begin as it does in the
- * input, between packs of its own. */
-static void lay_runs_around(struct packing *packing, struct pads pads) {
-    const struct axes *axes = packing->axes;
-    struct transpose_plan *plan = packing->plan;
-    const unsigned inner = axes->output[axes->count - 1];
-    uint64_t step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
-        if (packing->store.has[axis] && !packing->load.has[axis]) {
-            step += (axes->in[axis] * axes->item - step) % PACK;
-            packing->place[axis] = step;
-            step *= packing->chunk[axis];
-            if (axis == inner)
-                step += packing->chunk[axis] / (PACK / axes->item) * pads.pad;
-        }
-    }
-    plan->tile_bytes = (uint32_t)(blocks(step, PACK) * PACK + PACK);
-}
-
-/* The load's runs, one after the other, where a word begins. */
+/* The load's runs, one after the other: where a word begins, or for TRANSPOSE_LOADS_AROUND each as
+ * far after a pack's begin as it is in the input, between packs of its own. */
 static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
+    const bool around = plan->loads == TRANSPOSE_LOADS_AROUND, runs = plan->load_runs_most > 1;
     const uint64_t word = most(axes->item, WORD), items = PACK / axes->item;
     uint64_t step = blocks(plan->load_run_most * axes->item, PACK) * PACK;
     if (wrap)
         step += (step - 1) / wrap * pads.pad;
-    /* Where lanes go through the runs within a pack, those of one lie next to each other. */
-    if (plan->load_runs_most > 1 && !packing->load.has[inner] && plan->load_runs_most <= items)
+    if (around)
+        step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
+    else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
+        /* Lanes go through the runs within a pack: those of one lie next to each other. */
         step = blocks(step, BANKS) * BANKS + pads.more;
-    else if (plan->load_runs_most > 1)
+    else if (runs)
         step = (blocks(step, word) | 1) * word + pads.more;
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
         if (packing->store.has[axis] && !packing->load.has[axis]) {
+            step += around ? (axes->in[axis] * axes->item - step) % PACK : 0;
             packing->place[axis] = step;
             step *= packing->chunk[axis];
             if (axis == inner)
                 step += packing->chunk[axis] / items * pads.pad;
         }
     }
-    plan->tile_bytes = (uint32_t)step;
+    plan->tile_bytes = (uint32_t)(around ? blocks(step, PACK) * PACK + PACK : step);
 }
 
 /* Lays the axes of a tile out in shared memory: how far their steps lead. */
@@ -257,10 +242,7 @@ static void lay_out(struct packing *packing, struct pads pads) {
                 wrap = step * (PACK / axes->item);
             step *= packing->chunk[axis];
         }
-    if (plan->loads == TRANSPOSE_LOADS_AROUND)
-        lay_runs_around(packing, pads);
-    else
-        lay_runs(packing, pads, wrap);
+    lay_runs(packing, pads, wrap);
     plan->pad = (uint32_t)pads.pad;
     plan->run_pad = wraps ? 0 : plan->pad;
     plan->wrap_magic = wrap ? magic(wrap) : 0;
