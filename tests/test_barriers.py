@@ -55,7 +55,7 @@ PLAN = np.dtype(
     + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
     + [(name, "u4") for name in ("loads", "stores_packs", "load_magic", "store_magic")]
     + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
-    + [(name, "u4") for name in ("packs", "segments", "segments_whole", "period")]
+    + [(name, "u4") for name in ("packs", "in_segments", "segments", "segments_whole", "period")]
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
     + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
     align=True,
@@ -81,7 +81,7 @@ def transpose(sides, tiles, shape, in_place=False):
         ("loads", CUT_OUT), ("load_magic", -(-(2**32) // -(-columns // 4))),
         ("store_magic", -(-(2**32) // (rows // 4))),
         ("table_bytes", (51 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
-        ("segments", 2), ("segments_whole", 1), ("item_step", pitch), ("item_extent", rows),
+        ("in_segments", 1), ("segments_whole", 1), ("item_step", pitch), ("item_extent", rows),
         ("item_magic", -(-(2**32) // rows)),
     ):  # fmt: skip
         plan[name] = value

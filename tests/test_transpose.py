@@ -283,7 +283,7 @@ def test_what_narrow_permutations_cost(dtype, shape, axes, most):
 
 @on_sim
 @pytest.mark.parametrize(
-    "dtype, most", [("u1", 210), ("u2", 180), ("f4", 170), ("f8", 200), ("c16", 160)]
+    "dtype, most", [("u1", 210), ("u2", 180), ("f4", 170), ("f8", 155), ("c16", 130)]
 )
 def test_what_narrow_matrices_cost(dtype, most):
     """Warp instructions for 16 bytes a lane, 880 where items are moved singly; a copy's traffic."""

@@ -65,7 +65,7 @@ typedef struct item16 type_complex128;
 
 /* `swap` turns a part of a square matrix that is its own output: what is right of the diagonal.
  * `many` turns `count` matrices so far from each other, each item of all of them before the next.
- */
+ * `gather` takes items from anywhere. */
 #define MOVE(name)                                                                                \
     static void move_##name(const struct part *part) {                                            \
         const type_##name *in = part->in;                                                         \

@@ -703,7 +703,6 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
 // the two packs in which it lies in the input; or where a row ends in it, out of the next row's
 // too.
 template <class T> struct cut_row {
-    static constexpr unsigned ITEMS = 16 / sizeof(T);
     uint4 low, high;
     unsigned skipped;
 
@@ -713,7 +712,8 @@ template <class T> struct cut_row {
                             const T *end_of_all) {
         skipped = static_cast<unsigned>(from) % 16;
         const uint64 first = from - skipped;
-        const bool needs_low = skipped + begin<16, needs_high = skipped + end> 16;
+        const bool needs_low = skipped + begin < 16;
+        const bool needs_high = skipped + end > 16;
         const bool whole = first + (needs_low ? 0 : 16) >= reinterpret_cast<uint64>(in) &&
                            first + (needs_high ? 32 : 16) <= reinterpret_cast<uint64>(end_of_all);
         low = load_pack_if(wanted && whole && needs_low, reinterpret_cast<const uint4 *>(first));

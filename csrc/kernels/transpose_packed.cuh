@@ -34,8 +34,13 @@ struct run_walk {
 
     // `magic`: 2^32 / parts, rounded up; 0: to be divided by.
     __device__ run_walk(unsigned parts, unsigned magic) : parts(parts) {
-        run = magic ? __umulhi(threadIdx.x, magic) : threadIdx.x / parts;
-        run_step = magic ? __umulhi(blockDim.x, magic) : blockDim.x / parts;
+        if (magic) {
+            run = __umulhi(threadIdx.x, magic);
+            run_step = __umulhi(blockDim.x, magic);
+        } else {
+            run = threadIdx.x / parts;
+            run_step = blockDim.x / parts;
+        }
         part = threadIdx.x - run * parts;
         part_step = blockDim.x - run_step * parts;
     }
@@ -156,7 +161,8 @@ template <unsigned Loads, class T> struct pack_source {
     __device__ bool load_if(bool wanted, const T *from, const T *in, const T *end) {
         skipped = CUTS ? static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 16 : 0;
         const T *first = from - skipped / sizeof(T);
-        const bool whole = wanted && first >= in && first + (skipped ? 2 : 1) * ITEMS <= end;
+        const bool begins = Loads == TRANSPOSE_LOADS_PACKS || first >= in;
+        const bool whole = wanted && begins && first + (skipped ? 2 : 1) * ITEMS <= end;
         if constexpr (Loads == TRANSPOSE_LOADS_CUT && !CUTS) {
             if (whole)
 #pragma unroll
@@ -249,7 +255,8 @@ __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &
     const unsigned before = __umulhi(item, plan.item_magic);
     const unsigned within = item - before * plan.item_extent;
     if (How >= ITEMS_IN_SEGMENTS)
-        return tables.items[before] + within * plan.item_step;
+        return (plan.segments ? tables.items[before] : before * plan.item_jump) +
+               within * plan.item_step;
     if (How == ITEMS_OF_PERIOD)
         return tables.items[within] + before * plan.item_jump;
     return item * plan.item_step + before * plan.item_jump;
@@ -263,15 +270,20 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
     pack<T> gathered;
     if constexpr (How >= ITEMS_IN_SEGMENTS) {
         const unsigned segment = __umulhi(first, plan.item_magic);
-        const unsigned left = (segment + 1) * plan.item_extent - first; // before the next
-        const unsigned back = (plan.item_extent - left) * plan.item_step;
-        const char *from = run + tables.items[segment] + back, *then = from;
+        const unsigned within = first - segment * plan.item_extent;
+        const unsigned left = plan.item_extent - within; // before the next
+        unsigned here = segment * plan.item_jump, next = here + plan.item_jump;
+        if (plan.segments) {
+            here = tables.items[segment];
+            next = How == ITEMS_IN_SEGMENTS ? tables.items[segment + 1] : 0;
+        }
+        const char *from = run + (here + within * plan.item_step), *then = from;
         if (How == ITEMS_IN_SEGMENTS)
-            then = run + tables.items[segment + 1] - left * plan.item_step;
+            then = run + (next - left * plan.item_step);
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] =
-                *reinterpret_cast<const T *>((j < left ? from : then) + j * plan.item_step);
+            gathered.items[j] = *reinterpret_cast<const T *>((j == 0 || j < left ? from : then) +
+                                                             j * plan.item_step);
     } else if constexpr (How == ITEMS_OF_PERIOD) {
         const unsigned before = __umulhi(first, plan.item_magic);
         const unsigned short *places = tables.items + (first - before * plan.item_extent);
@@ -325,7 +337,9 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
     constexpr unsigned ITEMS = pack<T>::ITEMS;
     const unsigned run = part.run, packs = run / ITEMS;
     const auto before_packs = [](const T *to) {
-        return static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 / unsigned(sizeof(T));
+        return ITEMS == 1 ? 0
+                          : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
+                                unsigned(sizeof(T));
     };
     out += part.out;
     if (packs) {
@@ -387,9 +401,9 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
             store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, shift);
         else if (plan.period)
             store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);
-        else if (plan.segments && plan.segments_whole)
+        else if (plan.in_segments && plan.segments_whole)
             store_packed<ITEMS_IN_WHOLE_SEGMENTS>(out, plan, tables, part, shift);
-        else if (plan.segments)
+        else if (plan.in_segments)
             store_packed<ITEMS_IN_SEGMENTS>(out, plan, tables, part, shift);
         else if (ITEMS > 2 && plan.item_extent == 2)
             store_packed<2>(out, plan, tables, part, shift);

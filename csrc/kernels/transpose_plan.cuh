@@ -70,11 +70,12 @@ struct transpose_plan {
      * `run_pad`. */
     uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_magic;
     /* Where item i of a store's run is: i * `item_step` after the first, and `item_jump` more for
-     * each `item_extent`, which is 2^32 / `item_magic`. Or a table says where the first is of each
-     * `item_extent`, so many `segments`, of which, if they are `segments_whole`, none ends within a
-     * pack; or where those of one `item_extent` are, and a pack's worth more, a `period`; or, of so
-     * many `packs`, where every item is. */
-    uint32_t packs, segments, segments_whole, period;
+     * each `item_extent`, which is 2^32 / `item_magic`. Or, `in_segments` of `item_extent`, of
+     * which, if they are `segments_whole`, none ends within a pack: each segment `item_jump` after
+     * the one before, or where a table of so many `segments` says. Or a table says where those of
+     * one `item_extent` are, and a pack's worth more, a `period`; or, of so many `packs`, where
+     * every item is. */
+    uint32_t packs, in_segments, segments, segments_whole, period;
     uint32_t item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];

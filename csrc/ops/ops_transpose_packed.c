@@ -387,7 +387,11 @@ static void list_items(struct packing *packing) {
     plan->item_jump = (uint32_t)packing->place[packing->store.outermost];
     if (count == 1 || (plan->pad ? inner % items == 0 : inner >= items)) {
         plan->item_extent = (uint32_t)(plan->pad ? items : inner);
-        plan->segments = (uint32_t)blocks(plan->run_most, plan->item_extent) + 1;
+        plan->in_segments = true;
+        if (count == 1)
+            plan->item_jump = (uint32_t)(plan->item_extent * step + plan->pad);
+        else if (count > 2 || plan->pad)
+            plan->segments = (uint32_t)blocks(plan->run_most, plan->item_extent) + 1;
     } else if (count == 2 && !plan->pad && unrolled) {
         plan->item_extent = (uint32_t)inner;
         plan->item_jump -= (uint32_t)(inner * step);
