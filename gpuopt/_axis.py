@@ -18,7 +18,6 @@ import numpy as np
 from gpuopt import _arrays as arrays
 from gpuopt import _core
 from gpuopt._axis_plan import (
-    CPU_AXES,
     PLACES,
     TRUTHS,
     memory_order,
@@ -257,11 +256,8 @@ def _plan(
     result: np.dtype,
 ) -> _Plan | None:
     """Plan a reduction of an array with items; None where it cannot be read where it is."""
-    layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result, CPU_AXES)
-    extent = sum(abs(step) * (n - 1) for n, step in zip(shape, strides, strict=True))
-    gaps = extent + dtype.itemsize != math.prod(shape) * dtype.itemsize
-    # Of several passes those over a copy are fewer, and its bits are the ones to give.
-    if not passes or (len(passes) > 1 and gaps):
+    layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result)
+    if not passes:
         return None
     plan = _Plan()
     *plan.before, last = passes

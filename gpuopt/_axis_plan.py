@@ -24,8 +24,7 @@ from gpuopt._dtypes import by_name, kind_of, name_of
 
 TRUTHS = ("any", "all", "count")
 PLACES = ("argmin", "argmax")
-AXES = 4  # that a kernel takes on either side of the reduced one
-CPU_AXES = 1  # that the cpu takes there
+AXES = 4  # that a pass takes on either side of the reduced one
 
 # What becomes of a result, as reduce_axis.cu numbers them.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
@@ -265,10 +264,10 @@ def pass_of(
 
 
 @lru_cache(512)
-def passes(work: Work, groups: tuple[Group, ...], most: int = AXES) -> tuple[Pass, ...]:
+def passes(work: Work, groups: tuple[Group, ...]) -> tuple[Pass, ...]:
     """Return the passes over groups, whose steps are items.
 
-    There are none where more than `most` axes beside the reduced one cannot be merged.
+    There are none where more than `AXES` axes beside the reduced one cannot be merged.
     """
     found: list[Pass] = []
     while True:
@@ -277,8 +276,8 @@ def passes(work: Work, groups: tuple[Group, ...], most: int = AXES) -> tuple[Pas
             k = max(reduced, key=[size for size, _, _ in groups].__getitem__)
             outer, count, inner = groups[:k], groups[k][:2], groups[k + 1 :]
         else:
-            outer, count, inner = groups[:-most], (1, 0), groups[-most:]
-        if max(len(_side_axes(outer)), len(_side_axes(inner))) > most:
+            outer, count, inner = groups[:-AXES], (1, 0), groups[-AXES:]
+        if max(len(_side_axes(outer)), len(_side_axes(inner))) > AXES:
             return ()
         last = len(reduced) < 2
         found.append(pass_of(work if last else work.raw(), outer, count, inner))
@@ -333,12 +332,8 @@ def scheme_of(
     op: str,
     axes: tuple[int, ...],
     result: np.dtype,
-    most: int = AXES,
 ) -> Scheme:
-    """Plan a reduction of a layout, whose strides are bytes, to items of dtype `result`.
-
-    `most` axes on either side of the reduced one are what the device takes.
-    """
+    """Plan a reduction of a layout, whose strides are bytes, to items of dtype `result`."""
     n = math.prod(shape[k] for k in axes)
     work, layout = work_of(op, given, result, n), layout_of(shape, strides, axes)
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more
@@ -349,7 +344,7 @@ def scheme_of(
         work = work.backwards(n)
     found: tuple[Pass, ...] = ()
     if way and not any(step % unit for _, step, _ in layout.groups):
-        found = passes(work, tuple(merge([*groups, (pair, 1, False)])), most)
+        found = passes(work, tuple(merge([*groups, (pair, 1, False)])))
     stored = by_name(work.stored)
     same = stored == result or (
         stored.itemsize * pair == result.itemsize

@@ -49,8 +49,9 @@ def of_numpy(array, op, **arguments):
     """Return NumPy's answer; sums of small floats in a wider type, as ours."""
     with np.errstate(all="ignore"):
         if op in OTHERS:
-            if op == "mean" and array.dtype.itemsize < 8 and array.dtype.kind == "f":
-                return np.mean(array, dtype=np.float64, **arguments).astype(array.dtype)
+            wide = {"f": np.float64, "c": np.complex128}.get(array.dtype.kind)
+            if op == "mean" and wide:
+                return np.mean(array, dtype=wide, **arguments).astype(array.dtype)
             return OTHERS[op](array, **arguments)
         if op in ("sum", "prod") and array.dtype.kind in "fc" and "dtype" not in arguments:
             wide = np.complex128 if array.dtype.kind == "c" else np.float64
@@ -387,6 +388,36 @@ def test_gaps_of_every_size(dtype, rng):
                 for op in ops_of(dtype):
                     if op != "prod" or n == 3:  # of more they are 0, or next to it
                         check(view, op, "cpu", axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
+def test_boxes_out_of_larger_arrays(dtype, rng):
+    """Axes that cannot be merged, up to four on either side, are read where they are."""
+    array = items_of(rng, dtype, (5, 4, 70, 6, 3, 9))
+    boxes = (
+        array[1:, :3, 2:-2, 1:, :2, 1:-1],
+        array[::2, 1:, :, ::2, :, ::3],
+        array[:, 1:-1, ::-3, :, 1:, :].transpose(2, 0, 5, 1, 4, 3),
+        array[0, :, 3:, 0, :, 1:3],
+    )
+    for box in boxes:
+        for axis in (2, (1, 2), (0, 3), -1, (0, 1, 2, 3)):
+            for op in ops_of(dtype):
+                several = op in ("prod", "argmin", "argmax") and not isinstance(axis, int)
+                if np.max(axis) < box.ndim and not several:
+                    check(np.minimum(box, 1) if op == "prod" else box, op, "cpu", axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64"])
+def test_slabs_of_few_results(dtype, rng):
+    """The cpu takes them in turns along lanes, or several rows together."""
+    for rows in (3, 20, 100, 3000):
+        for across in (2, 3, 4, 5, 8, 16, 17, 32):
+            array = items_of(rng, dtype, (2, rows, across + 2))
+            for slab in (array[..., :across].copy(), array[..., :across]):
+                for op in ops_of(dtype):
+                    if op != "prod":
+                        check(slab, op, "cpu", axis=1)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])

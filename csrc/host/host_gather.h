@@ -9,12 +9,14 @@ struct complex_double {
     double real, imag;
 };
 
-/* Items by their sizes, of whatever type. */
+/* Items by their sizes, of whatever type; some are several side by side. */
 typedef uint8_t __attribute__((may_alias)) raw_1;
-typedef uint16_t __attribute__((may_alias)) raw_2;
-typedef uint32_t __attribute__((may_alias)) raw_4;
-typedef uint64_t __attribute__((may_alias)) raw_8;
-typedef struct complex_double raw_16;
+typedef uint16_t __attribute__((may_alias, aligned(1))) raw_2;
+typedef uint32_t __attribute__((may_alias, aligned(1))) raw_4;
+typedef uint64_t __attribute__((may_alias, aligned(1))) raw_8;
+typedef struct __attribute__((may_alias, packed)) {
+    uint64_t halves[2];
+} raw_16;
 
 #define GATHER(size)                                                                            \
     HOST_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,          \
@@ -63,13 +65,31 @@ GATHER(16)
 HOST_ISAS(ISA_GATHER, unused)
 
 /* Rows of columns that are `step` items apart, and rows `stride`, one after the other and without
- * gaps. Returns `to`. */
-static const void *gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
-                          int64_t stride, int64_t step) {
+ * gaps. */
+static void gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
+                   int64_t stride, int64_t step) {
     static void (*const gathers[])(void *, const void *, size_t, uint64_t, uint64_t, int64_t,
                                    int64_t) = {HOST_ISAS(ISA_GATHER_NAME, unused)};
     gathers[host_isa()](to, from, size, rows, columns, stride, step);
-    return to;
+}
+
+/* The same of columns that are anywhere. */
+#define GATHER_AT(size)                                                              \
+    case size:                                                                       \
+        for (uint64_t r = 0; r < rows; r++)                                          \
+            for (uint64_t i = 0; i < columns; i++)                                   \
+                ((raw_##size *)to)[r * columns + i] =                                \
+                    ((const raw_##size *)from)[(int64_t)r * stride + columns_at[i]]; \
+        break;
+static void gather_at(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
+                      int64_t stride, const int64_t *columns_at) {
+    switch (size) {
+        GATHER_AT(1)
+        GATHER_AT(2)
+        GATHER_AT(4)
+        GATHER_AT(8)
+        GATHER_AT(16)
+    }
 }
 
 #endif

@@ -33,35 +33,29 @@ static inline uint32_t float_to_odd(double value) {
         uint32_t bits;
     } number = {(float)value};
     const double nearest = number.value;
-    if (nearest > value ? nearest > 0 : nearest < 0 && nearest < value)
-        number.bits--; /* the magnitude's */
-    return number.bits | (number.value != value);
+    number.bits -= __builtin_fabs(nearest) > __builtin_fabs(value);
+    return number.bits | (nearest != value);
 }
 
-/* Back, to nearest even. */
+/* Back, to nearest even. All that may become of the number is computed, so that it vectorises. */
 static inline uint16_t double_to_half(double value) {
     union {
         uint32_t bits;
         float value;
     } number = {float_to_odd(value)};
     const uint32_t sign = number.bits >> 16 & 0x8000;
-    number.bits &= 0x7fffffff;
-    if (number.bits > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (number.bits >> 13 & 0x3ff));
-    if (number.bits >= 0x47800000) /* 2^16 */
-        return (uint16_t)(sign | 0x7c00);
-    if (number.bits < 0x38800000) { /* 2^-14: subnormal, a multiple of the last bit of 0.5 */
-        number.value += 0.5f;
-        return (uint16_t)(sign | (number.bits - 0x3f000000));
-    }
-    number.bits += 0xfff + (number.bits >> 13 & 1);
-    return (uint16_t)(sign | (number.bits - 0x38000000) >> 13);
+    const uint32_t bits = number.bits &= 0x7fffffff;
+    const uint32_t rounded = (bits + 0xfff + (bits >> 13 & 1) - 0x38000000) >> 13;
+    number.value += 0.5f; /* what is subnormal is a multiple of its last bit */
+    uint32_t half = bits < 0x38800000 ? number.bits - 0x3f000000 : rounded; /* 2^-14 */
+    half = bits >= 0x47800000 ? 0x7c00 : half;                              /* 2^16 */
+    half = bits > 0x7f800000 ? 0x7e00 | (bits >> 13 & 0x3ff) : half;
+    return (uint16_t)(sign | half);
 }
 static inline uint16_t double_to_bfloat(double value) {
     const uint32_t bits = float_to_odd(value);
-    if (value != value)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    const uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (uint16_t)(((bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : rounded) >> 16);
 }
 
 #endif

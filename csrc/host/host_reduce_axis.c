@@ -37,14 +37,20 @@ RUNG(-1, "team", "host_reduce_axis_team",
 
 enum {
     LANES = 16,
-    LANE_BYTES = 128,          /* of a run's lanes together, where that makes more of them */
-    BLOCK = 128,               /* items that are added up in few bits, */
-    LEAF = LANES * BLOCK,      /* and those of a row */
-    FIRST_LEAF = LANES,        /* of a row of bytes: it may hold what ends the search */
-    TILE = 512,                /* columns of a task */
-    SHORT_ROW = 16,            /* items */
-    GATHERED_MOST = 2,         /* bytes of an item that is not read where it is, in columns */
-    FOLDED = 64,               /* columns, and rows of them, for which rows are taken together */
+    LANE_BYTES = 128,      /* of a run's lanes together, where that makes more of them */
+    BLOCK = 128,           /* items that are added up in few bits, */
+    LEAF = LANES * BLOCK,  /* and those of a row, */
+    LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its items */
+    FIRST_LEAF = LANES,    /* of a row of bytes: it may hold what ends the search */
+    TILE = 512,            /* results of a part */
+    SIDE = 4,              /* axes on either side of the reduced one */
+    SHORT_ROW = 16,        /* items */
+    KEPT_MOST = LANES,     /* results of a slab's row */
+    FEW = 32,              /* items of a row that no lanes pay for */
+    FEW_COLUMNS = 8,
+    LONG_AXIS = 64,            /* columns that are worth a tile of their own */
+    FOLDED = 64,               /* columns for which rows are taken together, */
+    FOLDED_ROWS = 16,          /* and what is left of the rows */
     SEARCHED = 64,             /* items of a row at a time; of 16 gcc makes no vectors */
     TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
     BYTES_PER_NS = 8,          /* that one thread reduces, about */
@@ -55,12 +61,23 @@ enum {
 _Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
+/* The last axis first; steps are items. */
+struct axes {
+    int count;
+    uint64_t sizes[2 * SIDE];
+    int64_t steps[2 * SIDE];
+};
+
+/* Of every outer index a row of reduced items for each of `inner` columns. A slab of rows side by
+ * side may be one row of `kept` results instead, in turns. */
 struct job {
     const struct functions *functions;
     const char *in;
     void *out;
-    uint64_t outer, reduced, inner;
-    int64_t outer_stride, stride, inner_stride;
+    uint64_t outer, reduced, inner, kept;
+    uint64_t unit; /* columns side by side, then those after inner_stride */
+    int64_t stride, inner_stride;
+    struct axes outer_axes, inner_axes; /* the latter where no one step leads to the next column */
     int64_t key, mask;
     uint64_t finish;
     double divisor;
@@ -72,24 +89,28 @@ struct job {
     atomic_uint_least64_t *settled;
 };
 
-/* Which items a task's result or several are made of. */
+/* Which items a task's result or several are made of: rows x columns of them, or rows x kept. */
 struct part {
-    const void *in; /* the first item of the first column */
-    uint64_t first, end, rows, columns;
-    int64_t stride, inner_stride, outer_stride, key, mask;
+    const void *in;
+    const int64_t *starts; /* of the rows, from `in`; items */
+    const int64_t
+        *columns_at; /* from a row's start, where no one step leads to the next; or NULL */
+    uint64_t first, end, rows, columns, kept, unit;
+    int64_t stride, inner_stride, key, mask;
     uint64_t finish;
 };
 
 struct functions {
-    /* A value for each of at most TILE columns of at most BLOCK items, or of rows: those of at most
-     * LEAF items, where values have no places. These are numbers of the part's items. True where no
+    /* At most TILE values: of columns of at most BLOCK items, or of rows: those of at most LEAF
+     * items, where values have no places. These are numbers of the part's items. True where no
      * other items could change the last value. */
     bool (*part[HOST_ISA_COUNT])(const struct part *part, void *values);
     void (*nothing)(void *value); /* the value of no items */
     void (*apply)(void *a, const void *b, uint64_t count, int64_t mask);
     void (*store)(const struct job *job, uint64_t at, uint64_t count, const void *values);
     size_t item_size, value_size;
-    bool places; /* a value ends with its item's number, 64 bits */
+    uint64_t leaf; /* items of a row at a time, where they lie side by side */
+    bool places;   /* a value ends with its item's number, 64 bits */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -98,6 +119,62 @@ static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* Where a share comes in the order of the search. */
 static uint64_t mirrored(const struct job *job, uint64_t split) {
     return job->mask ? job->splits - 1 - split : split;
+}
+
+static const void *items_after(const struct functions *functions, const void *in, int64_t count) {
+    return (const char *)in + count * (int64_t)functions->item_size;
+}
+
+/* Where the items of indices from `index` on are. */
+static void axes_at(const struct axes *axes, uint64_t index, uint64_t count, int64_t *offsets) {
+    uint64_t at[2 * SIDE];
+    int64_t offset = 0;
+    for (int k = 0; k < axes->count; k++, index /= axes->sizes[k - 1]) {
+        at[k] = index % axes->sizes[k];
+        offset += (int64_t)at[k] * axes->steps[k];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        offsets[i] = offset;
+        for (int k = 0; k < axes->count; k++) {
+            offset += axes->steps[k];
+            if (++at[k] < axes->sizes[k])
+                break;
+            offset -= (int64_t)axes->sizes[k] * axes->steps[k];
+            at[k] = 0;
+        }
+    }
+}
+
+/* --- layouts of a part */
+
+static bool gathers_columns(const struct part *part) {
+    return part->columns_at || part->unit > 1 || part->inner_stride != 1;
+}
+
+/* Whether several rows of narrow columns are to be taken for one. */
+static bool folds(const struct part *part) {
+    return part->columns > 1 && part->columns <= FOLDED && !part->columns_at && part->unit == 1 &&
+           part->stride == (int64_t)part->columns * part->inner_stride &&
+           part->end - part->first >= 2 * FOLDED_ROWS;
+}
+
+/* Rows of a part's columns, without gaps. Returns `to`. */
+static const void *gather_columns(void *to, const void *from, size_t size, uint64_t rows,
+                                  int64_t stride, const struct part *part) {
+    if (part->columns_at)
+        gather_at(to, from, size, rows, part->columns, stride, part->columns_at);
+    else
+        gather(to, from, size * part->unit, rows, part->columns / part->unit,
+               stride / (int64_t)part->unit, part->inner_stride / (int64_t)part->unit);
+    return to;
+}
+
+/* n items, `turn` of them side by side and then those after `stride`, without gaps. Returns `to`.
+ */
+static const void *gather_turns(void *to, const void *from, size_t size, uint64_t n, uint64_t turn,
+                                int64_t stride) {
+    gather(to, from, size * turn, 1, n / turn, 0, stride / (int64_t)turn);
+    return to;
 }
 
 /* --- results */
@@ -196,203 +273,220 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 #define MANY_bits(narrow) LANES_OF(narrow)
 #define MANY_min(narrow) (sizeof(narrow) == 8 ? 2 * LANES : LANES_OF(narrow))
 
-/* A run of at most LEAF items that lie side by side. Its lanes are folded to LANES before they are
- * widened: each has BLOCK items at most. */
-#define LEAF_OF(op, items, acc)                                                                  \
-    HOST_INLINE VALUE_##op(items, acc) leaf_##op##_##items##_##acc(                              \
-        const type_##items *in, uint64_t n, int64_t key, int64_t mask) {                         \
-        typedef NARROW_##op(items, acc) narrow;                                                  \
-        enum { MANY = MANY_##op(narrow) };                                                       \
-        narrow lanes[MANY];                                                                      \
-        VALUE_##op(items, acc) wide[LANES];                                                      \
-        (void)key, (void)mask;                                                                   \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            lanes[lane] = IDENTITY_##op(items, acc);                                             \
-        uint64_t i = 0;                                                                          \
-        if ((int)MANY > (int)LANES && n >= MANY) {                                               \
-            for (int lane = LANES; lane < MANY; lane++)                                          \
-                lanes[lane] = IDENTITY_##op(items, acc);                                         \
-            for (; i + MANY <= n; i += MANY)                                                     \
-                for (int lane = 0; lane < MANY; lane++) {                                        \
-                    const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);           \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                   \
-                }                                                                                \
-            for (int half = MANY / 2; half >= LANES; half /= 2)                                  \
-                for (int lane = 0; lane < half; lane++)                                          \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], lanes[lane + half]);     \
-        }                                                                                        \
-        for (; i + LANES <= n; i += LANES)                                                       \
-            for (int lane = 0; lane < LANES; lane++) {                                           \
-                const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);               \
-                lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                       \
-            }                                                                                    \
-        for (int lane = 0; i < n; i++, lane++) {                                                 \
-            const narrow next = LOAD_##op(items, acc, in[i]);                                    \
-            lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                           \
-        }                                                                                        \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            wide[lane] = lanes[lane];                                                            \
-        for (int half = LANES / 2; half > 0; half /= 2)                                          \
-            for (int lane = 0; lane < half; lane++)                                              \
-                wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);              \
-        return wide[0];                                                                          \
-    }                                                                                            \
-                                                                                                 \
-    /* A row of at most LEAF items to its value. True where no other items could change that. */ \
-    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
-                                                VALUE_##op(items, acc) * result) {               \
-        const uint64_t n = part->end - part->first;                                              \
-        type_##items gathered[LEAF];                                                             \
-        if (part->stride != 1)                                                                   \
-            in = gather(gathered, in, sizeof *in, 1, n, 0, part->stride);                        \
-        *result = leaf_##op##_##items##_##acc(in, n, part->key, part->mask);                     \
-        return SETTLED_##op(items, acc, *result, n);                                             \
-    }                                                                                            \
-                                                                                                 \
-    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,              \
-                                                    const type_##items *row, uint64_t columns,   \
-                                                    int64_t step, int64_t key, int64_t mask) {   \
-        (void)key, (void)mask;                                                                   \
-        for (uint64_t i = 0; i < columns; i++) {                                                 \
-            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[(int64_t)i * step]);  \
-            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                   \
-        }                                                                                        \
-    }                                                                                            \
-                                                                                                 \
-    /* At most TILE columns, from row to row of at most BLOCK. */                                \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part,                        \
-                                                 VALUE_##op(items, acc) *restrict values) {      \
-        typedef NARROW_##op(items, acc) narrow;                                                  \
-        const int64_t key = part->key, mask = part->mask;                                        \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                  \
-        const bool gathers = part->inner_stride != 1 && sizeof(type_##items) <= GATHERED_MOST;   \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                   \
-        const int64_t step = gathers ? 1 : part->inner_stride;                                   \
-        const int64_t stride = gathers ? (int64_t)columns : part->stride;                        \
-        const type_##items *in = part->in;                                                       \
-        narrow tile[TILE];                                                                       \
-        type_##items gathered[LEAF];                                                             \
-        (void)key, (void)mask;                                                                   \
-        for (uint64_t i = 0; i < columns; i++)                                                   \
-            tile[i] = IDENTITY_##op(items, acc);                                                 \
-        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {          \
-            const uint64_t count = least(rows - r, most);                                        \
-            const type_##items *a = in;                                                          \
-            uint64_t k = 0;                                                                      \
-            if (gathers)                                                                         \
-                a = gather(gathered, a, sizeof *a, count, columns, part->stride,                 \
-                           part->inner_stride);                                                  \
-            for (; step == 1 && k + 4 <= count; k += 4, a += 4 * stride) {                       \
-                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;            \
-                for (uint64_t i = 0; i < columns; i++) {                                         \
-                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                    \
-                    sum = COMBINE_##op(items, acc, sum, next);                                   \
-                    next = LOAD_##op(items, acc, b[i]);                                          \
-                    sum = COMBINE_##op(items, acc, sum, next);                                   \
-                    next = LOAD_##op(items, acc, c[i]);                                          \
-                    sum = COMBINE_##op(items, acc, sum, next);                                   \
-                    next = LOAD_##op(items, acc, d[i]);                                          \
-                    tile[i] = COMBINE_##op(items, acc, sum, next);                               \
-                }                                                                                \
-            }                                                                                    \
-            for (; k < count; k++, a += stride)                                                  \
-                if (sizeof *a <= GATHERED_MOST || step == 1)                                     \
-                    add_row_##op##_##items##_##acc(tile, a, columns, 1, key, mask);              \
-                else                                                                             \
-                    add_row_##op##_##items##_##acc(tile, a, columns, step, key, mask);           \
-        }                                                                                        \
-        for (uint64_t i = 0; i < columns; i++)                                                   \
-            values[i] = tile[i];                                                                 \
+/* A run of at most LEAF items that lie side by side, to its value, or to those of `kept` items in
+ * turns. Its lanes are folded to LANES before they are widened: each has BLOCK items at most. */
+#define LEAF_OF(op, items, acc)                                                                    \
+    HOST_INLINE void leaf_##op##_##items##_##acc(const type_##items *in, uint64_t n,               \
+                                                 uint64_t kept, int64_t key, int64_t mask,         \
+                                                 VALUE_##op(items, acc) * result) {                \
+        typedef NARROW_##op(items, acc) narrow;                                                    \
+        enum { MANY = MANY_##op(narrow) };                                                         \
+        narrow lanes[MANY];                                                                        \
+        VALUE_##op(items, acc) wide[LANES];                                                        \
+        (void)key, (void)mask;                                                                     \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            lanes[lane] = IDENTITY_##op(items, acc);                                               \
+        uint64_t i = 0;                                                                            \
+        if ((int)MANY > (int)LANES && n >= MANY) {                                                 \
+            for (int lane = LANES; lane < MANY; lane++)                                            \
+                lanes[lane] = IDENTITY_##op(items, acc);                                           \
+            for (; i + MANY <= n; i += MANY)                                                       \
+                for (int lane = 0; lane < MANY; lane++) {                                          \
+                    const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);             \
+                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                     \
+                }                                                                                  \
+            for (int half = MANY / 2; half >= LANES; half /= 2)                                    \
+                for (int lane = 0; lane < half; lane++)                                            \
+                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], lanes[lane + half]);       \
+        }                                                                                          \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            for (int lane = 0; lane < LANES; lane++) {                                             \
+                const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);                 \
+                lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                         \
+            }                                                                                      \
+        for (int lane = 0; i < n; i++, lane++) {                                                   \
+            const narrow next = LOAD_##op(items, acc, in[i]);                                      \
+            lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                             \
+        }                                                                                          \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            wide[lane] = lanes[lane];                                                              \
+        if (kept == 1) {                                                                           \
+            for (int half = LANES / 2; half > 0; half /= 2)                                        \
+                for (int lane = 0; lane < half; lane++)                                            \
+                    wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);            \
+            *result = wide[0];                                                                     \
+            return;                                                                                \
+        }                                                                                          \
+        for (uint64_t half = LANES / 2; half >= kept; half /= 2)                                   \
+            for (uint64_t lane = 0; lane < half; lane++)                                           \
+                wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);                \
+        for (uint64_t lane = 0; lane < kept; lane++)                                               \
+            result[lane] = wide[lane];                                                             \
+    }                                                                                              \
+                                                                                                   \
+    /* A slab of a few items: one after the other. */                                              \
+    HOST_INLINE void few_##op##_##items##_##acc(const type_##items *in, uint64_t n, uint64_t kept, \
+                                                int64_t key, int64_t mask,                         \
+                                                VALUE_##op(items, acc) * result) {                 \
+        (void)key, (void)mask;                                                                     \
+        for (uint64_t lane = 0; lane < kept; lane++) {                                             \
+            NARROW_##op(items, acc) all = LOAD_##op(items, acc, in[lane]);                         \
+            for (uint64_t i = lane + kept; i < n; i += kept) {                                     \
+                const NARROW_##op(items, acc) next = LOAD_##op(items, acc, in[i]);                 \
+                all = COMBINE_##op(items, acc, all, next);                                         \
+            }                                                                                      \
+            result[lane] = all;                                                                    \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* A row of at most LEAF items to its values. True where no other items could change them. */  \
+    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,   \
+                                                VALUE_##op(items, acc) * result) {                 \
+        const uint64_t n = part->end - part->first;                                                \
+        type_##items gathered[LEAF];                                                               \
+        if (part->stride != (int64_t)part->kept)                                                   \
+            in = gather_turns(gathered, in, sizeof *in, n, part->kept, part->stride);              \
+        if (n <= FEW)                                                                              \
+            few_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);          \
+        else                                                                                       \
+            leaf_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);         \
+        return SETTLED_##op(items, acc, *result, n);                                               \
+    }                                                                                              \
+                                                                                                   \
+    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,                \
+                                                    const type_##items *row, uint64_t columns,     \
+                                                    int64_t key, int64_t mask) {                   \
+        (void)key, (void)mask;                                                                     \
+        for (uint64_t i = 0; i < columns; i++) {                                                   \
+            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[i]);                    \
+            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                     \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    /* At most TILE columns, from row to row of at most BLOCK. */                                  \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in,  \
+                                                 VALUE_##op(items, acc) *restrict values) {        \
+        typedef NARROW_##op(items, acc) narrow;                                                    \
+        const int64_t key = part->key, mask = part->mask;                                          \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                    \
+        const bool gathers = gathers_columns(part);                                                \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                     \
+        const int64_t stride = gathers ? (int64_t)columns : part->stride;                          \
+        narrow tile[TILE];                                                                         \
+        type_##items gathered[LEAF];                                                               \
+        (void)key, (void)mask;                                                                     \
+        for (uint64_t i = 0; i < columns; i++)                                                     \
+            tile[i] = IDENTITY_##op(items, acc);                                                   \
+        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {            \
+            const uint64_t count = least(rows - r, most);                                          \
+            const type_##items *a = in;                                                            \
+            uint64_t k = 0;                                                                        \
+            if (gathers)                                                                           \
+                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);             \
+            for (; k + 4 <= count; k += 4, a += 4 * stride) {                                      \
+                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;              \
+                for (uint64_t i = 0; i < columns; i++) {                                           \
+                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                      \
+                    sum = COMBINE_##op(items, acc, sum, next);                                     \
+                    next = LOAD_##op(items, acc, b[i]);                                            \
+                    sum = COMBINE_##op(items, acc, sum, next);                                     \
+                    next = LOAD_##op(items, acc, c[i]);                                            \
+                    sum = COMBINE_##op(items, acc, sum, next);                                     \
+                    next = LOAD_##op(items, acc, d[i]);                                            \
+                    tile[i] = COMBINE_##op(items, acc, sum, next);                                 \
+                }                                                                                  \
+            }                                                                                      \
+            for (; k < count; k++, a += stride)                                                    \
+                add_row_##op##_##items##_##acc(tile, a, columns, key, mask);                       \
+        }                                                                                          \
+        for (uint64_t i = 0; i < columns; i++)                                                     \
+            values[i] = tile[i];                                                                   \
     }
 
 /* The same of argmin: where the least item is follows from the leaf that has it. */
-#define LEAF_OF_ARGMIN(op, items, acc)                                                             \
-    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,   \
-                                                VALUE_##op(items, acc) * result) {                 \
-        const int64_t key = part->key, mask = part->mask, stride = part->stride;                   \
-        const uint64_t n = part->end - part->first;                                                \
-        type_##items gathered[LEAF];                                                               \
-        compared_##items best = HIGHEST_##items;                                                   \
-        uint64_t at = 0, leaf = 0, k = 0;                                                          \
-        bool settled = false;                                                                      \
-        for (uint64_t done = 0, count; done < n && !settled; done += count) {                      \
-            count = least(n - done, done || sizeof *in > 1 ? LEAF : FIRST_LEAF);                   \
-            const uint64_t i = mask ? n - done - count : done;                                     \
-            const type_##items *run = in + (int64_t)i * stride;                                    \
-            if (stride != 1)                                                                       \
-                run = gather(gathered, run, sizeof *run, 1, count, 0, stride);                     \
-            const compared_##items next = leaf_min_##items##_##items(run, count, key, 0);          \
-            if (done == 0 || next < best || next != next) {                                        \
-                best = next;                                                                       \
-                at = i;                                                                            \
-                leaf = count;                                                                      \
-                settled = SETTLED_min(items, items, best, 0);                                      \
-            }                                                                                      \
-        }                                                                                          \
-        for (; stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {               \
-            const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);             \
-            int here = 0;                                                                          \
-            for (int lane = 0; lane < SEARCHED; lane++) {                                          \
-                const compared_##items item = LOAD_min(items, items, run[lane]);                   \
-                here |= item == best ? 1 : 0;                                                      \
-            }                                                                                      \
-            if (here)                                                                              \
-                break;                                                                             \
-        }                                                                                          \
-        for (; k < leaf; k++) {                                                                    \
-            const uint64_t r = mask ? at + leaf - 1 - k : at + k;                                  \
-            const compared_##items item = LOAD_min(items, items, in[(int64_t)r * stride]);         \
-            if (item == best || item != item) {                                                    \
-                *result = (struct placed_##items){best, (int64_t)r};                               \
-                break;                                                                             \
-            }                                                                                      \
-        }                                                                                          \
-        return settled;                                                                            \
-    }                                                                                              \
-    HOST_INLINE void place_row_##items(compared_##items *best, PLACE_##items *places,              \
-                                       const type_##items *row, uint64_t columns, int64_t step,    \
-                                       PLACE_##items place, int64_t key) {                         \
-        for (uint64_t i = 0; i < columns; i++) {                                                   \
-            const compared_##items next = LOAD_min(items, items, row[(int64_t)i * step]);          \
-            const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i]));          \
-            best[i] = less ? next : best[i];                                                       \
-            places[i] = less ? place : places[i];                                                  \
-        }                                                                                          \
-    }                                                                                              \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part,                          \
-                                                 VALUE_##op(items, acc) *restrict values) {        \
-        const int64_t key = part->key, mask = part->mask;                                          \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                    \
-        const bool gathers = part->inner_stride != 1 && sizeof(type_##items) <= GATHERED_MOST;     \
-        const int64_t apart = mask ? -part->stride : part->stride;                                 \
-        const int64_t step = gathers ? 1 : part->inner_stride;                                     \
-        const int64_t stride = gathers ? (int64_t)columns : apart;                                 \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                     \
-        const type_##items *in =                                                                   \
-            (const type_##items *)part->in + (mask ? (int64_t)(rows - 1) * part->stride : 0);      \
-        type_##items gathered[LEAF];                                                               \
-        compared_##items best[TILE];                                                               \
-        PLACE_##items places[TILE];                                                                \
-        for (uint64_t i = 0; i < columns; i++) {                                                   \
-            best[i] = HIGHEST_##items;                                                             \
-            places[i] = (PLACE_##items)(mask ? rows - 1 : 0);                                      \
-        }                                                                                          \
-        for (uint64_t k = 0, end; k < rows; in += (int64_t)most * apart) {                         \
-            const type_##items *row = in;                                                          \
-            end = least(rows, k + most);                                                           \
-            if (gathers)                                                                           \
-                row =                                                                              \
-                    gather(gathered, in, sizeof *in, end - k, columns, apart, part->inner_stride); \
-            for (; k < end; k++, row += stride) {                                                  \
-                const PLACE_##items place = (PLACE_##items)(mask ? rows - 1 - k : k);              \
-                if (sizeof *in <= GATHERED_MOST || step == 1)                                      \
-                    place_row_##items(best, places, row, columns, 1, place, key);                  \
-                else                                                                               \
-                    place_row_##items(best, places, row, columns, step, place, key);               \
-            }                                                                                      \
-        }                                                                                          \
-        for (uint64_t i = 0; i < columns; i++)                                                     \
-            values[i] = (struct placed_##items){best[i], (int64_t)places[i]};                      \
+#define LEAF_OF_ARGMIN(op, items, acc)                                                            \
+    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,  \
+                                                VALUE_##op(items, acc) * result) {                \
+        const int64_t key = part->key, mask = part->mask, stride = part->stride;                  \
+        const uint64_t n = part->end - part->first;                                               \
+        type_##items gathered[LEAF];                                                              \
+        compared_##items best = HIGHEST_##items;                                                  \
+        uint64_t at = 0, leaf = 0, k = 0;                                                         \
+        bool settled = false;                                                                     \
+        for (uint64_t done = 0, count; done < n && !settled; done += count) {                     \
+            count = most(done, sizeof *in > 1 ? LEAF : FIRST_LEAF);                               \
+            count = least(n - done, least(count, stride == 1 ? LONG_LEAF : LEAF));                \
+            const uint64_t i = mask ? n - done - count : done;                                    \
+            const type_##items *run = in + (int64_t)i * stride;                                   \
+            compared_##items next;                                                                \
+            if (stride != 1)                                                                      \
+                run = gather_turns(gathered, run, sizeof *run, count, 1, stride);                 \
+            leaf_min_##items##_##items(run, count, 1, key, 0, &next);                             \
+            if (done == 0 || next < best || next != next) {                                       \
+                best = next;                                                                      \
+                at = i;                                                                           \
+                leaf = count;                                                                     \
+                settled = SETTLED_min(items, items, best, 0);                                     \
+            }                                                                                     \
+        }                                                                                         \
+        for (; stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {              \
+            const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);            \
+            int here = 0;                                                                         \
+            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
+                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
+                here |= item == best ? 1 : 0;                                                     \
+            }                                                                                     \
+            if (here)                                                                             \
+                break;                                                                            \
+        }                                                                                         \
+        for (; k < leaf; k++) {                                                                   \
+            const uint64_t r = mask ? at + leaf - 1 - k : at + k;                                 \
+            const compared_##items item = LOAD_min(items, items, in[(int64_t)r * stride]);        \
+            if (item == best || item != item) {                                                   \
+                *result = (struct placed_##items){best, (int64_t)r};                              \
+                break;                                                                            \
+            }                                                                                     \
+        }                                                                                         \
+        return settled;                                                                           \
+    }                                                                                             \
+    HOST_INLINE void place_row_##items(compared_##items *best, PLACE_##items *places,             \
+                                       const type_##items *row, uint64_t columns,                 \
+                                       PLACE_##items place, int64_t key) {                        \
+        for (uint64_t i = 0; i < columns; i++) {                                                  \
+            const compared_##items next = LOAD_min(items, items, row[i]);                         \
+            const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i]));         \
+            best[i] = less ? next : best[i];                                                      \
+            places[i] = less ? place : places[i];                                                 \
+        }                                                                                         \
+    }                                                                                             \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
+                                                 VALUE_##op(items, acc) *restrict values) {       \
+        const int64_t key = part->key, mask = part->mask;                                         \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
+        const bool gathers = gathers_columns(part);                                               \
+        const int64_t apart = mask ? -part->stride : part->stride;                                \
+        const int64_t stride = gathers ? (int64_t)columns : apart;                                \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
+        type_##items gathered[LEAF];                                                              \
+        compared_##items best[TILE];                                                              \
+        PLACE_##items places[TILE];                                                               \
+        if (mask)                                                                                 \
+            in += (int64_t)(rows - 1) * part->stride;                                             \
+        for (uint64_t i = 0; i < columns; i++) {                                                  \
+            best[i] = HIGHEST_##items;                                                            \
+            places[i] = (PLACE_##items)(mask ? rows - 1 : 0);                                     \
+        }                                                                                         \
+        for (uint64_t k = 0, end; k < rows; in += (int64_t)most * apart) {                        \
+            const type_##items *row = in;                                                         \
+            end = least(rows, k + most);                                                          \
+            if (gathers)                                                                          \
+                row = gather_columns(gathered, in, sizeof *in, end - k, apart, part);             \
+            for (; k < end; k++, row += stride)                                                   \
+                place_row_##items(best, places, row, columns,                                     \
+                                  (PLACE_##items)(mask ? rows - 1 - k : k), key);                 \
+        }                                                                                         \
+        for (uint64_t i = 0; i < columns; i++)                                                    \
+            values[i] = (struct placed_##items){best[i], (int64_t)places[i]};                     \
     }
 
 #define ISA_PART(isa, target, bytes, prefix, here, name)                            \
@@ -408,10 +502,13 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         const type_##items *in = part->in;                                                       \
         bool settled = false;                                                                    \
         if (part->columns > 1)                                                                   \
-            tile_##op##_##items##_##acc(part, values);                                           \
+            for (uint64_t row = 0; row < part->rows; row++)                                      \
+                tile_##op##_##items##_##acc(part, in + part->starts[row],                        \
+                                            values + row * part->columns);                       \
         else                                                                                     \
-            for (uint64_t row = 0; row < part->rows; row++, in += part->outer_stride)            \
-                settled = row_##op##_##items##_##acc(part, in, &values[row]);                    \
+            for (uint64_t row = 0; row < part->rows; row++)                                      \
+                settled = row_##op##_##items##_##acc(part, in + part->starts[row],               \
+                                                     values + row * part->kept);                 \
         return settled;                                                                          \
     }                                                                                            \
     HOST_ISAS(ISA_PART, op##_##items##_##acc)                                                    \
@@ -440,6 +537,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         store_##op##_##items##_##acc,                                                            \
         sizeof(type_##items),                                                                    \
         sizeof(VALUE_##op(items, acc)),                                                          \
+        LEAF_##op,                                                                               \
         HAS_PLACES_##op};
 
 /* Named after what they are compared as. */
@@ -452,6 +550,12 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 #define BODY_bits(op, items, acc) LEAF_OF(op, items, acc)
 #define BODY_min(op, items, acc) LEAF_OF(op, items, acc)
 #define BODY_argmin(op, items, acc) LEAF_OF_ARGMIN(op, items, acc)
+#define LEAF_sum LEAF
+#define LEAF_prod LEAF
+#define LEAF_count LEAF
+#define LEAF_bits LONG_LEAF
+#define LEAF_min LONG_LEAF
+#define LEAF_argmin LONG_LEAF
 #define HAS_PLACES_sum false
 #define HAS_PLACES_prod false
 #define HAS_PLACES_count false
@@ -476,24 +580,23 @@ static void move_places(const struct functions *functions, void *values, uint64_
     }
 }
 
-static const void *items_after(const struct functions *functions, const void *in, uint64_t count,
-                               int64_t stride) {
-    return (const char *)in + (int64_t)count * stride * (int64_t)functions->item_size;
-}
+static const int64_t here; /* where a part of one row starts */
 
 /* Columns, BLOCK rows at a time. Of narrow ones that are all the same step apart as many rows as
  * fill a tile are taken for one. */
-static void columns_part(const struct functions *functions, const struct part *part, char *values) {
+static void columns_part(const struct functions *functions, const struct part *part, int64_t start,
+                         char *values) {
     struct complex_double tile[TILE]; /* of the widest type */
     const uint64_t rows = part->end - part->first, columns = part->columns;
     const size_t row_size = columns * functions->value_size;
-    const bool folds = columns <= FOLDED && part->stride == (int64_t)columns * part->inner_stride;
-    uint64_t fold = folds ? least(TILE / columns, rows / FOLDED) : 1;
+    uint64_t fold = folds(part) ? most(1, least(TILE / columns, rows / FOLDED_ROWS)) : 1;
     for (uint64_t done = 0, count; done < rows; done += count * fold) {
         struct part piece = *part;
         fold = fold <= rows - done ? fold : 1;
         count = least((rows - done) / fold, BLOCK);
-        piece.in = items_after(functions, part->in, done, part->stride);
+        piece.in = items_after(functions, part->in, start + (int64_t)done * part->stride);
+        piece.starts = &here;
+        piece.rows = 1;
         piece.end = piece.first + count;
         piece.columns = fold * columns;
         piece.stride = (int64_t)fold * part->stride;
@@ -509,71 +612,86 @@ static void columns_part(const struct functions *functions, const struct part *p
     }
 }
 
-/* A row of several leaves, in a binary tree. True where no other items could change its value. */
-static bool long_row(const struct functions *functions, const struct part *part, char *value) {
-    struct complex_double stack[TREE_DEPTH];
-    const size_t size = functions->value_size;
-    const uint64_t n = part->end - part->first;
+/* Items of a row at a time. */
+static uint64_t leaf_of(const struct functions *functions, const struct part *part) {
+    return part->stride == (int64_t)part->kept ? functions->leaf : LEAF;
+}
+
+/* A row of several leaves, in a binary tree. True where no other items could change its values. */
+static bool long_row(const struct functions *functions, const struct part *part, int64_t start,
+                     char *values) {
+    struct complex_double stack[TREE_DEPTH * KEPT_MOST];
+    const size_t size = part->kept * functions->value_size;
+    const uint64_t n = part->end - part->first, leaf = leaf_of(functions, part);
+    const int64_t apart = (int64_t)(leaf / part->kept) * part->stride;
     char *top = (char *)stack; /* after the last */
     struct part piece = *part;
-    for (uint64_t done = 0, leaves = 1; done < n; done += LEAF, leaves++, top += size) {
-        piece.end = piece.first + least(n - done, LEAF);
+    piece.in = items_after(functions, part->in, start);
+    piece.starts = &here;
+    piece.rows = 1;
+    for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
+        piece.end = piece.first + least(n - done, leaf);
         if (functions->part[host_isa()](&piece, top)) {
-            memcpy(value, top, size);
+            memcpy(values, top, size);
             return true;
         }
         for (uint64_t pairs = leaves; pairs % 2 == 0; pairs /= 2, top -= size)
-            functions->apply(top - size, top, 1, part->mask);
-        piece.in = items_after(functions, piece.in, LEAF, part->stride);
+            functions->apply(top - size, top, part->kept, part->mask);
+        piece.in = items_after(functions, piece.in, apart);
     }
     for (top -= size; top > (char *)stack; top -= size)
-        functions->apply(top - size, top, 1, part->mask);
-    memcpy(value, stack, size);
+        functions->apply(top - size, top, part->kept, part->mask);
+    memcpy(values, stack, size);
     return false;
 }
 
-/* A value for each of the part's columns, or rows. True where no other items could change the last.
- */
+/* The part's values. True where no other items could change the last. */
 static bool whole_part(const struct functions *functions, const struct part *part, char *values) {
     const uint64_t n = part->end - part->first;
+    const size_t row_size = part->columns * part->kept * functions->value_size;
     bool settled = false;
-    if (part->columns > 1 && n > BLOCK) {
-        columns_part(functions, part, values);
-    } else if (part->columns > 1 || functions->places || n <= LEAF) {
+    if (part->columns > 1 ? n <= BLOCK && !folds(part)
+                          : functions->places || n <= leaf_of(functions, part)) {
         settled = functions->part[host_isa()](part, values);
-        move_places(functions, values, part->columns > 1 ? part->columns : part->rows, part->first,
-                    1, 0, part->mask);
-    } else {
-        struct part row = *part;
-        row.rows = 1;
-        for (uint64_t r = 0; r < part->rows; r++, values += functions->value_size) {
-            row.in = items_after(functions, part->in, r, part->outer_stride);
-            settled = long_row(functions, &row, values);
-        }
+        move_places(functions, values, part->rows * part->columns, part->first, 1, 0, part->mask);
+        return settled;
     }
+    for (uint64_t row = 0; row < part->rows; row++, values += row_size)
+        if (part->columns > 1)
+            columns_part(functions, part, part->starts[row], values);
+        else
+            settled = long_row(functions, part, part->starts[row], values);
     return settled;
 }
 
-/* A task's rows, a few at a time: a value for each of their columns. */
+/* A task's rows, a few at a time. */
 static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
                       uint64_t tile) {
     const struct functions *functions = job->functions;
     struct complex_double values[TILE]; /* of the widest type */
-    const uint64_t column = tile * TILE;
-    struct part part = {.first = split * job->share,
+    int64_t starts[TILE], columns_at[TILE];
+    const uint64_t column = tile * TILE, across = job->inner * job->kept;
+    struct part part = {.starts = starts,
+                        .first = split * job->share,
                         .end = least((split + 1) * job->share, job->reduced),
                         .rows = rows,
                         .columns = least(job->inner - column, TILE),
+                        .kept = job->kept,
+                        .unit = job->unit,
                         .stride = job->stride,
                         .inner_stride = job->inner_stride,
-                        .outer_stride = job->outer_stride,
                         .key = job->key,
                         .mask = job->mask,
                         .finish = job->finish};
-    const int64_t from = (int64_t)row * job->outer_stride + (int64_t)part.first * job->stride +
-                         (int64_t)column * job->inner_stride;
+    const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
+                         (int64_t)(column / job->unit) * job->inner_stride;
     const uint64_t place = mirrored(job, split);
-    part.in = job->in + from * (int64_t)functions->item_size;
+    part.in = items_after(functions, job->in, from);
+    axes_at(&job->outer_axes, row, rows, starts);
+    if (job->inner_axes.count) {
+        axes_at(&job->inner_axes, column, part.columns, columns_at);
+        part.columns_at = columns_at;
+    }
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
         functions->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
@@ -581,12 +699,13 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
         while (place < known && !atomic_compare_exchange_weak(job->settled, &known, place))
             ;
     }
+    const uint64_t count = part.columns * part.kept;
     if (job->partials)
         memcpy(job->partials +
-                   ((row * job->splits + split) * job->inner + column) * functions->value_size,
-               values, part.columns * functions->value_size);
+                   ((row * job->splits + split) * across + column) * functions->value_size,
+               values, count * functions->value_size);
     else
-        functions->store(job, row * job->inner + column, rows * part.columns, values);
+        functions->store(job, row * across + column, rows * count, values);
 }
 
 static void first_task(const void *state, uint64_t index, struct host_worker *worker) {
@@ -595,7 +714,7 @@ static void first_task(const void *state, uint64_t index, struct host_worker *wo
     const uint64_t split = index / runs % job->splits;
     const uint64_t first = index / runs / job->splits * job->rows;
     const uint64_t end = least(first + job->rows, job->outer);
-    const uint64_t rows = job->inner == 1 && !job->partials ? TILE : 1;
+    const uint64_t rows = job->partials ? 1 : most(1, TILE / (job->inner * job->kept));
     (void)worker;
     for (uint64_t row = first; row < end; row += rows)
         for (uint64_t tile = begin; tile < least(begin + job->run, job->tiles); tile++)
@@ -606,29 +725,102 @@ static void first_task(const void *state, uint64_t index, struct host_worker *wo
 static void last_task(const void *state, uint64_t row, struct host_worker *worker) {
     const struct job *job = state;
     const struct functions *functions = job->functions;
-    const size_t size = functions->value_size;
-    char *partials = job->partials + row * job->splits * job->inner * size;
+    const uint64_t across = job->inner * job->kept;
+    const size_t size = across * functions->value_size;
+    char *partials = job->partials + row * job->splits * size;
     (void)worker;
     for (uint64_t apart = 1; apart < job->splits; apart *= 2)
         for (uint64_t s = 0; s + apart < job->splits; s += 2 * apart)
-            functions->apply(partials + s * job->inner * size,
-                             partials + (s + apart) * job->inner * size, job->inner, job->mask);
-    functions->store(job, row * job->inner, job->inner, partials);
+            functions->apply(partials + s * size, partials + (s + apart) * size, across, job->mask);
+    functions->store(job, row * across, across, partials);
 }
 
-/* Short rows are taken for columns: many of them at a time. */
-static void turn_short_rows(struct job *job) {
-    if (job->inner > 1 || job->outer == 1 || job->reduced > SHORT_ROW)
-        return;
-    job->inner = job->outer;
-    job->inner_stride = job->outer_stride;
-    job->outer = 1;
-    job->outer_stride = 0;
+/* --- layouts */
+
+/* Appends axes as the kernels take them: the last one's step, the sizes of all but the first, their
+ * steps. A size of 0 is the first axis'. */
+static void take_axes(struct axes *axes, void **arguments, uint64_t total) {
+    for (int k = 0; k < SIDE; k++) {
+        const uint64_t size = k < SIDE - 1 ? *(const uint64_t *)arguments[1 + k] : 0;
+        axes->steps[axes->count] = *(const int64_t *)arguments[k ? SIDE - 1 + k : 0];
+        axes->sizes[axes->count++] = size ? size : total;
+        if (!size)
+            return;
+        total /= size;
+    }
+}
+
+/* The axes of `more` from its axis `first` on come before all others. */
+static void append_axes(struct axes *axes, const struct axes *more, int first) {
+    for (int k = first; k < more->count; k++, axes->count++) {
+        axes->sizes[axes->count] = more->sizes[k];
+        axes->steps[axes->count] = more->steps[k];
+    }
+}
+
+/* Whether so many items side by side are moved as one, and a step is a number of them. */
+static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
+    return (unit & (unit - 1)) == 0 && unit * job->functions->item_size <= GPUOPT_ITEM_MAX &&
+           step % (int64_t)unit == 0;
+}
+
+/* Chooses what rows and columns are. The results are in the order of the outer index and then of
+ * the inner one: axes may go from one to the other. */
+static void set_shape(struct job *job, const struct axes *outer, const struct axes *inner) {
+    const uint64_t kept = job->inner;
+    job->kept = 1;
+    job->unit = 1;
+    job->inner_stride = inner->steps[0];
+    if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
+        job->inner_stride == 1 && !job->functions->places &&
+        (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
+        job->kept = kept;
+        job->reduced *= kept;
+        job->inner = 1;
+        job->outer_axes = *outer;
+    } else if (job->functions->places && job->inner <= FEW_COLUMNS && job->reduced >= LONG_AXIS &&
+               (inner->count > 1 || job->inner_stride != 1)) {
+        job->outer *= job->inner; /* rows are searched faster than gathered columns */
+        job->inner = 1;
+        job->outer_axes = *inner;
+        append_axes(&job->outer_axes, outer, 0);
+    } else if (job->inner == 1 && job->outer > 1 && job->reduced <= SHORT_ROW) {
+        /* Short rows are taken for columns: many of them at a time. */
+        job->inner = job->outer;
+        job->outer = 1;
+        job->inner_axes = *outer;
+        job->inner_stride = outer->steps[0];
+    } else {
+        job->outer_axes = *outer;
+        job->inner_axes = *inner;
+    }
+    if (job->inner_axes.count > 1 && job->inner_axes.sizes[0] >= LONG_AXIS) {
+        const struct axes last = job->outer_axes;
+        job->outer *= job->inner / job->inner_axes.sizes[0];
+        job->inner = job->inner_axes.sizes[0];
+        job->outer_axes.count = 0;
+        append_axes(&job->outer_axes, &job->inner_axes, 1);
+        append_axes(&job->outer_axes, &last, 0);
+        job->inner_axes.count = 1;
+    }
+    const uint64_t unit = job->inner_axes.sizes[0];
+    if (job->inner_axes.count == 1) {
+        job->inner_axes.count = 0;
+    } else if (job->inner_axes.count == 2 && job->inner_axes.steps[0] == 1 &&
+               whole_units(job, unit, job->inner_axes.steps[1]) &&
+               whole_units(job, unit, job->stride)) {
+        job->inner_axes.count = 0;
+        job->unit = unit;
+        job->inner_stride = job->inner_axes.steps[1];
+    } else if (job->inner_axes.count) {
+        job->inner_stride = 0;
+    }
 }
 
 static enum status host_reduce_axis(struct device *device, const struct host_kernel *kernel,
                                     void **arguments) {
 #define ARGUMENT(index, type) (*(const type *)arguments[index])
+    struct axes outer = {.count = 0}, inner = {.count = 0};
     struct job job = {
         .functions = kernel->data,
         .in = (const char *)(uintptr_t)ARGUMENT(0, device_address),
@@ -637,8 +829,6 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
         .reduced = ARGUMENT(3, uint64_t),
         .inner = ARGUMENT(4, uint64_t),
         .stride = ARGUMENT(5, int64_t),
-        .outer_stride = ARGUMENT(6, int64_t),
-        .inner_stride = ARGUMENT(13, int64_t),
         .key = ARGUMENT(20, int64_t),
         .mask = ARGUMENT(21, int64_t),
         .finish = ARGUMENT(22, uint64_t),
@@ -646,7 +836,9 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     };
 #undef ARGUMENT
     atomic_uint_least64_t settled = UINT64_MAX;
-    turn_short_rows(&job);
+    take_axes(&outer, arguments + 6, job.outer);
+    take_axes(&inner, arguments + 13, job.inner);
+    set_shape(&job, &outer, &inner);
     const uint64_t columns = least(job.inner, TILE);
     job.tiles = (job.inner - 1) / TILE + 1;
     const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
@@ -657,8 +849,9 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     job.run = least(tiles, job.tiles);
     job.rows = tiles / job.run;
     if (job.splits > 1) {
-        job.settled = job.outer == 1 && job.inner == 1 ? &settled : NULL;
-        job.partials = malloc(job.outer * job.splits * job.inner * job.functions->value_size);
+        job.settled = job.outer == 1 && job.inner * job.kept == 1 ? &settled : NULL;
+        job.partials =
+            malloc(job.outer * job.splits * job.inner * job.kept * job.functions->value_size);
         if (!job.partials)
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
     }

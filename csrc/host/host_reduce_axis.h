@@ -177,12 +177,12 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
 #define APPLY_prod(items, acc, a, b) TIMES_##acc(a, b)
 #define APPLY_count(items, acc, a, b) ((a) + (b))
 #define APPLY_bits(items, acc, a, b) ((type_##items)((a) ^ (b) ^ ((a) & (b) & (type_##items)mask)))
-/* A NaN on either side wins. In two steps, each of which is a blend: gcc vectorises chains of it.
- */
+/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is taken as
+ * such. In two steps, each of which is a blend: gcc vectorises chains of it. */
 #define LESSER(items)                                                                     \
     HOST_INLINE compared_##items lesser_##items(compared_##items a, compared_##items b) { \
-        const compared_##items less = a < b ? a : b;                                      \
-        return a != a ? a : less;                                                         \
+        const compared_##items less = b < a ? b : a;                                      \
+        return b != b ? b : less;                                                         \
     }
 LESSER(int8)
 LESSER(int16)
