@@ -74,12 +74,27 @@ struct device_launch {
     bool overlaps; /* it waits for the kernel before it by itself */
 };
 
+/* The last axis first; steps are items. */
+enum { DEVICE_AXES = 8 };
+struct device_axes {
+    int count;
+    uint64_t sizes[DEVICE_AXES];
+    int64_t steps[DEVICE_AXES];
+};
+
+/* Items of host memory that have gaps. */
+struct device_box {
+    const void *first;
+    struct device_axes axes; /* the smallest step first */
+};
+
 /* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an
  * array that is not contiguous is read this way, a piece at a time). */
 struct device_source {
     const void *data; /* NULL: ask read() */
     enum status (*read)(void *state, void *to, size_t bytes);
     void *state;
+    const struct device_box *box; /* instead of both, for a device that works in host memory */
 };
 
 /* What a texture object reads: 1-D linear memory by integer index, where it lies (0 outside of it),

@@ -386,6 +386,17 @@ def test_cpu_float16_every_value(op):
 # --- integers, bool, dtypes
 
 
+@pytest.mark.parametrize("dtype", [each for each in DTYPES if each.kind in "biu"], ids=str)
+def test_sums_at_the_limits(dtype):
+    """The cpu adds up a chunk of 2^14 small integers in few bits."""
+    for value in (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max):
+        for n in (1, 2**14 - 1, 2**14, 2**14 + 1, 100_003):
+            array = np.full(n, value, dtype)
+            want = exact_integer("sum", array, np.dtype("u8" if dtype.kind == "u" else "i8"))
+            assert gpuopt.reduce(array, device="cpu") == want
+            assert gpuopt.reduce(array, variant="serial", device="cpu") == want
+
+
 @pytest.mark.parametrize("device, rung", device_rungs())
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_integers_wrap_as_numpys(device, rung, dtype, rng):
@@ -538,6 +549,38 @@ def test_cpu_bits_do_not_depend_on_the_layout(n, rng):
         want = gpuopt.reduce(array, op, device="cpu").tobytes()
         assert gpuopt.reduce(spaced, op, device="cpu").tobytes() == want
         assert gpuopt.reduce(array.astype(">f8"), op, device="cpu").tobytes() == want
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_boxes_on_the_cpu(dtype, rng):
+    """Parts of larger arrays, in the order of memory: what a copy gives, to the bit."""
+    wide = random_items(rng, dtype, 40 * 30 * 20 * 3).reshape(40, 30, 20, 3)
+    line = random_items(rng, dtype, 300_001)
+    ops = ["sum", "prod"]
+    ops += ["min", "max"] if dtype.kind != "c" else []
+    ops += ["xor", "and", "or"] if dtype.kind in "biu" else []
+    boxes = [
+        wide[3:-2, ::2, 1:-1, :2],
+        wide[:, :, :, 1],
+        wide[::-3, 5:, ::-1, ::-1],
+        wide.reshape(40, 30, 60)[1:, 2:, 3:],
+        wide[:1, :1, :1, ::2],
+        np.lib.stride_tricks.sliding_window_view(line[:5000], 50),
+        *(line[::step] for step in (2, 3, 7, -5)),
+        line[:-1].reshape(1000, 300)[:, 7:-9],
+    ]
+    for box in boxes:
+        turned = tuple(slice(None, None, -1 if step < 0 else None) for step in box.strides)
+        order = np.argsort([-abs(step) for step in box.strides], kind="stable")
+        copy = np.ascontiguousarray(box[turned].transpose(order))
+        for op in ops:
+            want = gpuopt.reduce(copy, op, device="cpu").tobytes()
+            assert gpuopt.reduce(box, op, device="cpu").tobytes() == want, op
+            assert gpuopt.reduce(box, op, variant="serial", device="cpu").tobytes() == want, op
+    repeated = np.broadcast_to(wide[0, :, None, :, 0], (30, 4, 20))
+    for op in ops:
+        want = gpuopt.reduce(repeated, op, variant="serial", device="cpu").tobytes()
+        assert gpuopt.reduce(repeated, op, device="cpu").tobytes() == want, op
 
 
 # --- variants

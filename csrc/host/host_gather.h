@@ -2,7 +2,10 @@
 #ifndef GPUOPT_HOST_GATHER_H
 #define GPUOPT_HOST_GATHER_H
 
+#include "../device.h"
 #include "host_isa.h"
+
+#include <string.h>
 
 /* The widest item. */
 struct complex_double {
@@ -66,8 +69,8 @@ HOST_ISAS(ISA_GATHER, unused)
 
 /* Rows of columns that are `step` items apart, and rows `stride`, one after the other and without
  * gaps. */
-static void gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
-                   int64_t stride, int64_t step) {
+static inline void gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
+                          int64_t stride, int64_t step) {
     static void (*const gathers[])(void *, const void *, size_t, uint64_t, uint64_t, int64_t,
                                    int64_t) = {HOST_ISAS(ISA_GATHER_NAME, unused)};
     gathers[host_isa()](to, from, size, rows, columns, stride, step);
@@ -81,14 +84,59 @@ static void gather(void *to, const void *from, size_t size, uint64_t rows, uint6
                 ((raw_##size *)to)[r * columns + i] =                                \
                     ((const raw_##size *)from)[(int64_t)r * stride + columns_at[i]]; \
         break;
-static void gather_at(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
-                      int64_t stride, const int64_t *columns_at) {
+static inline void gather_at(void *to, const void *from, size_t size, uint64_t rows,
+                             uint64_t columns, int64_t stride, const int64_t *columns_at) {
     switch (size) {
         GATHER_AT(1)
         GATHER_AT(2)
         GATHER_AT(4)
         GATHER_AT(8)
         GATHER_AT(16)
+    }
+}
+
+/* Where the items of indices from `index` on are. */
+static inline void axes_at(const struct device_axes *axes, uint64_t index, uint64_t count,
+                           int64_t *offsets) {
+    uint64_t at[DEVICE_AXES];
+    int64_t offset = 0;
+    for (int k = 0; k < axes->count; k++, index /= axes->sizes[k - 1]) {
+        at[k] = index % axes->sizes[k];
+        offset += (int64_t)at[k] * axes->steps[k];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        offsets[i] = offset;
+        for (int k = 0; k < axes->count; k++) {
+            offset += axes->steps[k];
+            if (++at[k] < axes->sizes[k])
+                break;
+            offset -= (int64_t)axes->sizes[k] * axes->steps[k];
+            at[k] = 0;
+        }
+    }
+}
+
+/* A box's items of indices from `index` on, without gaps. */
+static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
+                              uint64_t count) {
+    enum { LONG = 64, SHORT = 512 };
+    const uint64_t last = box->axes.sizes[0];
+    for (uint64_t done = 0, next; done < count; done += next) {
+        int64_t offsets[SHORT];
+        const uint64_t at = (index + done) % last, left = count - done;
+        if (last >= LONG) {
+            next = last - at < left ? last - at : left;
+            axes_at(&box->axes, index + done, 1, offsets);
+            const char *from = (const char *)box->first + offsets[0] * (int64_t)size;
+            if (box->axes.steps[0] == 1)
+                memcpy(to + done * size, from, next * size);
+            else
+                gather(to + done * size, from, size, 1, next, 0, box->axes.steps[0]);
+        } else {
+            next = left < SHORT ? left : SHORT;
+            axes_at(&box->axes, index + done, next, offsets);
+            gather_at(to + done * size, box->first, size, 1, next, 0, offsets);
+        }
     }
 }
 

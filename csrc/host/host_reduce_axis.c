@@ -61,13 +61,6 @@ enum {
 _Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
-/* The last axis first; steps are items. */
-struct axes {
-    int count;
-    uint64_t sizes[2 * SIDE];
-    int64_t steps[2 * SIDE];
-};
-
 /* Of every outer index a row of reduced items for each of `inner` columns. A slab of rows side by
  * side may be one row of `kept` results instead, in turns. */
 struct job {
@@ -77,7 +70,8 @@ struct job {
     uint64_t outer, reduced, inner, kept;
     uint64_t unit; /* columns side by side, then those after inner_stride */
     int64_t stride, inner_stride;
-    struct axes outer_axes, inner_axes; /* the latter where no one step leads to the next column */
+    struct device_axes outer_axes,
+        inner_axes; /* the latter where no one step leads to the next column */
     int64_t key, mask;
     uint64_t finish;
     double divisor;
@@ -123,26 +117,6 @@ static uint64_t mirrored(const struct job *job, uint64_t split) {
 
 static const void *items_after(const struct functions *functions, const void *in, int64_t count) {
     return (const char *)in + count * (int64_t)functions->item_size;
-}
-
-/* Where the items of indices from `index` on are. */
-static void axes_at(const struct axes *axes, uint64_t index, uint64_t count, int64_t *offsets) {
-    uint64_t at[2 * SIDE];
-    int64_t offset = 0;
-    for (int k = 0; k < axes->count; k++, index /= axes->sizes[k - 1]) {
-        at[k] = index % axes->sizes[k];
-        offset += (int64_t)at[k] * axes->steps[k];
-    }
-    for (uint64_t i = 0; i < count; i++) {
-        offsets[i] = offset;
-        for (int k = 0; k < axes->count; k++) {
-            offset += axes->steps[k];
-            if (++at[k] < axes->sizes[k])
-                break;
-            offset -= (int64_t)axes->sizes[k] * axes->steps[k];
-            at[k] = 0;
-        }
-    }
 }
 
 /* --- layouts of a part */
@@ -739,7 +713,7 @@ static void last_task(const void *state, uint64_t row, struct host_worker *worke
 
 /* Appends axes as the kernels take them: the last one's step, the sizes of all but the first, their
  * steps. A size of 0 is the first axis'. */
-static void take_axes(struct axes *axes, void **arguments, uint64_t total) {
+static void take_axes(struct device_axes *axes, void **arguments, uint64_t total) {
     for (int k = 0; k < SIDE; k++) {
         const uint64_t size = k < SIDE - 1 ? *(const uint64_t *)arguments[1 + k] : 0;
         axes->steps[axes->count] = *(const int64_t *)arguments[k ? SIDE - 1 + k : 0];
@@ -751,7 +725,7 @@ static void take_axes(struct axes *axes, void **arguments, uint64_t total) {
 }
 
 /* The axes of `more` from its axis `first` on come before all others. */
-static void append_axes(struct axes *axes, const struct axes *more, int first) {
+static void append_axes(struct device_axes *axes, const struct device_axes *more, int first) {
     for (int k = first; k < more->count; k++, axes->count++) {
         axes->sizes[axes->count] = more->sizes[k];
         axes->steps[axes->count] = more->steps[k];
@@ -766,7 +740,8 @@ static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
 
 /* Chooses what rows and columns are. The results are in the order of the outer index and then of
  * the inner one: axes may go from one to the other. */
-static void set_shape(struct job *job, const struct axes *outer, const struct axes *inner) {
+static void set_shape(struct job *job, const struct device_axes *outer,
+                      const struct device_axes *inner) {
     const uint64_t kept = job->inner;
     job->kept = 1;
     job->unit = 1;
@@ -795,7 +770,7 @@ static void set_shape(struct job *job, const struct axes *outer, const struct ax
         job->inner_axes = *inner;
     }
     if (job->inner_axes.count > 1 && job->inner_axes.sizes[0] >= LONG_AXIS) {
-        const struct axes last = job->outer_axes;
+        const struct device_axes last = job->outer_axes;
         job->outer *= job->inner / job->inner_axes.sizes[0];
         job->inner = job->inner_axes.sizes[0];
         job->outer_axes.count = 0;
@@ -820,7 +795,7 @@ static void set_shape(struct job *job, const struct axes *outer, const struct ax
 static enum status host_reduce_axis(struct device *device, const struct host_kernel *kernel,
                                     void **arguments) {
 #define ARGUMENT(index, type) (*(const type *)arguments[index])
-    struct axes outer = {.count = 0}, inner = {.count = 0};
+    struct device_axes outer = {.count = 0}, inner = {.count = 0};
     struct job job = {
         .functions = kernel->data,
         .in = (const char *)(uintptr_t)ARGUMENT(0, device_address),

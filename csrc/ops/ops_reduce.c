@@ -195,7 +195,16 @@ static enum status reduce_there(struct ops_queue *queue, const struct ops_choice
     return status;
 }
 
-/* On the cpu, an array that is not contiguous: a piece at a time, then the pieces' results, as
+/* On the cpu, an array with gaps: read where it is. */
+static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *choice,
+                              const struct device_box *box, uint64_t n, void *accumulator) {
+    static const struct reg_rung rung = {.kernel = "host_reduce_box", .flags = RUNG_HOST};
+    struct ops_choice boxed = *choice;
+    boxed.rung = &rung;
+    return reduce_there(queue, &boxed, (device_address)(uintptr_t)box, n, accumulator);
+}
+
+/* On the cpu, one that NumPy has to convert: a piece at a time, then the pieces' results, as
  * host_reduce.c joins its segments. */
 static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
@@ -279,6 +288,8 @@ static enum status reduce_stream(struct ops_queue *queue, const struct ops_choic
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
+    if (source->box)
+        return reduce_box(queue, choice, source->box, n, accumulator);
     if (queue->device->capabilities & DEVICE_HOST_MEMORY)
         return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data,
                                            n, accumulator)

@@ -1,6 +1,7 @@
 /* py_arrays.c: NumPy arrays in. A reduction does not care for the order of its items, so any layout
- * without gaps is one contiguous run, also transposed or reversed; the rest is read through NumPy's
- * own iterator, a piece at a time, which converts byte order, alignment and dtype on the way.
+ * without gaps is one contiguous run, also transposed or reversed, and one with gaps a box; the
+ * rest is read through NumPy's own iterator, a piece at a time, which converts byte order,
+ * alignment and dtype on the way.
  */
 #include "py_core.h"
 
@@ -126,6 +127,49 @@ static const void *contiguous_start(PyArrayObject *array) {
     return memchr(used, 0, (size_t)axes) ? NULL : start;
 }
 
+/* The axes of an array, those merged that are one, in the order in which NumPy's iterator goes
+ * through them: the same bits. False where they are too many, not whole items apart, or repeat. */
+static bool box_of(PyArrayObject *array, struct device_box *box) {
+    const npy_intp *shape = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
+    const npy_intp item = PyArray_ITEMSIZE(array);
+    const char *first = PyArray_DATA(array);
+    char used[64]; /* axes: NumPy has at most 64 */
+    const int axes = PyArray_NDIM(array);
+    if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array))
+        return false;
+    for (int axis = 0; axis < axes; axis++) {
+        used[axis] = shape[axis] == 1;
+        if (strides[axis] < 0)
+            first += strides[axis] * (shape[axis] - 1);
+    }
+    box->first = first;
+    box->axes.count = 0;
+    for (;;) { /* the axis with the smallest step of those left */
+        npy_intp step = 0;
+        int next = -1;
+        for (int axis = axes - 1; axis >= 0; axis--) {
+            const npy_intp apart = strides[axis] < 0 ? -strides[axis] : strides[axis];
+            if (!used[axis] && (next < 0 || apart < step)) {
+                next = axis;
+                step = apart;
+            }
+        }
+        if (next < 0)
+            return box->axes.count > 0;
+        used[next] = 1;
+        const int last = box->axes.count - 1;
+        uint64_t *const sizes = box->axes.sizes;
+        if (last >= 0 && step == (npy_intp)sizes[last] * (npy_intp)box->axes.steps[last] * item) {
+            sizes[last] *= (uint64_t)shape[next];
+            continue;
+        }
+        if (!step || step % item || box->axes.count == DEVICE_AXES)
+            return false;
+        sizes[box->axes.count] = (uint64_t)shape[next];
+        box->axes.steps[box->axes.count++] = step / item;
+    }
+}
+
 /* The source's read(): the iterator's next `bytes` bytes. Called without the GIL. */
 static enum status read_items(void *state, void *to, size_t bytes) {
     struct py_array_in *in = state;
@@ -154,11 +198,15 @@ static enum status read_items(void *state, void *to, size_t bytes) {
     return status;
 }
 
-int py_array_source(struct py_array_in *in, enum dtype dtype) {
+int py_array_source(struct py_array_in *in, enum dtype dtype, bool boxes) {
     if (dtype == in->dtype) {
         in->source.data = contiguous_start(in->array);
         if (in->source.data)
             return 0;
+        if (boxes && box_of(in->array, &in->box)) {
+            in->source.box = &in->box;
+            return 0;
+        }
     }
     PyArray_Descr *descr = py_descr(dtype);
     if (!descr)

@@ -40,7 +40,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
         py_result_dtype(operation, in->dtype, dtype, NULL, &problem->result))
         return -1;
     problem->op = py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
-    if (py_array_source(in, problem->given))
+    if (py_array_source(in, problem->given, false))
         return -1;
     if (!in->source.data) { /* a source is read once, a bench may copy several times */
         PyErr_SetString(PyExc_ValueError, "array: must be contiguous to be measured; pass "

@@ -96,7 +96,8 @@ struct py_array_in {
     enum dtype dtype;
     uint64_t n;
     struct device_source source;
-    NpyIter *iterator; /* behind source.read */
+    struct device_box box; /* behind source.box */
+    NpyIter *iterator;     /* behind source.read */
     NpyIter_IterNextFunc *next;
     char **data_pointers;
     npy_intp *inner_size;
@@ -106,8 +107,9 @@ struct py_array_in {
 
 /* What gpuopt can take of anything that numpy.asarray takes. */
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in);
-/* Sets `source` to the array's items as `dtype` (converted as they are read where that differs). */
-int py_array_source(struct py_array_in *in, enum dtype dtype);
+/* Sets `source` to the array's items as `dtype` (converted as they are read where that differs), to
+ * a box of them only where the caller takes boxes. */
+int py_array_source(struct py_array_in *in, enum dtype dtype, bool boxes);
 void py_array_release(struct py_array_in *in);
 
 /* py_devices.c */

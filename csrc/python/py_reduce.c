@@ -185,16 +185,19 @@ static PyObject *deliver(PyObject *array, PyObject *out) {
 /* Reduces the array's items (at least one) on the target, with the GIL free where it takes long. */
 static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
                void *accumulator) {
-    if (py_array_source(in, target->items))
-        return -1;
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
     if (!queue)
         return -1;
+    const bool in_host_memory = queue->device->capabilities & DEVICE_HOST_MEMORY;
+    if (py_array_source(in, target->items,
+                        in_host_memory && target->choice.rung->flags & RUNG_BEST)) {
+        py_queue_give(state, queue, target->kind, target->which);
+        return -1;
+    }
     enum status status;
     const uint64_t bytes = in->n * dtype_size(target->items);
     py_recording_begin(state, queue);
-    if (queue->device->capabilities & DEVICE_HOST_MEMORY && in->source.data &&
-        bytes <= SMALL_BYTES) {
+    if (in_host_memory && !in->source.read && bytes <= SMALL_BYTES) {
         status = ops_reduce(queue, &target->choice, &in->source, in->n, accumulator);
     } else {
         struct py_unlocked unlocked;
