@@ -379,13 +379,37 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 
 /* The same of argmin: where the least item is follows from the leaf that has it. */
 #define LEAF_OF_ARGMIN(op, items, acc)                                                            \
+    /* Where the first item is, or the last, that is `best`, or not a number if `best` is not: of \
+     * SEARCHED items or more, the last of them together with some that were looked at before. */ \
+    HOST_INLINE int64_t find_##items(const type_##items *in, uint64_t n, compared_##items best,   \
+                                     int64_t key, bool last) {                                    \
+        for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {                            \
+            const type_##items *run = in + (last ? n - SEARCHED - k : k);                         \
+            const PLACE_##items turn = last ? SEARCHED - 1 : 0;                                   \
+            PLACE_##items first = SEARCHED;                                                       \
+            int here = 0;                                                                         \
+            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
+                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
+                here |= (item == best) | (item != item);                                          \
+            }                                                                                     \
+            if (!here)                                                                            \
+                continue;                                                                         \
+            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
+                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
+                const PLACE_##items place = (PLACE_##items)((PLACE_##items)lane ^ turn);          \
+                const PLACE_##items found = (item == best) | (item != item) ? place : SEARCHED;   \
+                first = found < first ? found : first;                                            \
+            }                                                                                     \
+            return run - in + (first ^ turn);                                                     \
+        }                                                                                         \
+    }                                                                                             \
     HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,  \
                                                 VALUE_##op(items, acc) * result) {                \
         const int64_t key = part->key, mask = part->mask, stride = part->stride;                  \
         const uint64_t n = part->end - part->first;                                               \
         type_##items gathered[LEAF];                                                              \
         compared_##items best = HIGHEST_##items;                                                  \
-        uint64_t at = 0, leaf = 0, k = 0;                                                         \
+        uint64_t at = 0, leaf = 0;                                                                \
         bool settled = false;                                                                     \
         for (uint64_t done = 0, count; done < n && !settled; done += count) {                     \
             count = most(done, sizeof *in > 1 ? LEAF : FIRST_LEAF);                               \
@@ -403,17 +427,12 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
                 settled = SETTLED_min(items, items, best, 0);                                     \
             }                                                                                     \
         }                                                                                         \
-        for (; stride == 1 && best == best && k + SEARCHED <= leaf; k += SEARCHED) {              \
-            const type_##items *run = in + (mask ? at + leaf - SEARCHED - k : at + k);            \
-            int here = 0;                                                                         \
-            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
-                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
-                here |= item == best ? 1 : 0;                                                     \
-            }                                                                                     \
-            if (here)                                                                             \
-                break;                                                                            \
+        if (stride == 1 && leaf >= SEARCHED) {                                                    \
+            *result = (struct placed_##items){                                                    \
+                best, (int64_t)at + find_##items(in + at, leaf, best, key, mask != 0)};           \
+            return settled;                                                                       \
         }                                                                                         \
-        for (; k < leaf; k++) {                                                                   \
+        for (uint64_t k = 0; k < leaf; k++) {                                                     \
             const uint64_t r = mask ? at + leaf - 1 - k : at + k;                                 \
             const compared_##items item = LOAD_min(items, items, in[(int64_t)r * stride]);        \
             if (item == best || item != item) {                                                   \
