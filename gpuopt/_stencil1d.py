@@ -123,6 +123,18 @@ def _axis(axis: int, ndim: int) -> int:
     return number % ndim
 
 
+def _to_the_end(axis: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes that have one of them last, and those that put it back."""
+    there = (*range(axis), *range(axis + 1, ndim), axis)
+    return there, (*range(axis), ndim - 1, *range(axis, ndim - 1))
+
+
+def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return an array of the host with its axes in this order, without gaps."""
+    turned = a.transpose(axes)
+    return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
+
+
 def stencil1d(
     a: ArrayLike,
     radius: int = 3,
@@ -220,8 +232,7 @@ def stencil1d(
         ndim = len(views["a"].shape)
         axis = _axis(axis, ndim)
         if axis != ndim - 1:
-            there = (*range(axis), *range(axis + 1, ndim), axis)
-            back = (*range(axis), ndim - 1, *range(axis, ndim - 1))
+            there, back = _to_the_end(axis, ndim)
             moved = stencil1d(
                 transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
                 variant=variant, block=block,
@@ -235,8 +246,8 @@ def stencil1d(
         moved_out = np.moveaxis(out, axis, -1)
     else:
         moved_out = out
-    problem = stencil1d_problem(np.moveaxis(a, axis, -1), radius, weights, mode, cval)
+    there, back = _to_the_end(axis, a.ndim)
+    _native(a, "a", NUMBERS)
+    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
     result = arrays.run(problem, variant, block, device, moved_out)
-    if out is not None:
-        return out
-    return np.ascontiguousarray(np.moveaxis(result, -1, axis))
+    return out if out is not None else _turned(result, back)

@@ -437,6 +437,7 @@ def test_wrong_arguments():
         (TypeError, "a: dtype", {"a": np.zeros(3, np.complex128)}),
         (TypeError, "a: dtype", {"a": np.zeros(3, np.int16)}),
         (TypeError, "a: dtype", {"a": np.zeros(3, object)}),
+        (TypeError, "use int32", {"a": np.zeros((3, 2), object), "axis": 0}),
         (TypeError, "a: dtype", {"a": np.zeros(3, "m8[s]")}),
         (TypeError, "a: masked", {"a": np.ma.zeros(3)}),
         (ValueError, "radius: must not be negative", {"radius": -1}),
