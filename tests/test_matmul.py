@@ -245,3 +245,14 @@ def test_cpu_bits_do_not_depend_on_the_threads():
     outputs = {run_python(code, OMP_NUM_THREADS=threads, PYTHONHASHSEED="0").stdout
                for threads in ("1", "2", "5")}  # fmt: skip
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows_or_columns_on_the_cpu(dtype, rng):
+    """Taken row by row, or for the transpose: the bits of the three loops all the same."""
+    for few in (1, 2, 3, 4, 5, 11, 12, 13):
+        for m, k, n in ((few, 700, 1100), (1100, 700, few), (few, 40_001, few), (300, few, 20)):
+            a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+            want = gpuopt.matmul(a, b, variant="serial", device="cpu")
+            assert gpuopt.matmul(a, b, device="cpu").tobytes() == want.tobytes(), (m, k, n)
+            assert gpuopt.matmul(a.T.copy().T, b, device="cpu").tobytes() == want.tobytes()

@@ -41,16 +41,23 @@ enum {
     LEAST_ROWS = 48,
     LEAST_COLUMNS = 128, /* where there would be too few tasks */
     TASKS_PER_THREAD = 3,
-    ALIGNMENT = 64, /* bytes */
+    FEW = 4,          /* rows that are taken one by one, */
+    FEW_COLUMNS = 12, /* and columns that are taken for rows */
+    ALIGNMENT = 64,   /* bytes */
+    BLOCK = 16,       /* items of a row at a time */
+    AHEAD = 4,        /* rows of b, or blocks, that are prefetched */
 };
 
 typedef float type_float32;
 typedef double type_float64;
 
+/* c = a b, each in C order. The rung `simd` may take it for its transpose: rows and columns change
+ * places. */
 struct product {
     const void *a, *b;
     void *c;
     uint64_t m, n, k;
+    uint64_t a_row, a_k, b_k, b_column, c_row, c_column; /* steps; items */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -103,11 +110,11 @@ struct strips {
 #define FUSED_avx2(sum, x, y) _mm256_fmadd_pd(x, y, sum)
 #define FUSED_avx512(sum, x, y) _mm512_fmadd_pd(x, y, sum)
 
-/* strips_<type>_<isa>: all patches of a tile. */
-#define STRIPS(isa, target, bytes, prefix, here, type)                                     \
-    target static void strips_##type##_##isa(const struct strips *s) {                     \
+/* strips_<type>_<isa>: all patches of a tile; lines_: of patches of one row. */
+#define STRIPS(isa, target, bytes, prefix, here, type, name, high)                         \
+    target static void name##_##type##_##isa(const struct strips *s) {                     \
         typedef double vector __attribute__((vector_size(bytes), may_alias, aligned(8)));  \
-        enum { HIGH = ROWS_OF(bytes), WIDE = COLUMNS_OF(bytes), LANES = bytes / 8 };       \
+        enum { HIGH = high, WIDE = COLUMNS_OF(bytes), LANES = bytes / 8 };                 \
         for (uint64_t column = 0; column < s->columns; column += WIDE)                     \
             for (uint64_t row = 0; row < s->rows; row += HIGH) {                           \
                 const double *a = s->a + row * s->depth, *b = s->b + column * s->depth;    \
@@ -131,8 +138,11 @@ struct strips {
                 }                                                                          \
             }                                                                              \
     }
-HOST_ISAS(STRIPS, float32)
-HOST_ISAS(STRIPS, float64)
+#define ALL_STRIPS(isa, target, bytes, prefix, here, type)                 \
+    STRIPS(isa, target, bytes, prefix, here, type, strips, ROWS_OF(bytes)) \
+    STRIPS(isa, target, bytes, prefix, here, type, lines, 1)
+HOST_ISAS(ALL_STRIPS, float32)
+HOST_ISAS(ALL_STRIPS, float64)
 
 static const struct patch {
     uint64_t rows, columns;
@@ -140,36 +150,58 @@ static const struct patch {
 #define PATCH_OF(isa, target, bytes, prefix, here, unused) {ROWS_OF(bytes), COLUMNS_OF(bytes)},
     HOST_ISAS(PATCH_OF, unused)};
 
-/* pack_a_...: rows x depth of a into strips of `high` rows, item by item of k. */
+/* What lies so many bytes on, perhaps beyond the matrix. */
+HOST_INLINE void prefetch(const void *from, size_t bytes) {
+    __builtin_prefetch((const char *)((uintptr_t)from + bytes));
+}
+
+/* pack_<type>: `inside` rows (or columns) x depth as `lines` in strips of `unit`, item by item of
+ * k: from row to row of memory where the items of one k lie side by side, else a block at a time.
+ */
 #define PACKS(type)                                                                                \
-    static void pack_a_##type(const struct product *p, uint64_t row, uint64_t k, uint64_t rows,    \
-                              const struct strips *s, uint64_t high) {                             \
-        const type_##type *a = (const type_##type *)p->a + row * p->k + k;                         \
-        for (uint64_t r = 0; r < s->rows; r++) {                                                   \
-            double *to = s->a + r / high * high * s->depth + r % high;                             \
-            for (uint64_t i = 0; i < s->depth; i++)                                                \
-                to[i * high] = r < rows ? (double)a[r * p->k + i] : 0;                             \
-        }                                                                                          \
+    HOST_INLINE void block_##type(const type_##type *in, uint64_t step, uint64_t k_step,           \
+                                  uint64_t count, uint64_t depth, uint64_t unit, double *to) {     \
+        for (uint64_t i = 0; i < depth; i++)                                                       \
+            for (uint64_t r = 0; r < count; r++)                                                   \
+                to[i * unit + r] = in[r * step + i * k_step];                                      \
     }                                                                                              \
-    static void pack_b_##type(const struct product *p, uint64_t k, uint64_t column,                \
-                              uint64_t columns, const struct strips *s, uint64_t wide) {           \
-        const type_##type *b = (const type_##type *)p->b + k * p->n + column;                      \
-        for (uint64_t i = 0; i < s->depth; i++)                                                    \
-            for (uint64_t strip = 0; strip < s->columns; strip += wide) {                          \
-                double *to = s->b + strip * s->depth + i * wide;                                   \
-                const uint64_t inside = strip < columns ? least(columns - strip, wide) : 0;        \
-                for (uint64_t j = 0; j < inside; j++)                                              \
-                    to[j] = b[i * p->n + strip + j];                                               \
-                for (uint64_t j = inside; j < wide; j++)                                           \
-                    to[j] = 0;                                                                     \
+    static void pack_##type(const void *from, uint64_t step, uint64_t k_step, uint64_t inside,     \
+                            uint64_t lines, uint64_t unit, uint64_t depth, double *to) {           \
+        const type_##type *const in = from;                                                        \
+        if (inside < lines)                                                                        \
+            memset(to + (lines - unit) * depth, 0, unit * depth * sizeof *to);                     \
+        for (uint64_t k = 0; k < depth && step == 1; k++)                                          \
+            for (uint64_t strip = 0; strip < inside; strip += unit) {                              \
+                const uint64_t count = least(inside - strip, unit);                                \
+                const type_##type *at = in + k * k_step + strip;                                   \
+                double *put = to + strip * depth + k * unit;                                       \
+                uint64_t r = 0;                                                                    \
+                prefetch(at, AHEAD *k_step * sizeof *at);                                          \
+                for (; r + 4 <= count; r += 4)                                                     \
+                    block_##type(at + r, 1, 1, 4, 1, 4, put + r);                                  \
+                block_##type(at + r, 1, 1, count - r, 1, unit, put + r);                           \
+            }                                                                                      \
+        for (uint64_t strip = 0; strip < inside && step != 1; strip += unit)                       \
+            for (uint64_t k = 0; k < depth; k += BLOCK) {                                          \
+                const uint64_t count = least(inside - strip, unit),                                \
+                               deep = least(depth - k, BLOCK);                                     \
+                const type_##type *at = in + strip * step + k * k_step;                            \
+                double *put = to + strip * depth + k * unit;                                       \
+                uint64_t r = 0;                                                                    \
+                for (; deep == BLOCK && k_step == 1 && r + 2 <= count; r += 2) {                   \
+                    prefetch(at + r * step, AHEAD * BLOCK * sizeof *at);                           \
+                    prefetch(at + (r + 1) * step, AHEAD * BLOCK * sizeof *at);                     \
+                    block_##type(at + r * step, step, 1, 2, BLOCK, unit, put + r);                 \
+                }                                                                                  \
+                block_##type(at + r * step, step, k_step, count - r, deep, unit, put + r);         \
             }                                                                                      \
     }                                                                                              \
     static void give_##type(const struct product *p, uint64_t row, uint64_t column, uint64_t rows, \
                             uint64_t columns, const struct strips *s) {                            \
-        type_##type *c = (type_##type *)p->c + row * p->n + column;                                \
+        type_##type *c = (type_##type *)p->c + row * p->c_row + column * p->c_column;              \
         for (uint64_t r = 0; r < rows; r++)                                                        \
             for (uint64_t j = 0; j < columns; j++)                                                 \
-                c[r * p->n + j] = (type_##type)s->sums[r * s->columns + j];                        \
+                c[r * p->c_row + j * p->c_column] = (type_##type)s->sums[r * s->columns + j];      \
     }
 PACKS(float32)
 PACKS(float64)
@@ -177,24 +209,46 @@ PACKS(float64)
 struct worker {
     void (*one)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
     void (*four)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
+    size_t item_size;
     void (*strips[HOST_ISA_COUNT])(const struct strips *s);
-    void (*pack_a)(const struct product *p, uint64_t row, uint64_t k, uint64_t rows,
-                   const struct strips *s, uint64_t high);
-    void (*pack_b)(const struct product *p, uint64_t k, uint64_t column, uint64_t columns,
-                   const struct strips *s, uint64_t wide);
+    void (*lines[HOST_ISA_COUNT])(const struct strips *s);
+    void (*pack)(const void *from, uint64_t step, uint64_t k_step, uint64_t inside, uint64_t lines,
+                 uint64_t unit, uint64_t depth, double *to);
     void (*give)(const struct product *p, uint64_t row, uint64_t column, uint64_t rows,
                  uint64_t columns, const struct strips *s);
 };
 
 static struct product product_of(void **arguments) {
-    return (struct product){
+    struct product p = {
         .a = (const void *)(uintptr_t) * (const device_address *)arguments[0],
         .b = (const void *)(uintptr_t) * (const device_address *)arguments[1],
         .c = (void *)(uintptr_t) * (const device_address *)arguments[2],
         .m = *(const uint64_t *)arguments[3],
         .n = *(const uint64_t *)arguments[4],
         .k = *(const uint64_t *)arguments[5],
+        .a_k = 1,
+        .b_column = 1,
+        .c_column = 1,
     };
+    p.a_row = p.k;
+    p.b_k = p.c_row = p.n;
+    return p;
+}
+
+/* The transpose of c = the transposes of b and a: the same products, added up in the same order. */
+static struct product transposed(const struct product *p) {
+    return (struct product){.a = p->b,
+                            .b = p->a,
+                            .c = p->c,
+                            .m = p->n,
+                            .n = p->m,
+                            .k = p->k,
+                            .a_row = p->b_column,
+                            .a_k = p->b_k,
+                            .b_k = p->a_k,
+                            .b_column = p->a_row,
+                            .c_row = p->c_column,
+                            .c_column = p->c_row};
 }
 
 static int threads_for(const struct product *p) {
@@ -205,6 +259,7 @@ static int threads_for(const struct product *p) {
 struct tiles {
     struct product product;
     const struct worker *worker;
+    struct patch patch;
     uint64_t rows, columns, across; /* of a tile of c; tiles beside each other */
     uint64_t room;                  /* doubles of a thread's strips and sums */
     double *memory;
@@ -215,7 +270,8 @@ static uint64_t rounded(uint64_t items, uint64_t unit) { return (items + unit - 
 static void tile_task(const void *state, uint64_t tile, struct host_worker *worker) {
     const struct tiles *t = state;
     const struct product *p = &t->product;
-    const struct patch patch = patches[host_isa()];
+    const struct patch patch = t->patch;
+    const struct worker *const functions = t->worker;
     const uint64_t row = tile / t->across * t->rows, column = tile % t->across * t->columns;
     const uint64_t rows = least(t->rows, p->m - row), columns = least(t->columns, p->n - column);
     struct strips s = {.rows = rounded(rows, patch.rows),
@@ -226,11 +282,14 @@ static void tile_task(const void *state, uint64_t tile, struct host_worker *work
     memset(s.sums, 0, s.rows * s.columns * sizeof *s.sums);
     for (uint64_t k = 0; k < p->k && host_team_goes_on(worker); k += DEPTH) {
         s.depth = least(DEPTH, p->k - k);
-        t->worker->pack_a(p, row, k, rows, &s, patch.rows);
-        t->worker->pack_b(p, k, column, columns, &s, patch.columns);
-        t->worker->strips[host_isa()](&s);
+        functions->pack((const char *)p->a + (row * p->a_row + k * p->a_k) * functions->item_size,
+                        p->a_row, p->a_k, rows, s.rows, patch.rows, s.depth, s.a);
+        functions->pack((const char *)p->b +
+                            (k * p->b_k + column * p->b_column) * functions->item_size,
+                        p->b_column, p->b_k, columns, s.columns, patch.columns, s.depth, s.b);
+        (patch.rows == 1 ? functions->lines : functions->strips)[host_isa()](&s);
     }
-    t->worker->give(p, row, column, rows, columns, &s);
+    functions->give(p, row, column, rows, columns, &s);
 }
 
 static enum status host_matmul_simd(struct device *device, const struct host_kernel *kernel,
@@ -240,7 +299,12 @@ static enum status host_matmul_simd(struct device *device, const struct host_ker
                       .rows = TILE_ROWS,
                       .columns = TILE_COLUMNS};
     const struct product *p = &t.product;
-    const struct patch patch = patches[host_isa()];
+    struct patch patch = patches[host_isa()];
+    if (p->n < p->m && p->n <= FEW_COLUMNS)
+        t.product = transposed(p);
+    if (p->m < FEW)
+        patch.rows = 1;
+    t.patch = patch;
     const int threads = threads_for(p);
     const uint64_t wanted = threads == 1 ? 1 : TASKS_PER_THREAD * (uint64_t)threads;
     uint64_t count;
@@ -297,10 +361,15 @@ static enum status host_matmul(struct device *device, const struct host_kernel *
 }
 
 #define STRIPS_NAME(isa, target, bytes, prefix, here, type) strips_##type##_##isa,
-#define WORKER(type)                                                        \
-    static const struct worker worker_##type = {                            \
-        patch_##type##_1, patch_##type##_4, {HOST_ISAS(STRIPS_NAME, type)}, \
-        pack_a_##type,    pack_b_##type,    give_##type};
+#define LINES_NAME(isa, target, bytes, prefix, here, type) lines_##type##_##isa,
+#define WORKER(type)                                                            \
+    static const struct worker worker_##type = {patch_##type##_1,               \
+                                                patch_##type##_4,               \
+                                                sizeof(type_##type),            \
+                                                {HOST_ISAS(STRIPS_NAME, type)}, \
+                                                {HOST_ISAS(LINES_NAME, type)},  \
+                                                pack_##type,                    \
+                                                give_##type};
 WORKER(float32)
 WORKER(float64)
 
