@@ -420,6 +420,21 @@ def test_slabs_of_few_results(dtype, rng):
                         check(slab, op, "cpu", axis=1)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32"])
+def test_what_ends_the_search_for_one_result_does_not_end_another(dtype):
+    """The first item settles some results, the last one others."""
+    for n in (40, 3000, 70_000):
+        for across in (2, 3, 4, 16, 20):
+            array = np.zeros((2, n, across), dtype)
+            array[:, 0, ::2] = array[:, -1, 1::2] = np.array(255).astype(dtype)
+            for view in (array, array.swapaxes(1, 2), np.repeat(array, 2, 2)[..., ::2]):
+                for op in ("any", "count", "max", "argmax", "or" if dtype != "float32" else "sum"):
+                    check(view, op, "cpu", axis=view.shape.index(n))
+                opposite = view == 0
+                for op in ("all", "min", "argmin"):
+                    check(opposite, op, "cpu", axis=view.shape.index(n))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])
 def test_small_integers_do_not_overflow_on_the_way(dtype):
     """The cpu adds up runs of them in few bits."""

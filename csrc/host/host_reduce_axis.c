@@ -37,17 +37,17 @@ RUNG(-1, "team", "host_reduce_axis_team",
 
 enum {
     LANES = 16,
-    LANE_BYTES = 128,      /* of a run's lanes together, where that makes more of them */
-    BLOCK = 128,           /* items that are added up in few bits, */
-    LEAF = LANES * BLOCK,  /* and those of a row, */
-    LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its items */
-    FIRST_LEAF = LANES,    /* of a row of bytes: it may hold what ends the search */
-    TILE = 512,            /* results of a part */
-    SIDE = 4,              /* axes on either side of the reduced one */
-    SHORT_ROW = 16,        /* items */
-    KEPT_MOST = LANES,     /* results of a slab's row */
-    FEW = 32,              /* items of a row that no lanes pay for */
-    FEW_COLUMNS = 8,
+    LANE_BYTES = 128,          /* of a run's lanes together, where that makes more of them */
+    BLOCK = 128,               /* items that are added up in few bits, */
+    LEAF = LANES * BLOCK,      /* and those of a row, */
+    LONG_LEAF = 16 * LEAF,     /* of a row whose value needs no more bits than its items */
+    FIRST_LEAF = LANES,        /* of a row of bytes: it may hold what ends the search */
+    TILE = 512,                /* results of a part */
+    SIDE = 4,                  /* axes on either side of the reduced one */
+    SHORT_ROW = 16,            /* items */
+    KEPT_MOST = LANES,         /* results of a slab's row */
+    FEW = 32,                  /* items of a row that no lanes pay for */
+    FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are taken together, */
     FOLDED_ROWS = 16,          /* and what is left of the rows */
@@ -70,8 +70,8 @@ struct job {
     uint64_t outer, reduced, inner, kept;
     uint64_t unit; /* columns side by side, then those after inner_stride */
     int64_t stride, inner_stride;
-    struct device_axes outer_axes,
-        inner_axes; /* the latter where no one step leads to the next column */
+    struct device_axes outer_axes;
+    struct device_axes inner_axes; /* where no one step leads to the next column */
     int64_t key, mask;
     uint64_t finish;
     double divisor;
@@ -86,18 +86,17 @@ struct job {
 /* Which items a task's result or several are made of: rows x columns of them, or rows x kept. */
 struct part {
     const void *in;
-    const int64_t *starts; /* of the rows, from `in`; items */
-    const int64_t
-        *columns_at; /* from a row's start, where no one step leads to the next; or NULL */
+    const int64_t *starts;     /* of the rows, from `in`; items */
+    const int64_t *columns_at; /* from a row's start; NULL where one step leads to the next */
     uint64_t first, end, rows, columns, kept, unit;
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
 };
 
 struct functions {
-    /* At most TILE values: of columns of at most BLOCK items, or of rows: those of at most LEAF
-     * items, where values have no places. These are numbers of the part's items. True where no
-     * other items could change the last value. */
+    /* At most TILE values: of columns of at most BLOCK items, or of rows: those of at most
+     * leaf_of() items, where values have no places. These are numbers of the part's items. True
+     * where no other items could change the only value. */
     bool (*part[HOST_ISA_COUNT])(const struct part *part, void *values);
     void (*nothing)(void *value); /* the value of no items */
     void (*apply)(void *a, const void *b, uint64_t count, int64_t mask);
@@ -241,14 +240,19 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
     (LANE_BYTES / (int)sizeof(narrow) < LANES ? LANES : LANE_BYTES / (int)sizeof(narrow))
 
 /* Of 16 minima gcc makes no vectors. */
+#define EXACT_sum(items) false
+#define EXACT_prod(items) false
+#define EXACT_count(items) false
+#define EXACT_bits(items) false
+#define EXACT_min(items) ((compared_##items)0.5f == 0)
 #define MANY_sum(narrow) LANES_OF(narrow)
 #define MANY_prod(narrow) LANES_OF(narrow)
 #define MANY_count(narrow) LANES_OF(narrow)
 #define MANY_bits(narrow) LANES_OF(narrow)
 #define MANY_min(narrow) (sizeof(narrow) == 8 ? 2 * LANES : LANES_OF(narrow))
 
-/* A run of at most LEAF items that lie side by side, to its value, or to those of `kept` items in
- * turns. Its lanes are folded to LANES before they are widened: each has BLOCK items at most. */
+/* A run of at most leaf_of() items that lie side by side, to its value, or to those of `kept` items
+ * in turns. Its lanes are folded to LANES before they are widened: each has BLOCK items at most. */
 #define LEAF_OF(op, items, acc)                                                                    \
     HOST_INLINE void leaf_##op##_##items##_##acc(const type_##items *in, uint64_t n,               \
                                                  uint64_t kept, int64_t key, int64_t mask,         \
@@ -284,6 +288,13 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         }                                                                                          \
         for (int lane = 0; lane < LANES; lane++)                                                   \
             wide[lane] = lanes[lane];                                                              \
+        if (kept == 1 && EXACT_##op(items)) { /* of this gcc makes a minimum across a vector */    \
+            VALUE_##op(items, acc) all = wide[0];                                                  \
+            for (int lane = 1; lane < LANES; lane++)                                               \
+                all = APPLY_##op(items, acc, all, wide[lane]);                                     \
+            *result = all;                                                                         \
+            return;                                                                                \
+        }                                                                                          \
         if (kept == 1) {                                                                           \
             for (int half = LANES / 2; half > 0; half /= 2)                                        \
                 for (int lane = 0; lane < half; lane++)                                            \
@@ -313,7 +324,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         }                                                                                          \
     }                                                                                              \
                                                                                                    \
-    /* A row of at most LEAF items to its values. True where no other items could change them. */  \
+    /* A row of at most leaf_of() items to its values. True where no others could change it. */    \
     HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,   \
                                                 VALUE_##op(items, acc) * result) {                 \
         const uint64_t n = part->end - part->first;                                                \
@@ -324,7 +335,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
             few_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);          \
         else                                                                                       \
             leaf_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);         \
-        return SETTLED_##op(items, acc, *result, n);                                               \
+        return part->kept == 1 && SETTLED_##op(items, acc, *result, n);                            \
     }                                                                                              \
                                                                                                    \
     HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,                \
@@ -387,16 +398,16 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
             const type_##items *run = in + (last ? n - SEARCHED - k : k);                         \
             const PLACE_##items turn = last ? SEARCHED - 1 : 0;                                   \
             PLACE_##items first = SEARCHED;                                                       \
-            int here = 0;                                                                         \
+            PLACE_##items here = 0;                                                               \
             for (int lane = 0; lane < SEARCHED; lane++) {                                         \
                 const compared_##items item = LOAD_min(items, items, run[lane]);                  \
-                here |= (item == best) | (item != item);                                          \
+                here |= (PLACE_##items)((item == best) | (item != item));                         \
             }                                                                                     \
             if (!here)                                                                            \
                 continue;                                                                         \
-            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
+            for (PLACE_##items lane = 0; lane < SEARCHED; lane++) {                               \
                 const compared_##items item = LOAD_min(items, items, run[lane]);                  \
-                const PLACE_##items place = (PLACE_##items)((PLACE_##items)lane ^ turn);          \
+                const PLACE_##items place = (PLACE_##items)(lane ^ turn);                         \
                 const PLACE_##items found = (item == best) | (item != item) ? place : SEARCHED;   \
                 first = found < first ? found : first;                                            \
             }                                                                                     \
@@ -412,7 +423,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         uint64_t at = 0, leaf = 0;                                                                \
         bool settled = false;                                                                     \
         for (uint64_t done = 0, count; done < n && !settled; done += count) {                     \
-            count = most(done, sizeof *in > 1 ? LEAF : FIRST_LEAF);                               \
+            count = done || sizeof *in > 1 ? most(done, LEAF) : FIRST_LEAF;                       \
             count = least(n - done, least(count, stride == 1 ? LONG_LEAF : LEAF));                \
             const uint64_t i = mask ? n - done - count : done;                                    \
             const type_##items *run = in + (int64_t)i * stride;                                   \
@@ -610,7 +621,7 @@ static uint64_t leaf_of(const struct functions *functions, const struct part *pa
     return part->stride == (int64_t)part->kept ? functions->leaf : LEAF;
 }
 
-/* A row of several leaves, in a binary tree. True where no other items could change its values. */
+/* A row of several leaves, in a binary tree. True where no other items could change its value. */
 static bool long_row(const struct functions *functions, const struct part *part, int64_t start,
                      char *values) {
     struct complex_double stack[TREE_DEPTH * KEPT_MOST];
@@ -638,7 +649,7 @@ static bool long_row(const struct functions *functions, const struct part *part,
     return false;
 }
 
-/* The part's values. True where no other items could change the last. */
+/* The part's values. True where no other items could change the only one. */
 static bool whole_part(const struct functions *functions, const struct part *part, char *values) {
     const uint64_t n = part->end - part->first;
     const size_t row_size = part->columns * part->kept * functions->value_size;
@@ -772,8 +783,9 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->reduced *= kept;
         job->inner = 1;
         job->outer_axes = *outer;
-    } else if (job->functions->places && job->inner <= FEW_COLUMNS && job->reduced >= LONG_AXIS &&
-               (inner->count > 1 || job->inner_stride != 1)) {
+    } else if (job->functions->places && job->inner * job->functions->item_size <= FEW_BYTES &&
+               job->reduced >= LONG_AXIS &&
+               (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
         job->outer *= job->inner; /* rows are searched faster than gathered columns */
         job->inner = 1;
         job->outer_axes = *inner;
