@@ -298,36 +298,35 @@ typedef uint64_t narrow_uint64;
 
 /* What gives the same in any order: as many lanes as keep the vector units busy, of sums in as few
  * bits as hold a chunk's share of them. */
-#define ORDERLESS_FUNCTIONS(op, items, acc)                                          \
-    HOST_INLINE void any_chunk_##op##_##items(const void *data, size_t n, void *out, \
-                                              bool prefetch) {                       \
-        typedef NARROW_##op(items, acc) narrow;                                      \
-        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                            \
-        const type_##items *in = data;                                               \
-        narrow lanes[MANY];                                                          \
-        type_##acc wide[MANY];                                                       \
-        size_t i = 0;                                                                \
-        for (int lane = 0; lane < MANY; lane++)                                      \
-            lanes[lane] = IDENTITY_##op(acc);                                        \
-        for (; i + MANY <= n; i += MANY) {                                           \
-            if (prefetch)                                                            \
-                prefetch_after(in + i, sizeof(type_##items) * MANY);                 \
-            for (int lane = 0; lane < MANY; lane++) {                                \
-                const narrow next = (narrow)LOAD_##items(acc, in[i + (size_t)lane]); \
-                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                  \
-            }                                                                        \
-        }                                                                            \
-        for (int lane = 0; i < n; i++, lane++) {                                     \
-            const narrow next = (narrow)LOAD_##items(acc, in[i]);                    \
-            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                      \
-        }                                                                            \
-        for (int lane = 0; lane < MANY; lane++)                                      \
-            wide[lane] = (type_##acc)lanes[lane];                                    \
-        for (int half = MANY / 2; half > 0; half /= 2)                               \
-            for (int lane = 0; lane < half; lane++)                                  \
-                wide[lane] = APPLY_##op(acc, wide[lane], wide[lane + half]);         \
-        *(type_##acc *)out = wide[0];                                                \
-    }                                                                                \
+#define ORDERLESS_FUNCTIONS(op, items, acc)                                                  \
+    HOST_INLINE void any_chunk_##op##_##items(const void *data, size_t n, void *out,         \
+                                              bool prefetch) {                               \
+        typedef NARROW_##op(items, acc) narrow;                                              \
+        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                    \
+        const type_##items *in = data;                                                       \
+        narrow lanes[MANY];                                                                  \
+        type_##acc wide[MANY];                                                               \
+        size_t i = 0;                                                                        \
+        for (int lane = 0; lane < MANY; lane++)                                              \
+            lanes[lane] = IDENTITY_##op(acc);                                                \
+        for (; i + MANY <= n; i += MANY) {                                                   \
+            if (prefetch)                                                                    \
+                prefetch_after(in + i, sizeof(type_##items) * MANY);                         \
+            for (int lane = 0; lane < MANY; lane++)                                          \
+                lanes[lane] = COMBINE_##op(acc, lanes[lane],                                 \
+                                           (narrow)LOAD_##items(acc, in[i + (size_t)lane])); \
+        }                                                                                    \
+        for (int lane = 0; i < n; i++, lane++) {                                             \
+            const narrow next = (narrow)LOAD_##items(acc, in[i]);                            \
+            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                              \
+        }                                                                                    \
+        for (int lane = 0; lane < MANY; lane++)                                              \
+            wide[lane] = (type_##acc)lanes[lane];                                            \
+        for (int half = MANY / 2; half > 0; half /= 2)                                       \
+            for (int lane = 0; lane < half; lane++)                                          \
+                wide[lane] = APPLY_##op(acc, wide[lane], wide[lane + half]);                 \
+        *(type_##acc *)out = wide[0];                                                        \
+    }                                                                                        \
     FUNCTIONS(op, items, acc)
 
 #define FUNCTIONS(op, items, acc)                                                     \

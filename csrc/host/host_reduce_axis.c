@@ -408,7 +408,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
             for (PLACE_##items lane = 0; lane < SEARCHED; lane++) {                               \
                 const compared_##items item = LOAD_min(items, items, run[lane]);                  \
                 const PLACE_##items place = (PLACE_##items)(lane ^ turn);                         \
-                const PLACE_##items found = (item == best) | (item != item) ? place : SEARCHED;   \
+                const PLACE_##items found = ((item == best) | (item != item)) ? place : SEARCHED; \
                 first = found < first ? found : first;                                            \
             }                                                                                     \
             return run - in + (first ^ turn);                                                     \
