@@ -195,7 +195,7 @@ class _Plan:
     turned : tuple of slice or None
         What makes all strides positive.
     before : list of Pass
-        All but the last, whose are `head` and `numbers`; of an array without gaps.
+        All but the last, whose are `head` and `numbers`.
     head : tuple of str
     numbers : tuple of int
     dtype : dtype

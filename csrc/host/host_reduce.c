@@ -6,7 +6,8 @@
  * through 16 steps and then through log2 of them, which keeps a float64 sum as exact as NumPy's
  * pairwise one; float32 and float16 accumulate in float64. The cut depends on the number of items
  * alone, never on the number of threads or on the instruction set: every machine, every thread
- * count and every rung gives the same bits.
+ * count and every rung gives the same bits. What gives the same in any order (sums of integers,
+ * extremes, bits) goes through a chunk in as many lanes as fill the vectors.
  */
 
 /* (operation, items, accumulator): one accumulator for each operation and item type. Prod, min and

@@ -61,8 +61,8 @@ enum {
 _Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
-/* Of every outer index a row of reduced items for each of `inner` columns. A slab of rows side by
- * side may be one row of `kept` results instead, in turns. */
+/* Of every outer index a row of reduced items for each of `inner` columns. Where the columns are
+ * few and side by side, all of their items may be one row instead, in turns: of `kept` results. */
 struct job {
     const struct functions *functions;
     const char *in;
