@@ -116,7 +116,8 @@ static inline void axes_at(const struct device_axes *axes, uint64_t index, uint6
     }
 }
 
-/* A box's items of indices from `index` on, without gaps. */
+/* A box's items of indices from `index` on, without gaps: LONG last axes from run to run, others by
+ * where each item is, SHORT of them at a time. */
 static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
                               uint64_t count) {
     enum { LONG = 64, SHORT = 512 };

@@ -239,12 +239,13 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 #define LANES_OF(narrow) \
     (LANE_BYTES / (int)sizeof(narrow) < LANES ? LANES : LANE_BYTES / (int)sizeof(narrow))
 
-/* Of 16 minima gcc makes no vectors. */
+/* Whether lanes may be combined one after the other: gcc makes a minimum of integers of it. */
 #define EXACT_sum(items) false
 #define EXACT_prod(items) false
 #define EXACT_count(items) false
 #define EXACT_bits(items) false
 #define EXACT_min(items) ((compared_##items)0.5f == 0)
+/* Of 16 minima gcc makes no vectors. */
 #define MANY_sum(narrow) LANES_OF(narrow)
 #define MANY_prod(narrow) LANES_OF(narrow)
 #define MANY_count(narrow) LANES_OF(narrow)
@@ -288,7 +289,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         }                                                                                          \
         for (int lane = 0; lane < LANES; lane++)                                                   \
             wide[lane] = lanes[lane];                                                              \
-        if (kept == 1 && EXACT_##op(items)) { /* of this gcc makes a minimum across a vector */    \
+        if (kept == 1 && EXACT_##op(items)) {                                                      \
             VALUE_##op(items, acc) all = wide[0];                                                  \
             for (int lane = 1; lane < LANES; lane++)                                               \
                 all = APPLY_##op(items, acc, all, wide[lane]);                                     \
