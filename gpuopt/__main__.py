@@ -12,14 +12,14 @@ from typing import Any
 
 import gpuopt
 from gpuopt import _arguments, _explain, _race_commands, experiments
+from gpuopt._axis import UFUNCS
 from gpuopt._cases import ITEMS
 from gpuopt._devices import KINDS, config, describe, devices, show_config
 from gpuopt._progress import bar
 from gpuopt._readme import write_between_marks
 
-OPERATIONS = ("sum", "prod", "min", "max", "and", "or", "xor")
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
-FAMILIES = ("reduce", *ITEMS)
+FAMILIES = tuple(ITEMS)
 ANY_DEVICE = "cuda, cuda:1, cpu, sim:m2090"
 FOR_PROGRAMS = ", for 'compare' and for programs"
 
@@ -155,7 +155,7 @@ def _add_ladder(commands: Any) -> None:
     )
     _arguments.family(add, FAMILIES)
     _arguments.items(add, "the deck's, or what outgrows the caches")
-    add("--op", default="sum", choices=OPERATIONS, help="the reduction's (default: sum)")
+    add("--op", choices=UFUNCS, help="the reduction's (default: sum)")
     _arguments.dtype(add, "of items and result", choices=DTYPES)
     _arguments.block(add)
     _arguments.device(add, "cuda, cuda:1, sim, sim:g80 or cpu", "a GPU, else sim and cpu")

@@ -9,7 +9,6 @@ Python, for the bars that are rates.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from gpuopt import _bench_table, _core, _families, _parts, _peers, _works
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
-from gpuopt._devices import Device, available
+from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import PeerRow, Progress, Racer, Timing
 from gpuopt._peers import VIEWS, Peer
@@ -125,7 +124,7 @@ class Row:
 
 @dataclass
 class Bench:
-    """What `gpuopt.bench` measured; `str` gives the table, Jupyter shows it as one.
+    """What `gpuopt.bench` measured; it shows itself as a table.
 
     Attributes
     ----------
@@ -167,7 +166,7 @@ class Bench:
         """Return the table; many works of a kind take one line, unless `every` is true."""
         return _bench_table.text(self, every)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the table."""
         return self.table()
 
@@ -612,8 +611,7 @@ def bench(
     >>> [(row.title, row.ratio() > 0) for row in measured.rows]
     [('transpose of 256 x 512 float64', True)]
     """
-    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "cpu")
-    described = describe_device(device)
+    described = describe_device(device_name(device, "cpu"))
     if described.kind == "sim":
         raise ValueError(
             f"device: {described.name} has no timer to compare with; it gives counters "

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpuopt import _draw
-from gpuopt._devices import Device
+from gpuopt._devices import Device, device_name
 from gpuopt._ladder import Ladder, ladder
-from gpuopt._roofline import Roofline, default_device, roofline
+from gpuopt._roofline import Roofline, roofline
 from gpuopt._rungs import rungs
 
 WORD = 4
@@ -53,7 +53,7 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class CaseStudy:
-    """Predicted against measured, for one device; `str` gives the table.
+    """Predicted against measured, for one device; it shows itself as a table.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class CaseStudy:
         """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
         return [asdict(row) for row in self.rows]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the table."""
         how = "datasheet's" if self.source == "datasheet" else "measured"
         lines = [
@@ -169,7 +169,7 @@ def matmul_case_study(
         raise ValueError(f"n: must be at least 1, not {n!r}")
     if measured is not None and (measured.family != "matmul" or not measured.timed):
         raise ValueError("measured: must be a ladder of family 'matmul' with times")
-    name = measured.device.name if measured else default_device(device)
+    name = measured.device.name if measured else device_name(device, "cpu")
     roof = roofline(name, quick=quick, progress=lambda text, share: progress(text, share / 2))
     if measured is None and roof.device.kind != "sim":
         measured = ladder(

@@ -8,15 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+import gpuopt
 from gpuopt import _core, _families
 from gpuopt._arrays import NUMBERS, Problem
-from gpuopt._rungs import Rung
+from gpuopt._axis import UFUNCS
+from gpuopt._checks import whole
+from gpuopt._rungs import Rung, rungs
 
 # Items where none are named: on a device that is timed, and on one that executes lane by lane.
 ITEMS = {
+    "reduce": (1 << 22, 1 << 20),  # of the decks' table, 4 bytes each
     "transpose": (8192**2, 512**2),
     "stencil1d": (1 << 26, 1 << 16),
     "add": (2048 * 2048, 1024),
@@ -25,7 +31,6 @@ ITEMS = {
 }
 # Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
-DTYPES = NUMBERS
 
 
 @dataclass
@@ -38,6 +43,8 @@ class Case:
         What is done to what.
     n : int
         Items, as they came to be.
+    dtype : str
+        Theirs.
     bench : callable
         From a device's name to data on it.
     call : callable
@@ -56,6 +63,7 @@ class Case:
 
     title: str
     n: int
+    dtype: str
     bench: Callable[[str], _core.Bench]
     call: Callable[[Rung, int | None, str], object]
     error: Callable[[Rung, object], str]
@@ -66,6 +74,9 @@ class Case:
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return random items: any integer, floats from -1 to 1."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape, np.uint8).view(np.bool_)
     if dtype.kind == "i":
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
@@ -146,6 +157,51 @@ def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, 
     )  # fmt: skip
 
 
+def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
+    """Return NumPy's answer and how far a rung may be from it."""
+    ufunc = UFUNCS[op]
+    if op in ("sum", "prod") and array.dtype.kind == "f":
+        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # result's type.
+        unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
+        exact = ufunc.reduce(array, dtype=np.float64)
+        scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
+        return exact, float(unit * scale)
+    return ufunc.reduce(array, dtype=result), 0.0
+
+
+def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
+    result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
+    array = _draw(rng, (n,), items)
+    if op == "prod" and items.kind == "f":
+        array = 1 + array / items.type(1024)
+
+    @cache
+    def right() -> tuple[object, float]:
+        return _expected(array, op, result)
+
+    def error(_: Rung | None, got: object) -> str:
+        expected, tolerance = right()
+        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
+        if off <= tolerance:  # written so that NaN fails
+            return ""
+        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
+
+    return Case(
+        f"{op} of {n:,} {items.name}",
+        n,
+        items.name,
+        lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
+        lambda rung, block, device: gpuopt.reduce(
+            array, op, variant=rung.variant, dtype=result, block=block, device=device
+        ),
+        error,
+        deck=("G80", 4.0 * ITEMS["reduce"][0]) if op == "sum" else None,
+        operations=n,
+        arguments=(array,),
+    )
+
+
 _MAKERS = {
     "transpose": (_transpose, _families.transpose),
     "stencil1d": (_stencil1d, _families.stencil1d),
@@ -155,18 +211,83 @@ _MAKERS = {
 }
 
 
+def dtype_name(dtype: DTypeLike) -> str:
+    """Return NumPy's name of a dtype, which may be given in any way that NumPy takes."""
+    try:
+        return np.dtype(dtype).name
+    except TypeError:
+        raise TypeError(f"dtype: {dtype!r} is not a dtype; use a name, as 'float32'") from None
+
+
+def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
+    """Return the dtype of a family's items: the decks' if None."""
+    if dtype is None:
+        return np.dtype(np.int32 if family == "reduce" else np.float32)
+    name = dtype_name(dtype)
+    compiled = {
+        items
+        for rung in rungs(family)
+        if not rung.host
+        for operation, items, _ in rung.signatures
+        if family != "reduce" or operation == op
+    }
+    # a transpose moves items by their size alone
+    taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
+    if name not in taken:
+        what = f"op={op!r}" if family == "reduce" else family
+        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+    return np.dtype(name)
+
+
 def make(
-    family: str, n: int | None, dtype: str, seed: int, *, timed: bool, radius: int | None = None
+    family: str,
+    n: int | None = None,
+    dtype: DTypeLike | None = None,
+    seed: int = 0,
+    *,
+    timed: bool = False,
+    op: str | None = None,
+    radius: int | None = None,
 ) -> Case:
-    """Make the case of a family whose result is an array; `radius` is a stencil's, by default 3."""
-    if dtype not in DTYPES:
-        raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(DTYPES)}")
-    n = n or ITEMS[family][0 if timed else 1]
+    """Make a family's case.
+
+    Parameters
+    ----------
+    family : str
+        One of `ITEMS`.
+    n : int, optional
+        Items; of a square matrix about so many.
+    dtype : dtype, optional
+        Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
+    seed : int
+        Of the random items.
+    timed : bool
+        Whether the device is timed: the default of n is for one that is, or for one that counts.
+    op : str, optional
+        The reduction's, by default "sum"; other families have none.
+    radius : int, optional
+        A stencil's, by default 3.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The argument that is wrong is named.
+    """
+    if family not in ITEMS:
+        known = ", ".join(map(repr, ITEMS))
+        raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
+    if op is not None and family != "reduce":
+        raise ValueError(f"op: {family} has no operations, only reduce has; leave op out")
+    if op is not None and op not in UFUNCS:
+        raise ValueError(f"op: {op!r} is not measured; use one of {', '.join(map(repr, UFUNCS))}")
+    items = _items(family, op or "sum", dtype)
+    n = ITEMS[family][0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)
+    rng = np.random.default_rng(whole(seed, "seed", 0))
+    if family == "reduce":
+        return _reduce(n, op or "sum", items, rng)
     maker, function = _MAKERS[family]
     more = () if radius is None else (radius,)
-    title, n, arguments, problem, check = maker(
-        n, np.dtype(dtype), np.random.default_rng(seed), *more
-    )
+    title, n, arguments, problem, check = maker(n, items, rng, *more)
 
     def bench(device: str) -> _core.Bench:
         return _core.Bench(_with_output(problem), device=device)
@@ -176,16 +297,16 @@ def make(
         return function(*arguments, variant=rung.variant, device=device, **blocks)
 
     def error(rung: Rung, got: np.ndarray) -> str:
-        return check(rung, np.asarray(got).ravel().view(np.dtype(dtype)))
+        return check(rung, np.asarray(got).ravel().view(items))
 
     flops, deck = 0, None
     if family == "matmul":
         side = _side(n)
         flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
         title, n = f"{title}", side * side
-    plural = f"{title} {dtype}" if "x" in title.split("of")[-1] else f"{title} {n:,} {dtype}"
+    title = f"{title} {items}" if "x" in title.split("of")[-1] else f"{title} {n:,} {items}"
     operations = flops or (OPERATIONS[family] if radius is None else 2 * radius) * n
-    return Case(plural, n, bench, call, error, flops, deck, operations, arguments)
+    return Case(title, n, items.name, bench, call, error, flops, deck, operations, arguments)
 
 
 def _with_output(problem: Problem) -> tuple[object, ...]:

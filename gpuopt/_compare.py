@@ -118,13 +118,13 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one file to the other; `str` gives a table."""
+    """What changed from one file to the other; it shows itself as a table."""
 
     old: str
     new: str
     sections: list[Section]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the sections, one after the other."""
         text = "\n\n".join("\n".join(section.lines()) for section in self.sections)
         return "\n".join(line.rstrip() for line in text.splitlines())

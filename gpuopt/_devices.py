@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from dataclasses import asdict, dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
+from gpuopt._listing import Listing
 
 KINDS = ("cuda", "cpu", "sim")
 
@@ -63,6 +65,15 @@ class Device:
 @dataclass(frozen=True)
 class Availability:
     """Whether a kind of device can serve: true or false, with the reason.
+
+    Attributes
+    ----------
+    kind : str
+        "cuda", "cpu" or "sim".
+    count : int
+        How many there are.
+    reason : str
+        Why there is none, or how many there are.
 
     Examples
     --------
@@ -132,12 +143,21 @@ def available(kind: str = "cuda") -> Availability:
     return Availability(kind, count, f"{count} device{'s' if count != 1 else ''}")
 
 
+def device_name(name: str | None, otherwise: str) -> str:
+    """Return the device that is meant: the one named, GPUOPT_DEVICE, a GPU; else `otherwise`."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"device: must be a string, as 'cpu' or 'cuda:1', not {name!r}")
+    named = name or os.environ.get("GPUOPT_DEVICE")
+    return named or ("cuda" if available("cuda") else otherwise)
+
+
 def devices() -> list[Device]:
     """List every device that can serve: GPUs, the cpu, simulated GPUs.
 
     Returns
     -------
     list of Device
+        It shows itself as a table.
 
     Examples
     --------
@@ -145,11 +165,10 @@ def devices() -> list[Device]:
     >>> {"cpu", "sim:h200", "sim:g80"} <= {device.name for device in gpuopt.devices()}
     True
     """
-    found = []
-    for kind in KINDS:
-        for number in range(available(kind).count):
-            found.append(device(f"{kind}:{number}"))
-    return found
+    return Listing(
+        (device(f"{kind}:{number}") for kind in KINDS for number in range(available(kind).count)),
+        {"name": lambda each: each.name, "what it is": describe},
+    )
 
 
 def config() -> dict[str, Any]:

@@ -135,7 +135,7 @@ def _add_profile(commands: Any) -> None:
     _arguments.family(add, SIZES)
     _arguments.rung(add)
     _arguments.items(add, "about a second's")
-    add("--op", default="sum", help="the reduction's (default: sum)")
+    add("--op", help="the reduction's (default: sum)")
     _arguments.dtype(add)
     _arguments.block(add)
     _arguments.simulated(add)

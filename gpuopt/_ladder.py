@@ -13,20 +13,20 @@ Tables are _tables.py's, plots _plots.py's, the sentences _sentences.py's.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from gpuopt import _cases, _core, _peers, _tables
 from gpuopt._cases import Case
 from gpuopt._ceilings import VerificationError, copy_bandwidth
-from gpuopt._devices import Device, available
+from gpuopt._checks import whole
+from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
 from gpuopt._rungs import Rung, rungs
@@ -34,8 +34,6 @@ from gpuopt._rungs import Rung, rungs
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DECK_ITEMS = 1 << 22  # of the decks' reduction table, 4 bytes each
-COUNTED_ITEMS = 1 << 20  # of a reduction that is counted beside the timing
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
 WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
@@ -108,7 +106,7 @@ class PeerRow:
 
 @dataclass
 class Ladder:
-    """A measured ladder; `str` gives the table, Jupyter shows it as one, `plot` draws it.
+    """A measured ladder; it shows itself as a table, `plot` draws it.
 
     Attributes
     ----------
@@ -173,7 +171,7 @@ class Ladder:
         """Whether there are times; otherwise there are counters alone."""
         return self.copy_bandwidth > 0
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
         return _tables.times(self) if self.timed else _tables.counts(self)
 
@@ -322,67 +320,6 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
     )
 
 
-# --- the reduction's case; the other families' are in _cases.py
-
-
-def _draw(rng: np.random.Generator, n: int, dtype: np.dtype, op: str) -> np.ndarray:
-    """Return random items: any integer, floats from -1 to 1, for a product about 1."""
-    if dtype.kind == "b":
-        return rng.integers(0, 2, n, np.uint8).view(np.bool_)
-    if dtype.kind == "i":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
-    floats = rng.random(n, dtype) * dtype.type(2) - dtype.type(1)
-    return 1 + floats / dtype.type(1024) if op == "prod" else floats
-
-
-def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
-    """Return NumPy's answer and how far a rung may be from it."""
-    ufuncs = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
-    ufuncs |= {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
-        # result's type.
-        unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
-        exact = ufuncs[op].reduce(array, dtype=np.float64)
-        scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
-        return exact, float(unit * scale)
-    return ufuncs[op].reduce(array, dtype=result), 0.0
-
-
-def reduction(n: int, op: str, dtype: str, seed: int) -> Case:
-    """Make the case of a reduction."""
-    from gpuopt import reduce
-
-    items = np.dtype(dtype)
-    result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(np.random.default_rng(seed), n, items, op)
-
-    @cache
-    def right() -> tuple[object, float]:
-        return _expected(array, op, result)
-
-    def error(_: Rung | None, got: object) -> str:
-        expected, tolerance = right()
-        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
-        if off <= tolerance:  # written so that NaN fails
-            return ""
-        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
-
-    return Case(
-        f"{op} of {n:,} {dtype}",
-        n,
-        lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
-        lambda rung, block, device: reduce(
-            array, op, variant=rung.variant, dtype=result, block=block, device=device
-        ),
-        error,
-        deck=("G80", 4.0 * DECK_ITEMS) if op == "sum" else None,
-        operations=n,
-        arguments=(array,),
-    )
-
-
 def _verify(case: Case, rung: Rung, got: object) -> None:
     error = case.error(rung, got)
     if error:
@@ -403,8 +340,8 @@ def ladder(
     family: str = "reduce",
     n: int | None = None,
     *,
-    op: str = "sum",
-    dtype: str | None = None,
+    op: str | None = None,
+    dtype: DTypeLike | None = None,
     block: int | None = None,
     device: str | None = None,
     counters: bool = True,
@@ -421,13 +358,14 @@ def ladder(
     n : int, optional
         Items; of a square matrix about so many (of matmul's result). Default: the deck's, or what
         outgrows a GPU's caches.
-    op : str
-        The reduction's operation.
-    dtype : str, optional
+    op : {"sum", "prod", "min", "max", "and", "or", "xor"}, optional
+        The reduction's operation, by default "sum"; other families have none.
+    dtype : dtype, optional
         Of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
         float32.
     block : int, optional
-        Threads a block, for the rungs that leave a choice; default: the deck's.
+        Threads a block, for the rungs that leave a choice (matmul's leave none); default: the
+        deck's.
     device : str, optional
         "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
         GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
@@ -453,8 +391,11 @@ def ladder(
     ------
     VerificationError
         A rung gave a wrong result.
-    ValueError, TypeError, DeviceError, DeviceMemoryError
-        As `gpuopt.reduce`; peers=True on a simulated GPU, which has no timer.
+    ValueError, TypeError
+        An argument that is wrong: the message names it. Also peers=True on a simulated GPU, which
+        has no timer.
+    DeviceError, DeviceMemoryError
+        As `gpuopt.reduce`.
 
     Examples
     --------
@@ -465,26 +406,26 @@ def ladder(
     >>> print(gpuopt.ladder("reduce", 4096, device="sim").changes()[2])
     bank conflicts 1,485 -> 0; shared-memory wavefronts 2,442 -> 957; warp instructions -18%
     """
-    if family != "reduce" and family not in _cases.ITEMS:
-        known = ", ".join(f"'{each}'" for each in ("reduce", *_cases.ITEMS))
-        raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
-    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
+    device = device_name(device, "sim")
     described = describe_device(device)
+    rounds = whole(rounds, "rounds", 1)
     timed = described.kind != "sim"
     if peers and not timed:
         raise ValueError(
             f"peers: {described.name} has no timer to compare with; it gives counters, device="
             "'cuda' or 'cpu' gives times"
         )
-    dtype = dtype or ("int32" if family == "reduce" else "float32")
-    case = _case(family, n, op, dtype, seed, timed=timed)
+    case = _cases.make(family, n, dtype, seed, timed=timed or family == "reduce", op=op)
+    if block is not None and family == "matmul":
+        raise ValueError("block: matmul's rungs have blocks of their own; leave block out")
     wanted = [
         rung
         for rung in rungs(family)
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
     measured = Ladder(
-        described, op if family == "reduce" else family, dtype, case.n, block, [], 0.0, family,
+        described, (op or "sum") if family == "reduce" else family, case.dtype, case.n, block, [],
+        0.0, family,
         case.title, case.flops, case.deck, operations=case.operations,
         date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
     )  # fmt: skip
@@ -498,12 +439,6 @@ def ladder(
 
     _reference.compare_with(measured)
     return measured
-
-
-def _case(family: str, n: int | None, op: str, dtype: str, seed: int, *, timed: bool) -> Case:
-    if family == "reduce":
-        return reduction(n or DECK_ITEMS, op, dtype, seed)
-    return _cases.make(family, n, dtype, seed, timed=timed)
 
 
 def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer]:
@@ -644,8 +579,8 @@ def count(
     rung: Rung,
     n: int | None = None,
     *,
-    op: str = "sum",
-    dtype: str | None = None,
+    op: str | None = None,
+    dtype: DTypeLike | None = None,
     block: int | None = None,
     device: str = "sim",
 ) -> tuple[str, Profile]:
@@ -659,9 +594,7 @@ def count(
             f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
             f"{kernels}"
         )
-    dtype = dtype or ("int32" if family == "reduce" else "float32")
-    n = n or (COUNTED_ITEMS if family == "reduce" else None)
-    case = _case(family, n, op, dtype, seed=0, timed=False)
+    case = _cases.make(family, n, dtype, op=op)
     counted = profile(lambda: case.call(rung, _block(rung, block), device), device=device)
     _verify(case, rung, counted.result)
     return f"{case.title}, on a {describe_device(device).description}", counted
@@ -669,9 +602,9 @@ def count(
 
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
     """Count the timed rungs on the simulated GPU, on fewer items."""
-    n = COUNTED_ITEMS if measured.family == "reduce" else _cases.ITEMS[measured.family][1]
-    n = min(n, measured.n)
-    case = _case(measured.family, n, measured.op, measured.dtype, seed, timed=False)
+    n = min(_cases.ITEMS[measured.family][1], measured.n)
+    op = measured.op if measured.family == "reduce" else None
+    case = _cases.make(measured.family, n, measured.dtype, seed, op=op)
     for at, row in enumerate(measured.rows):
         progress(f"counting {_tables.label(row.rung)}", 0.92 + 0.08 * at / len(measured.rows))
         try:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt._axis import UFUNCS
+
 COLD_BYTES = 256 << 20  # all copies together, at least, for cold runs
 COPIES_MOST = 64
 
@@ -26,8 +28,6 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "reversed": lambda a: a[::-1],
     "Fortran order": lambda a: a.T,
 }
-UFUNCS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
-UFUNCS |= {"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Peer:
 def _reduced_like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
     view, op = VIEWS[task.view], task.op
     if op in ("and", "or", "xor"):
-        return getattr(xp, UFUNCS[op]).reduce
+        return getattr(xp, UFUNCS[op].__name__).reduce
     more: dict[str, Any] = {"dtype": task.dtype} if op in ("sum", "prod") else {}
     if task.axis is not None:
         more["axis"] = task.axis

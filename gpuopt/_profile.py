@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from gpuopt import _core
+from gpuopt._listing import Listing
 
 _TABLE = _core.counter_table("sim")
 _NAMES = tuple(name for name, _, _ in _TABLE)
@@ -111,7 +112,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found while a kernel ran; `text` is the whole message.
+    """Something that a check found while a kernel ran.
+
+    Attributes
+    ----------
+    kind : str
+        "race in shared memory", "out of bounds", ...
+    text : str
+        The whole message: what happened, where, and what to do.
+    kernel : str
+    file : str or None
+        None where the kernel has no line table.
+    line, ptx_line : int
+    block, thread : (int, int, int)
+        The first to do it, by their indices.
+    address : int
+        In bytes, of the memory that `kind` names.
+    times : int
+        How often the check found the same at this place in this launch.
 
     Examples
     --------
@@ -184,6 +202,18 @@ class Launch:
     output: str = ""
 
 
+_SHOWN = {
+    "found": lambda each: each.kind,
+    "times": lambda each: f"{each.times:,}",
+    "kernel": lambda each: each.kernel,
+    "where": lambda each: (
+        f"{PurePath(each.file).name}:{each.line}" if each.file else f"PTX line {each.ptx_line}"
+    ),
+    "block": lambda each: str(each.block),
+    "thread": lambda each: str(each.thread),
+}
+
+
 def launch_of(told: dict[str, Any]) -> Launch:
     return Launch(
         kernel=told["kernel"],
@@ -224,6 +254,8 @@ class Profile:
     launches : list of Launch
     result : object
         What the profiled function returned (call form).
+    collecting : bool
+        Whether a check that finds something is noted in `findings`; otherwise it raises `SimError`.
 
     Examples
     --------
@@ -303,7 +335,7 @@ class Profile:
         """Return each counter's Nsight Compute metric ("-" where it has none) and its meaning."""
         return {name: (metric, meaning) for name, metric, meaning in _TABLE}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the sums and the lines that cost most."""
         total = self.counters
         lines = [f"{len(self.launches)} launches on {self.device}"]
@@ -344,6 +376,15 @@ class Profile:
         return "\n".join(lines)
 
 
+def _counting(device: str) -> str:
+    """Return a device's name; it must be a simulated GPU."""
+    if not isinstance(device, str):
+        raise TypeError(f"device: must be a string, as 'sim' or 'sim:g80', not {device!r}")
+    if not device.startswith("sim"):
+        raise ValueError(f"device: {device!r} has no counters; use 'sim' or a preset as 'sim:g80'")
+    return device
+
+
 def profile(
     function: Callable[..., Any] | None = None,
     *arguments: Any,
@@ -367,6 +408,8 @@ def profile(
 
     Raises
     ------
+    TypeError
+        `device` is no string.
     ValueError
         An unknown device, or one that has no counters.
     SimError
@@ -389,9 +432,7 @@ def profile(
     >>> third.counters.bank_conflicts < first.counters.bank_conflicts
     True
     """
-    if not device.startswith("sim"):
-        raise ValueError(f"device: {device!r} has no counters; use 'sim' or a preset as 'sim:g80'")
-    profiled = Profile(device)
+    profiled = Profile(_counting(device))
     if function is None:
         return profiled
     with profiled:
@@ -419,7 +460,15 @@ def check(
     Returns
     -------
     list of Finding
-        Empty when nothing was found.
+        Empty when nothing was found. It shows itself as a table.
+
+    Raises
+    ------
+    TypeError
+        `device` is no string.
+    ValueError
+        An unknown device, or one that checks nothing; the function launched no kernel on a
+        simulated GPU, so that nothing was checked.
 
     Examples
     --------
@@ -427,7 +476,12 @@ def check(
     >>> gpuopt.check(gpuopt.reduce, np.arange(1000.0), variant=5)
     []
     """
-    profiled = Profile(device, collecting=True)
+    profiled = Profile(_counting(device), collecting=True)
     with profiled:
-        profiled.result = function(*arguments, **keywords)
-    return profiled.findings
+        function(*arguments, **keywords)
+    if not profiled.launches:
+        raise ValueError(
+            "function: launched no kernel on a simulated GPU, so nothing was checked; let its "
+            "calls name no device, or a simulated one"
+        )
+    return Listing(profiled.findings, _SHOWN)

@@ -110,7 +110,8 @@ def _add_bench(commands: Any) -> None:
 
 
 def _add_sweep(commands: Any) -> None:
-    from gpuopt._cases import DTYPES, ITEMS
+    from gpuopt._arrays import NUMBERS
+    from gpuopt._cases import ITEMS
 
     add = _arguments.command(
         commands,
@@ -123,9 +124,9 @@ def _add_sweep(commands: Any) -> None:
         "csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
         example="sweep reduce --n 2^20 2^28",
     )
-    _arguments.family(add, ["reduce", "reduce_axis", *ITEMS])
+    _arguments.family(add, [*ITEMS, "reduce_axis"])
     _arguments.items(add, "few to many", nargs="+")
-    _arguments.dtype(add, "of the items", "float32", default="float32", choices=DTYPES)
+    _arguments.dtype(add, "of the items", "float32", default="float32", choices=NUMBERS)
     _arguments.device(add, "cuda, cuda:1 or cpu; sim has no timer")
     _arguments.as_json(add, ", every sample too")
 

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from gpuopt import _cases, _core, _draw, _tables
-from gpuopt._devices import Device, describe
+from gpuopt._devices import Device, describe, device_name
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters
-from gpuopt._roofline import Point, Roofline, default_device, roofline
+from gpuopt._roofline import Point, Roofline, roofline
 from gpuopt._svg import Picture
 from gpuopt._trace import trace
 
 FORMAT = 1  # of what to_dict gives
-FAMILIES = ("reduce", *_cases.ITEMS)
+FAMILIES = tuple(_cases.ITEMS)
 QUICK_ROUNDS = 3
 # Items of a quick report: on a GPU, on the cpu, and where they are counted.
 QUICK_ITEMS = {
@@ -166,7 +166,7 @@ class Report:
             f'title="gpuopt report"></iframe>'
         )
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the ceilings and the ladders as text."""
         return "\n\n\n".join(str(each) for each in (self.roofline, *self.ladders))
 
@@ -405,15 +405,15 @@ def report(
     >>> "bank conflicts" in page and "Tesla M2090" in page
     True
     """
-    chosen = FAMILIES if families is None else tuple(families)
-    for each in chosen:
+    wanted = FAMILIES if families is None else tuple(families)
+    for each in wanted:
         if each not in FAMILIES:
             known = ", ".join(f"'{family}'" for family in FAMILIES)
             raise ValueError(f"families: {each!r} is not a ladder; use some of {known}")
-    name = default_device(device)
+    name = device_name(device, "cpu")
     kind = name.partition(":")[0]
     devices = [name, "sim"] if kind == "cpu" else [name]
-    steps = 1 + len(chosen) * len(devices)
+    steps = 1 + len(wanted) * len(devices)
     done = 0
 
     def inner(text: str, share: float) -> None:
@@ -423,7 +423,7 @@ def report(
     made = Report(
         roof, [], date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__
     )
-    for family in chosen:
+    for family in wanted:
         for each in devices:
             done += 1
             made.ladders.append(_measure(family, each, quick, inner))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuopt import _ceilings, _core, _draw
 from gpuopt._ceilings import Ceiling
-from gpuopt._devices import Device, available
+from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Bound:
         """Reached over limit."""
         return self.reached / self.limit
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the answer as a sentence."""
         kind = "arithmetic" if self.unit == "FLOP/s" else "memory"
         return (
@@ -123,7 +123,7 @@ class Bound:
 
 @dataclass
 class Roofline:
-    """A device's ceilings, and kernels under them; `str` draws it, `plot` with matplotlib.
+    """A device's ceilings, and kernels under them; it shows itself as text, `plot` draws it.
 
     Attributes
     ----------
@@ -339,7 +339,7 @@ class Roofline:
 
         return _plots.roofline(self, ax)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the ceilings as a table, the drawing, and each kernel's bound."""
         return _draw.roofline(self)
 
@@ -414,12 +414,6 @@ def _keep(path: Path, measured: Roofline) -> None:
         os.replace(name, path)
 
 
-def default_device(device: str | None) -> str:
-    """Return the device that is meant: the one named, GPUOPT_DEVICE, a GPU, else the cpu."""
-    named = device or os.environ.get("GPUOPT_DEVICE")
-    return named or ("cuda" if available("cuda") else "cpu")
-
-
 def roofline(
     device: str | None = None,
     *,
@@ -483,7 +477,7 @@ def roofline(
     known = ("float64", "float32", "float16", "tensor float16")
     if dtype not in (None, *known):
         raise ValueError(f"dtype: {dtype!r} has no ceiling; use one of {', '.join(known)}")
-    described = describe_device(default_device(device))
+    described = describe_device(device_name(device, "cpu"))
     path = _cache_file(described)
     found = None if fresh or described.kind == "sim" else _kept(path, quick)
     if not found:

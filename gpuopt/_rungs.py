@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuopt import _core
+from gpuopt._listing import Listing
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,25 @@ def find(family: str, variant: int | str | None) -> Rung:
     raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")
 
 
+def _blocks(rung: Rung) -> str:
+    """Return the threads a block that a rung takes; "" where it has none of its own."""
+    if rung.host or not rung.block_default:
+        return ""
+    if rung.block_min == rung.block_max:
+        return f"{rung.block_default:,}"
+    return f"{rung.block_min:,} to {rung.block_max:,}"
+
+
+_SHOWN = {
+    "variant": lambda rung: repr(rung.variant),
+    "name": lambda rung: rung.name + ", the best" * rung.best,
+    "runs on": lambda rung: "cpu" if rung.host else "cuda, sim",
+    "threads a block": _blocks,
+    "what is new": lambda rung: rung.lesson,
+    "source": lambda rung: rung.source,
+}
+
+
 def rungs(family: str = "reduce") -> list[Rung]:
     """List a family's rungs, in the ladder's order.
 
@@ -99,6 +119,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     Returns
     -------
     list of Rung
+        It shows itself as a table.
 
     Raises
     ------
@@ -112,4 +133,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
     [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12, 13]
     """
     rows = _core.rungs(family)
-    return [Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows]
+    return Listing(
+        (Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows),
+        _SHOWN,
+    )

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from gpuopt import _cases, _core, _ladder
+from gpuopt import _cases, _core
 from gpuopt._profile import Counters, profile
 from gpuopt._rungs import Rung, find
 
@@ -232,7 +232,7 @@ class Source:
         number = "" if self.rung.number is None or self.rung.historical else f"{self.rung.number} "
         return f"{self.file}: {self.rung.family} rung {number}{self.rung.name}"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the lines with their numbers, and their counters if there are any."""
         shown = [self.title, *([self.counted] if self.counted else []), ""]
         if self.counted:
@@ -321,7 +321,7 @@ class Diff:
         for tag, a1, a2, b1, b2 in self._opcodes():
             yield tag, list(range(a1, a2)), list(range(b1, b2))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the unified diff; with counters, each side's beside its lines."""
         if not self.before.counted:
             return self.unified
@@ -420,17 +420,15 @@ def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
             f"annotate: rung {rung.variant!r} of {rung.family} runs on the cpu, which counts "
             f"nothing; leave annotate out"
         )
-    if rung.family == "reduce":
-        case = _ladder.reduction(REDUCE_ITEMS, "sum", "int32", 0)
-    elif rung.family in _cases.ITEMS:
-        items = 1024 if rung.name == "threads" else None  # one block of at most so many
-        radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
-        case = _cases.make(rung.family, items, "float32", 0, timed=False, radius=radius)
-    else:
+    if rung.family not in _cases.ITEMS:
         raise ValueError(
-            f"annotate: {rung.family} is not counted; use 'reduce' or one of "
-            f"{', '.join(_cases.ITEMS)}"
+            f"annotate: {rung.family} is not counted; use one of {', '.join(_cases.ITEMS)}"
         )
+    items = REDUCE_ITEMS if rung.family == "reduce" else None
+    if rung.name == "threads":
+        items = 1024  # one block of at most so many
+    radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
+    case = _cases.make(rung.family, items, radius=radius)
     counted = profile(_collect, case, rung)
     lines: dict[int, Counters] = {}
     for (path, number), counters in counted.by_line().items():

@@ -78,7 +78,7 @@ class Picture:
     6
     """
 
-    svg: str
+    svg: str = field(repr=False)
     data: dict[str, Any] = field(repr=False)
 
     def _repr_svg_(self) -> str:

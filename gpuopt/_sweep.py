@@ -8,7 +8,6 @@ take turns.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -16,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt import _axis_plan, _cases, _core, _ladder, _works
-from gpuopt._arrays import Problem
+from gpuopt import _axis_plan, _cases, _core, _works
+from gpuopt._arrays import NUMBERS, Problem
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
-from gpuopt._devices import Device, available
+from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import Progress, Racer, Timing
 from gpuopt._peers import Task
@@ -33,7 +32,7 @@ SAMPLE_SECONDS = 1e-3  # one sample takes at least
 WARM_UP_SECONDS = 0.2  # of a GPU's work before the first sample: clocks rise
 HOPELESS = 20  # times slower than the best: one sample is enough
 CLOSE = 0.01  # a smaller difference is none
-FAMILIES = ("reduce", "reduce_axis", *_cases.ITEMS)
+FAMILIES = (*_cases.ITEMS, "reduce_axis")
 # Items where none are named: on a GPU, on the cpu.
 ITEMS = {
     "reduce": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 25, 1 << 28), (1 << 10, 1 << 16, 1 << 22)),
@@ -174,7 +173,7 @@ class Size:
 
 @dataclass
 class Sweep:
-    """What `gpuopt.sweep` measured; `str` gives the table.
+    """What `gpuopt.sweep` measured; it shows itself as tables.
 
     Attributes
     ----------
@@ -202,7 +201,7 @@ class Sweep:
     date: str = ""
     version: str = ""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a table for each size, the best marked and what the library does beside it."""
         lines = [
             f"sweep of {self.family} on {self.device.description} ({self.device.name})",
@@ -282,7 +281,7 @@ def _problems(family: str, n: int, dtype: str, device: str) -> list[Callable[[],
         ]
 
     def make() -> _Problem:
-        case = _ladder._case(family, n, "sum", dtype, 0, timed=True)
+        case = _cases.make(family, n, dtype, timed=True)
         return _Problem(case.title, case.bench(device), case.error)
 
     return [make]
@@ -438,10 +437,10 @@ def sweep(
     if family not in FAMILIES:
         known = ", ".join(map(repr, FAMILIES))
         raise ValueError(f"family: {family!r} cannot be swept; use one of {known}")
-    if dtype not in _cases.DTYPES:
-        raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(_cases.DTYPES)}")
-    device = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "cpu")
-    described = describe_device(device)
+    dtype = _cases.dtype_name(dtype)
+    if dtype not in NUMBERS:
+        raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(NUMBERS)}")
+    described = describe_device(device_name(device, "cpu"))
     if described.kind == "sim":
         raise ValueError(
             f"device: {described.name} has no timer to choose by; it gives counters: "

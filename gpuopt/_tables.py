@@ -161,12 +161,13 @@ def _steps(measured: Ladder) -> list[Row]:
 
 
 def blocks(measured: Ladder) -> str:
-    """Return ", blocks of 128" where all rungs have the same."""
-    rung = measured.rows[0].rung
-    if measured.block:
-        return f", blocks of {measured.block}"
-    same = len({row.rung.block_default for row in measured.rows}) == 1
-    return f", blocks of {rung.block_default}" if same and rung.block_default else ""
+    """Return ", blocks of 128" where all rungs have the same, or where it was asked for."""
+    rungs = [row.rung for row in measured.rows]
+    free = [rung.block_min < rung.block_max for rung in rungs]
+    if measured.block and any(free):
+        return f", blocks of {measured.block}" + " where a rung leaves it open" * (not all(free))
+    same = len({rung.block_default for rung in rungs}) == 1 and rungs[0].block_default
+    return f", blocks of {same}" if same else ""
 
 
 def _wide(measured: Ladder) -> int:

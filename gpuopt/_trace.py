@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuopt import _cases, _core, _ladder, _pictures, _ptx, _source
+from gpuopt import _cases, _core, _pictures, _ptx, _source
+from gpuopt._checks import whole
 from gpuopt._devices import Device
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Launch, launch_of
@@ -426,7 +427,7 @@ class Trace:
 
         return f"<pre>{escape(str(self))}</pre>"
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return what was recorded, and every access to memory with what it costs."""
         warps = len(set(self.events["warp"].tolist()))
         kinds = Counter(self.instructions[each].kind for each in self.events["instruction"])
@@ -494,16 +495,6 @@ def _block_index(value: int | tuple[int, ...]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _whole(value: int, name: str, least: int, most: int) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        raise TypeError(f"{name}: must be an int, not {value!r:.60}") from None
-    if not least <= number <= most:
-        raise ValueError(f"{name}: {number} is not from {least} to {most:,}")
-    return number
-
-
 def _rung_call(
     family: str, arguments: tuple[Any, ...], keywords: dict[str, Any], device: str
 ) -> tuple[Callable[[], Any], str]:
@@ -526,16 +517,11 @@ def _rung_call(
             f"{kernels}"
         )
     n, threads = SIZES[family]
-    n = _whole(keywords["n"], "n", 1, 1 << 40) if keywords.get("n") is not None else n
     block = keywords.get("block")
     if block is None and threads and rung.block_min < rung.block_max:
         block = max(threads, rung.block_min)
-    if family == "reduce":
-        case = _ladder.reduction(
-            n, keywords.get("op") or "sum", keywords.get("dtype") or "int32", 0
-        )
-    else:
-        case = _cases.make(family, n, keywords.get("dtype") or "float32", 0, timed=False)
+    n = n if keywords.get("n") is None else keywords["n"]
+    case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
     number = "" if rung.number is None or rung.historical else f"{rung.number} "
     return lambda: case.call(rung, block, device), f"{family} rung {number}{rung.name}"
 
@@ -614,10 +600,10 @@ def trace(
     if not device.startswith("sim"):
         raise ValueError(f"device: {device!r} cannot be traced; use 'sim' or a preset as 'sim:g80'")
     what = (
-        _whole(launch, "launch", 0, 1 << 40),
+        whole(launch, "launch", 0, 1 << 40),
         _block_index(block_index),
-        -1 if warp is None else _whole(warp, "warp", 0, 31),
-        _whole(events, "events", 1, 10_000_000),
+        -1 if warp is None else whole(warp, "warp", 0, 31),
+        whole(events, "events", 1, 10_000_000),
     )
     if isinstance(family_or_kernel, str):
         call, title = _rung_call(family_or_kernel, arguments, keywords, device)

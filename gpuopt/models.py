@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gpuopt import _core
+from gpuopt._checks import whole
 from gpuopt._devices import Device
 
 WARP = 32  # lanes
@@ -332,6 +333,8 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
 
     Raises
     ------
+    TypeError
+        No integers.
     ValueError
         Too few items, or too small a degree.
 
@@ -345,10 +348,7 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
     >>> tree_reduction(2**22)
     Tree(steps=22, operations=4194303, nodes=4194303)
     """
-    if n < 1:
-        raise ValueError(f"n: must be at least 1, not {n}")
-    if degree < 2:
-        raise ValueError(f"degree: must be at least 2, not {degree}")
+    n, degree = whole(n, "n", 1), whole(degree, "degree", 2)
     steps = nodes = 0
     left = n
     while left > 1:
@@ -415,6 +415,8 @@ def occupancy(
 
     Raises
     ------
+    TypeError
+        No integers.
     ValueError
         More than a block may have, or less than nothing.
 
@@ -431,18 +433,15 @@ def occupancy(
     (8, 48, 'shared')
     """
     limits = gpu(which)
-    if not 1 <= threads <= limits.threads_per_block:
-        raise ValueError(f"threads: must be 1 to {limits.threads_per_block} a block, not {threads}")
-    if not 0 <= shared <= limits.shared_per_block:
-        raise ValueError(f"shared: must be 0 to {limits.shared_per_block} bytes, not {shared}")
-    if not 0 <= registers <= 255:
-        raise ValueError(f"registers: must be 0 to 255 a thread, not {registers}")
+    threads = whole(threads, "threads", 1, limits.threads_per_block)
+    shared = whole(shared, "shared", 0, limits.shared_per_block)
+    registers = whole(registers, "registers", 0, 255)
     warps = -(-threads // WARP)
     if not registers:
         by_registers = limits.blocks
     elif limits.registers_by_block:
-        whole = _up(_up(warps, limits.warp_unit) * WARP * registers, limits.register_unit)
-        by_registers = limits.registers // whole
+        taken = _up(_up(warps, limits.warp_unit) * WARP * registers, limits.register_unit)
+        by_registers = limits.registers // taken
     else:
         fitting = limits.registers // _up(WARP * registers, limits.register_unit)
         by_registers = fitting // limits.warp_unit * limits.warp_unit // warps
@@ -460,7 +459,15 @@ def occupancy(
 
 @dataclass(frozen=True)
 class Transactions:
-    """What a warp's access to global memory costs: transactions, and the bytes that they move."""
+    """What a warp's access to global memory costs.
+
+    Attributes
+    ----------
+    count : int
+        Transactions.
+    moved : int
+        The bytes that they move.
+    """
 
     count: int
     moved: int
@@ -492,6 +499,22 @@ def _segments(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:
     return count, moved
 
 
+def _lanes(addresses: Sequence[int | None], size: int) -> list[tuple[int, int]]:
+    """Return the lanes that take part in an access, and their addresses."""
+    if size not in (1, 2, 4, 8, 16):
+        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
+    if len(addresses) > WARP:
+        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
+    active = [
+        (lane, whole(each, "addresses", 0))
+        for lane, each in enumerate(addresses)
+        if each is not None
+    ]
+    if any(each % size for _, each in active):
+        raise ValueError(f"addresses: must be multiples of the size, {size}")
+    return active
+
+
 def transactions(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> Transactions:
@@ -515,6 +538,8 @@ def transactions(
 
     Raises
     ------
+    TypeError
+        An address that is no integer.
     ValueError
         More than 32 addresses, another size, or an address that is not a multiple of it.
 
@@ -530,13 +555,7 @@ def transactions(
     [32, 3, 2, 5]
     """
     rule = gpu(which).coalescing
-    if size not in (1, 2, 4, 8, 16):
-        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
-    if len(addresses) > WARP:
-        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
-    active = [(lane, each) for lane, each in enumerate(addresses) if each is not None]
-    if any(each < 0 or each % size for _, each in active):
-        raise ValueError(f"addresses: must be multiples of the size, {size}, and not negative")
+    active = _lanes(addresses, size)
     if rule in ("lines", "sectors"):
         unit = 128 if rule == "lines" else 32
         count = len({each // unit for _, each in active})
@@ -586,7 +605,7 @@ def bank_conflicts(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         As `transactions`.
 
     Notes
@@ -603,17 +622,12 @@ def bank_conflicts(
     1
     """
     limits = gpu(which)
-    if size not in (1, 2, 4, 8, 16):
-        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
-    if len(addresses) > WARP:
-        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
-    if any(each is not None and (each < 0 or each % size) for each in addresses):
-        raise ValueError(f"addresses: must be multiples of the size, {size}, and not negative")
+    active = _lanes(addresses, size)
     words = max(1, size // 4)
     lanes = limits.bank_lanes // words
     passes = least = ways = 0
     for first in range(0, WARP, lanes):
-        group = [each for each in addresses[first : first + lanes] if each is not None]
+        group = [each for lane, each in active if first <= lane < first + lanes]
         if not group:
             continue
         wanted = {each // 4 + word for each in group for word in range(words)}

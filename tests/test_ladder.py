@@ -11,7 +11,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _compare, _ladder, _peers, _progress, _reference, _sentences
+from gpuopt import _cases, _compare, _ladder, _peers, _progress, _reference, _sentences
 from gpuopt._profile import Counters
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
@@ -205,7 +205,7 @@ def test_peers_are_measured_in_the_same_run(device):
 
 def found_peers(family):
     """Return a ladder that has been asked for its peers, and those that gave the right result."""
-    case = _ladder._case(family, 400, "sum", "float32", 0, timed=True)
+    case = _cases.make(family, 400, "float32")
     asked = gpuopt.Ladder(_ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
     asked.family = family
     return asked, _ladder._found_peers(asked, case, True)

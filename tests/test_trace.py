@@ -390,7 +390,7 @@ def test_the_text_says_what_accesses_cost(tiny):
         (ValueError, "launch: there is no number 5: .* 2 launches", ("reduce", 3), {"launch": 5}),
         (ValueError, "events", ("reduce", 3), {"events": 0}),
         (ValueError, "block", ("reduce", 3), {"block": 33}),
-        (ValueError, "n: 0", ("reduce", 3), {"n": 0}),
+        (ValueError, "n: must be", ("reduce", 3), {"n": 0}),
         (TypeError, "size", ("reduce", 3), {"size": 64}),
         (TypeError, "op", ("transpose", 3), {"op": "sum"}),
         (TypeError, "family_or_kernel", (3,), {}),

@@ -8,7 +8,6 @@ launch runs once and is counted.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt._ceilings import VerificationError
-from gpuopt._devices import Device, available
+from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import Launch, profile
@@ -40,7 +39,7 @@ def choose(device: str | None, preset: str) -> Device:
     preset : str
         What "sim" stands for: the simulated GPU that the deck used.
     """
-    name = device or os.environ.get("GPUOPT_DEVICE") or ("cuda" if available("cuda") else "sim")
+    name = device_name(device, "sim")
     described = describe_device(f"sim:{preset}" if name == "sim" else name)
     if described.kind == "cpu":
         raise ValueError(

@@ -61,7 +61,7 @@ class Row:
 
 @dataclass
 class Experiment:
-    """The result of an experiment: every row's output was verified. `str` gives the table.
+    """The result of an experiment: every row's output was verified. It shows itself as a table.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ class Experiment:
         keep = [i for i in range(len(titles)) if any(row[i] for row in table[1:])]
         return [[row[i] for i in keep] for row in table]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the table."""
         table = self._cells()
         widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]

@@ -11,7 +11,7 @@ from gpuopt import _cases, models
 from gpuopt._cases import Case
 from gpuopt._ceilings import VerificationError, copy_bandwidth
 from gpuopt._devices import Device
-from gpuopt._ladder import SAMPLE_SECONDS, reduction
+from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import profile
 from gpuopt._rungs import Rung, rungs
 from gpuopt.experiments import _lab
@@ -79,10 +79,7 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
             if rung.block_min <= block <= min(rung.block_max, limits.threads_per_block)
             and block & (block - 1) == 0
         ]
-        if family == "reduce":
-            case = reduction(n, "sum", "int32", 0)
-        else:
-            case = _cases.make(family, n, "float32", 0, timed=lab.timed)
+        case = _cases.make(family, n, timed=lab.timed)
         sweep = _timed if lab.timed else _counted
         rows += sweep(case, rung, blocks, described, copy)
     return Experiment(
