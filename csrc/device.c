@@ -18,7 +18,8 @@ enum status device_find(const char *argument, const char *name, const struct dev
     const char *colon = strchr(name, ':');
     const size_t length = colon ? (size_t)(colon - name) : strlen(name);
     for (const struct device_ops *const *kind = device_kinds; *kind; kind++)
-        if (strlen((*kind)->kind) == length && memcmp((*kind)->kind, name, length) == 0) {
+        if (strlen((*kind)->kind) == length && memcmp((*kind)->kind, name, length) == 0 &&
+            strlen(name) - length <= DEVICE_WHICH) {
             *ops = *kind;
             *which = colon ? colon + 1 : "";
             return STATUS_OK;

@@ -43,7 +43,7 @@ struct device_image {
     const char *ptx, *ptx_end;                   /* with a NUL at its end */
     const char *kernels;                         /* their names, each between two line feeds */
 };
-enum { DEVICE_IMAGES_MAX = 32 };
+enum { DEVICE_IMAGES_MAX = 32, DEVICE_WHICH = 32 /* a name behind its kind, with its NUL */ };
 extern const struct device_image gpuopt_images[];
 extern const size_t gpuopt_image_count;
 

@@ -214,7 +214,7 @@ def reduce(
     array : array_like
         Anything that `numpy.asarray` takes, of any shape and layout: bool, integers and floats,
         ml_dtypes' bfloat16 among them. Also complex64 and complex128: for "sum", "mean", "any",
-        "all", "count" and, on the cpu, "prod". Rungs 1 to 12 take bool, int32, int64, float32 and
+        "all", "count" and, on the cpu, "prod". Rungs 1 to 13 take bool, int32, int64, float32 and
         float64.
         Or an array on a device: of CuPy, PyTorch, JAX, Numba or `gpuopt.asarray`, or of anybody
         with the CUDA array interface or DLPack. Its items are read in place, on its library's
@@ -243,15 +243,17 @@ def reduce(
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
         arithmetic.
     out : ndarray, optional
-        An array of the result's shape that receives it and is returned. For an array on
-        a device, one there in C order, of the result's dtype (the call does not wait); or one of
-        NumPy's: the result is on the host when the call returns, a single value by the shortest
-        way there is.
+        An array of the result's shape that receives it and is returned. Without `dtype`, sums and
+        products of integers are computed in its dtype, all else in that which NumPy promotes both
+        to, and cast at the end. For an array on a device, one there in C order, of the result's
+        dtype (the call does not wait); or one of NumPy's: the result is on the host when the call
+        returns, a single value by the shortest way there is.
     initial : scalar, optional
         Starting value; what an empty array gives. None: no starting value, not even the
         operation's identity, so that an empty array is an error.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024. Default: the deck's 128.
+        Threads a block, a power of two from 32 to 1024, where the rung leaves a choice
+        (`gpuopt.rungs`: 1 to 8 do). Default: the deck's 128, or the rung's own.
     device : str, optional
         "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
@@ -268,7 +270,8 @@ def reduce(
     Raises
     ------
     TypeError
-        A dtype that the rung does not take; object, string, datetime, structured or masked arrays;
+        A dtype that the rung does not take; an `out` that a result of the `dtype` named cannot be
+        cast to (same kind); object, string, datetime, structured or masked arrays;
         a `dtype` that items on a device are not converted to (floats to integers, complex ones).
     ValueError
         An unknown op, variant, block or device; "min" or "max" of nothing without `initial`; an
@@ -288,12 +291,13 @@ def reduce(
     The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
     float64, in a tree whose shape depends on the number of items alone: the same bits from every
     rung, instruction set and number of threads. A result that overflows becomes infinite on every
-    device, without the RuntimeWarning that NumPy gives. Along axes and for small types, sums of
-    float16, bfloat16 and float32 accumulate in float64 (on a GPU the first two by eights in
-    float32) and are rounded once. Rungs 1 to 7 accumulate in
-    the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32) and k the most
-    additions that an item goes through, the error is at most k * u * sum(abs(array)); k is
-    about log2(n) for rungs 1 to 6 and n / (threads of the grid) + log2(n) for rung 7.
+    device, without the RuntimeWarning that NumPy gives (a cast to an `out` that is narrower gives
+    it). Along axes and for small types, sums of float16, bfloat16 and float32 accumulate in float64
+    (on a GPU the first two by eights in float32) and are rounded once; so are sums and products of
+    float32 on rungs 11 to 13, the defaults. Rungs 1 to 10 accumulate in the result's dtype, as the
+    decks do: with u the unit roundoff (2^-24 for float32) and k the most additions that an item
+    goes through, the error is at most k * u * sum(abs(array)); k is about log2(n) for rungs 1 to 6
+    and n / (threads of the grid) + log2(n) for rungs 7 to 10.
 
     Source: decks D0 (DirectCompute Optimizations, NVIDIA GTC 2010) and D4 (Reduction, after M.
     Harris), reductions 1 to 7.

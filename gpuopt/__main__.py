@@ -128,9 +128,9 @@ def _devices(arguments: argparse.Namespace) -> int:
         print(json.dumps({"devices": [asdict(each) for each in devices()], "refused": refused}))
         return 0
     for each in devices():
-        print(f"{each.name:<10}{describe(each)}")
+        print(f"{each.name:<12}{describe(each)}")
     for kind, reason in refused.items():
-        print(f"{kind:<10}no: {reason}")
+        print(f"{kind:<12}no: {reason}")
     return 0
 
 

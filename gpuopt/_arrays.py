@@ -82,7 +82,12 @@ def array_in(value: object, name: str) -> np.ndarray:
         raise TypeError(
             f"{name}: masked arrays are not supported; pass {name}.filled(value) instead"
         )
-    return np.asarray(value)
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:  # a ragged list
+        raise type(error)(f"{name}: {error}") from None
 
 
 def common(

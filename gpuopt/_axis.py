@@ -25,7 +25,7 @@ from gpuopt._axis_plan import (
 )
 from gpuopt._devices import available
 from gpuopt._direct import How, receives
-from gpuopt._dtypes import is_bfloat16, kind_of, name_of
+from gpuopt._dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dtype, supported
 
 UFUNCS = {
     "sum": np.add,
@@ -75,6 +75,8 @@ def serves_whole(
     given = array.dtype
     if given.kind == "V":
         return is_bfloat16(given)
+    if dtype is not None and is_bfloat16(named_dtype(dtype)):
+        return True
     if dtype is not None or given.char not in _SMALL:
         return False
     name = device or os.environ.get("GPUOPT_DEVICE") or ""
@@ -84,7 +86,9 @@ def serves_whole(
 
 
 def check_op(op: object) -> None:
-    """Raise ValueError for what is no operation."""
+    """Raise for what is no operation."""
+    if not isinstance(op, str):
+        raise TypeError(f"op: must be a string, not {op!r}")
     if op not in UFUNCS and op not in OTHERS:
         known = ", ".join(map(repr, (*UFUNCS, *OTHERS)))
         raise ValueError(f"op: {op!r} is not an operation; use one of {known}")
@@ -94,11 +98,13 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
     """Return the reduced axes, from 0; errors are NumPy's."""
     if axis is None:
         return tuple(range(ndim))
-    if op in PLACES and isinstance(axis, (tuple, list)):
+    if op in PLACES and isinstance(axis, tuple):
         raise TypeError(f"axis: op={op!r} takes one axis or None, not {axis!r}")
     found = []
-    for each in axis if isinstance(axis, (tuple, list)) else (axis,):
+    for each in axis if isinstance(axis, tuple) else (axis,):
         try:
+            if isinstance(each, bool):
+                raise TypeError
             number = operator.index(each)
         except TypeError:
             raise TypeError(
@@ -112,14 +118,21 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-TYPES = "use bool, an integer type, float16, bfloat16, float32, float64, complex64 or complex128"
+def _for_out(op: str, given: np.dtype, out: np.dtype) -> np.dtype:
+    """Return what is computed in where an array of dtype `out` receives the result.
 
-
-def supported(dtype: np.dtype) -> bool:
-    """Tell whether items of a dtype can be reduced."""
-    kinds = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
-    ordinary = dtype.isbuiltin in (0, 1) and dtype.itemsize <= kinds.get(dtype.kind, 0)
-    return ordinary or is_bfloat16(dtype)
+    Sums and products of integers in its own dtype, all else as NumPy promotes both.
+    """
+    if not supported(out):
+        raise TypeError(
+            f"out: dtype {out} is not supported; name another to compute in with dtype="
+        )
+    if given.kind in "biu" and out.kind in "iu":
+        return out if op in ("sum", "prod") else given
+    if given == out:
+        return given
+    wide = [np.dtype(np.float32) if is_bfloat16(each) else each for each in (given, out)]
+    return np.result_type(*wide)
 
 
 def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) -> np.dtype:
@@ -132,9 +145,9 @@ def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) 
             raise ValueError(f"dtype: op={op!r} has a result of its own; leave dtype out")
         return np.dtype(bool if op in ("any", "all") else np.int64)
     if dtype is not None:
-        result = np.dtype(dtype).newbyteorder("=")
+        result = named_dtype(dtype).newbyteorder("=")
     elif out is not None and op != "mean":
-        result = out.newbyteorder("=")
+        result = _for_out(op, given, out.newbyteorder("="))
     elif op == "mean":
         return np.dtype(np.float64) if given.kind in "biu" else given
     elif op in ("sum", "prod") and given.kind in "biu":
@@ -160,7 +173,7 @@ def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
     if op in PLACES:
         return given
     if op in TRUTHS:
-        return np.dtype(bool) if given == np.complex128 else given
+        return np.dtype(bool) if given.kind == "c" and given.itemsize == 16 else given
     if op == "mean":
         return result if result.kind == "c" or given.kind == "c" else given
     if op not in ("sum", "prod"):
@@ -182,8 +195,6 @@ def _cast(array: np.ndarray, op: str, result: np.dtype) -> np.ndarray:
     wanted = computed_on(op, array.dtype, result)
     if array.dtype.kind == "c" and wanted.kind == "b":
         return array != 0
-    if array.dtype.kind == "c" and wanted.kind != "c":
-        return array.real.astype(wanted)
     return array.astype(wanted, copy=False)
 
 
@@ -329,7 +340,6 @@ def _reduced(
 ) -> np.ndarray:
     """Return the reduction of an array with items, as an array over the kept axes."""
     array = _cast(array, op, result)
-    check_kind(op, array.dtype)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if op in PLACES and len(axes) > 1:
         array = np.ascontiguousarray(array)  # places count in C order
@@ -340,6 +350,17 @@ def _reduced(
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.astype(result)
     return found
+
+
+def first_of(initial: Any, result: np.dtype) -> np.ndarray:
+    """Return `initial` as an item of the result's dtype, as NumPy takes it."""
+    try:
+        first = np.array(initial, result)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"initial: {error}") from None
+    if first.ndim:
+        raise ValueError(f"initial: must be a scalar, not an array of {first.ndim} dimensions")
+    return first
 
 
 def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
@@ -354,7 +375,7 @@ def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) 
                 f"zero-size array to reduction operation {UFUNCS[op].__name__} which has no "
                 "identity; pass initial="
             )
-        return np.full(shape, initial, result)
+        return np.full(shape, first_of(initial, result), result)
     return np.full(shape, np.array(IDENTITIES[op]).astype(result), result)
 
 
@@ -387,20 +408,19 @@ def reduce_axis(
     kept = tuple(size for k, size in enumerate(array.shape) if k not in axes)
     shape = tuple(1 if k in axes else s for k, s in enumerate(array.shape)) if keepdims else kept
     if out is not None:
-        arrays.check_out(out, shape, result)
+        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        arrays.check_out(out, shape, given if free and given is not None else result)
+    check_kind(op, computed_on(op, array.dtype, result))
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
         found = _reduced(array, op, axes, result, (variant, block, device))
     if initial is not ... and initial is not None:
-        first = np.asarray(initial)
-        if first.ndim:
-            raise ValueError(f"initial: must be a scalar, not an array of {first.ndim} dimensions")
         with np.errstate(all="ignore"):
-            found = UFUNCS[op](first.astype(result), found).astype(result, copy=False)
+            found = UFUNCS[op](first_of(initial, result), found).astype(result, copy=False)
     found = np.asarray(found).reshape(shape)
     if out is None:
         return found if found.ndim else found[()]
-    np.copyto(out, found, casting="same_kind")
+    np.copyto(out, found, casting="unsafe")
     return out

@@ -18,6 +18,7 @@ from gpuopt import _core, _families
 from gpuopt._arrays import NUMBERS, Problem
 from gpuopt._axis import UFUNCS
 from gpuopt._checks import whole
+from gpuopt._dtypes import named_dtype
 from gpuopt._rungs import Rung, rungs
 
 # Items where none are named: on a device that is timed, and on one that executes lane by lane.
@@ -211,19 +212,11 @@ _MAKERS = {
 }
 
 
-def dtype_name(dtype: DTypeLike) -> str:
-    """Return NumPy's name of a dtype, which may be given in any way that NumPy takes."""
-    try:
-        return np.dtype(dtype).name
-    except TypeError:
-        raise TypeError(f"dtype: {dtype!r} is not a dtype; use a name, as 'float32'") from None
-
-
 def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
     """Return the dtype of a family's items: the decks' if None."""
     if dtype is None:
         return np.dtype(np.int32 if family == "reduce" else np.float32)
-    name = dtype_name(dtype)
+    name = named_dtype(dtype).name
     compiled = {
         items
         for rung in rungs(family)

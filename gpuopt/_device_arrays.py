@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt import _core
-from gpuopt._arrays import Problem
+from gpuopt._arrays import Problem, array_in
 from gpuopt._device_axes import compact
 from gpuopt._device_memory import LEGACY, DeviceArray, checked_dtype, empty, make
 from gpuopt._views import View, check_device, in_order, view_of
@@ -53,11 +53,9 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     """
     view = view_of(x, "x")
     if view is None:
-        if isinstance(x, np.ma.MaskedArray):
-            raise TypeError("x: masked arrays are not supported; pass x.filled(value)")
-        host = np.asarray(x)
+        host = array_in(x, "x")
         # 0-d stays 0-d: ascontiguousarray would make it 1-d.
-        host = np.require(host, checked_dtype(host.dtype), ["C_CONTIGUOUS", "ALIGNED"])
+        host = np.require(host, checked_dtype(host.dtype, "x"), ["C_CONTIGUOUS", "ALIGNED"])
         made = empty(host.shape, host.dtype, device)
         if host.size:
             made._holder.copy_in(host)
@@ -65,7 +63,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     check_device(view, device)
     if isinstance(x, DeviceArray):
         return x
-    dtype = checked_dtype(view.dtype)
+    dtype = checked_dtype(view.dtype, "x")
     view = compact(view)
     if view.stream != LEGACY:
         _core.order(view.device, (LEGACY, view.stream))

@@ -11,13 +11,15 @@ from numpy.typing import DTypeLike
 
 from gpuopt import _core
 from gpuopt._arrays import check_out
-from gpuopt._dtypes import is_bfloat16
+from gpuopt._checks import whole
+from gpuopt._dtypes import TYPES, is_bfloat16, named_dtype, supported
 
 LEGACY = 1  # the default stream, of our own arrays and of whoever names none
 CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
 HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds
 BFLOAT = 4  # its code for bfloat16
+DIMENSIONS_MOST = 64  # as NumPy's
 
 
 class DeviceArray:
@@ -133,6 +135,9 @@ class DeviceArray:
             raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
         return self.get().item()
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -146,6 +151,9 @@ class DeviceArray:
         if not self.shape:
             raise TypeError("len() of an array without dimensions")
         return self.shape[0]
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        raise TypeError(f"a DeviceArray on {self.device} is not copied or pickled; call its .get()")
 
     def __repr__(self) -> str:
         return f"<DeviceArray of shape {self.shape}, {self.dtype}, on {self.device}>"
@@ -224,7 +232,10 @@ def make(
 
 def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceArray:
     """Return an array on a device, of a shape and a dtype that are known to be good."""
-    memory = _core.Memory(math.prod(shape) * dtype.itemsize, device)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > np.iinfo(np.intp).max:
+        raise ValueError(f"shape: {shape} of {dtype} is more than any memory holds")
+    memory = _core.Memory(nbytes, device)
     return make(memory.address, shape, dtype, memory.device, memory)
 
 
@@ -239,17 +250,12 @@ def _memory(array: DeviceArray) -> _core.Memory:
     return memory
 
 
-def checked_dtype(dtype: DTypeLike) -> np.dtype:
+def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
     """Return a dtype in the machine's byte order; TypeError for what no kernel takes."""
-    found = np.dtype(dtype).newbyteorder("=")
-    if is_bfloat16(found):
-        return found
-    if found.kind not in CODES or found.itemsize > 16 or found.name == "longdouble":
-        raise TypeError(
-            f"dtype: {found} is not supported; use bool, an integer type, float16, bfloat16, "
-            "float32, float64, complex64 or complex128"
-        )
-    return np.dtype(found.name)
+    if not supported(dtype):
+        raise TypeError(f"{argument}: dtype {dtype} is not supported; {TYPES}")
+    found = dtype.newbyteorder("=")
+    return found if is_bfloat16(found) else np.dtype(found.name)
 
 
 def empty(
@@ -273,9 +279,10 @@ def empty(
     Raises
     ------
     TypeError
-        A dtype that no kernel takes.
+        A dtype that no kernel takes; a shape that is no integers.
     ValueError
-        A negative extent; an unknown device, or the cpu, whose arrays are NumPy's.
+        A negative extent, or too many of them; more bytes than 63 bits count; an unknown
+        device, or the cpu, whose arrays are NumPy's.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 
@@ -285,8 +292,9 @@ def empty(
     >>> gpuopt.empty((2, 3), "float32", device="sim").nbytes
     24
     """
-    kind = checked_dtype(dtype)
-    extents = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
-    if any(extent < 0 for extent in extents):
-        raise ValueError(f"shape: {extents} has a negative extent")
+    kind = checked_dtype(named_dtype(dtype), "dtype")
+    given = tuple(shape) if np.iterable(shape) and not isinstance(shape, str) else (shape,)
+    extents = tuple(whole(extent, "shape", 0) for extent in given)
+    if len(extents) > DIMENSIONS_MOST:
+        raise ValueError(f"shape: has {len(extents)} dimensions, more than {DIMENSIONS_MOST}")
     return new(extents, kind, device)

@@ -27,7 +27,7 @@ from gpuopt._device_arrays import (
     settle,
 )
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
-from gpuopt._dtypes import is_bfloat16
+from gpuopt._dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt._views import View, check_device, is_run, run_offset, run_start, view_of
 
 _ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
@@ -61,8 +61,10 @@ def reduce(
     if device is not None:
         check_device(view, device)
     if dtype is not None:
-        dtype = np.dtype(dtype)
+        dtype = named_dtype(dtype)
     target = _target(out)
+    if target is not None and dtype is None and type(op) is str and op in UFUNCS:
+        dtype = target.dtype  # nothing casts a result on the device
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
         if not named and initial is ... and (out is None or target):
@@ -73,9 +75,13 @@ def reduce(
         if named and start is None:
             view = compact(view)
             start = view.address
-        given = None if out is None else out.dtype if target is None else target.dtype
-        if named or (start is not None and _on_ladder(view.dtype, op, dtype, given)):
-            return _whole(view, start, op, variant, dtype, out, target, initial, block)
+        computed = dtype
+        if out is not None and dtype is None and op in UFUNCS:
+            computed = axis_rules.result_dtype(op, view.dtype, None, out.dtype)
+        if named or (start is not None and _on_ladder(view.dtype, op, computed)):
+            if target is None and out is not None:
+                check_out(out, (), out.dtype if dtype is None else dtype)
+            return _whole(view, start, op, variant, computed, out, target, initial, block)
     return _along(view, op, axis, keepdims, (variant, block), dtype, out, target, initial)
 
 
@@ -102,13 +108,12 @@ def _default(op: str, given: np.dtype) -> np.dtype:
 
 
 @lru_cache(512)
-def _on_ladder(given: np.dtype, op: str, dtype: np.dtype | None, out: np.dtype | None) -> bool:
+def _on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
     """Tell whether the ladder has kernels from a dtype to that of the result."""
     if given.char not in _ON_LADDER or op not in UFUNCS:
         return False
-    if dtype is None and out is None:
+    if result is None:
         return given.kind != "f" or op not in ("and", "or", "xor")
-    result = out if dtype is None else dtype
     if op not in ("sum", "prod"):
         return result == given
     if given.kind == "f":
@@ -126,11 +131,10 @@ def _whole_call(
     """
     shape, strides, given = layout
     start = run_offset(shape, strides, given.itemsize)
-    result = _default(op, given) if to is None else to[2]
-    result = result if dtype is None else dtype
+    result = _default(op, given) if dtype is None else dtype
     fits = to is None or (to[0] == () and to[2] == result)
     n = math.prod(shape)
-    ladder = _on_ladder(given, op, dtype, to and to[2])
+    ladder = _on_ladder(given, op, dtype)
     if not (fits and n and ladder and result.isnative) or start is None:
         return None, result
     items = (start, n * given.itemsize), (0, result.itemsize)
@@ -169,11 +173,9 @@ def _whole(
         result = dtype if dtype is not None else _default(op, view.dtype)
         made, target = view.library.empty(view, (), result)
     elif target is None:  # the host's: the one way to have the value there at once
-        result = out.dtype if dtype is None else dtype
-        if out.shape != () or out.dtype != result or not out.flags.writeable:
-            check_out(out, (), result)
+        result = dtype
     else:
-        result = target.dtype if dtype is None else dtype
+        result = dtype
         check_target(target, (), result)
         if target.device != view.device:
             same_device([("array", view), ("out", target)])
@@ -207,7 +209,6 @@ def _passes(place: Place, passes: tuple[Pass, ...], source: int, to: int) -> Non
 def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
     """Return the view, or a copy whose items are aligned and what `op` can be computed on."""
     wanted = axis_rules.computed_on(op, view.dtype, result)
-    axis_rules.check_kind(op, wanted)
     if not on_items(view):
         view = place.join(compact(view))
     if wanted == view.dtype:
@@ -244,7 +245,8 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
 def _fill(place: Place, target: View, value: Any) -> None:
     """Set all items of an array to one."""
     dtype = np.dtype(float) if is_bfloat16(target.dtype) else target.dtype
-    one = place.join(view_of(asarray(np.array(value).astype(dtype), place.view.device), "initial"))
+    first = axis_rules.first_of(value, dtype)
+    one = place.join(view_of(asarray(first, place.view.device), "initial"))
     spread = one.replace(shape=target.shape, strides=(0,) * len(target.shape))
     copy(place, spread, target.replace(strides=None))
 
@@ -308,7 +310,6 @@ def _in_one_pass(
 ) -> _core.Prepared | None:
     """Return the call where one pass over an array's items gives the result as it is asked for."""
     (shape, strides, given), (left, steps, result) = layout, to
-    axis_rules.check_kind(op, given)
     scheme = scheme_of(shape, strides or in_c_order(shape, given), given, op, axes, result)
     if not scheme.straight or len(scheme.passes) != 1 or not is_run(left, steps, result.itemsize):
         return None
@@ -337,12 +338,12 @@ def _asked(
     shape, _, given = layout
     axis_rules.check_op(op)
     axes = axis_rules.axes_of(axis, len(shape), op) if type(axis) is int else axis
-    if not axis_rules.supported(given):
+    if not supported(given):
         raise TypeError(
-            f"array: dtype {given} is not supported; {axis_rules.TYPES} (convert the array on its "
-            "device)"
+            f"array: dtype {given} is not supported; {TYPES} (convert the array on its device)"
         )
     result = axis_rules.result_dtype(op, given, dtype, out)
+    axis_rules.check_kind(op, axis_rules.computed_on(op, given, result))
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
     as_asked = to is None or (to[0] == left and out == result)
     call = None
@@ -383,7 +384,8 @@ def _along(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
     if host is not None:
-        check_out(host, asked.shape, asked.result)
+        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        check_out(host, asked.shape, host.dtype if free else asked.result)
     made = None
     if target is None:
         made, target = view.library.empty(view, asked.shape, asked.result)
@@ -398,6 +400,6 @@ def _along(
         _compute(place, view, op, asked.axes, target, initial)
         settle([view, target])
     if host is not None:
-        np.copyto(host, asarray(made).get(), casting="same_kind")
+        np.copyto(host, asarray(made).get(), casting="unsafe")
         return host
     return out if made is None else view.library.finish(made)

@@ -128,7 +128,7 @@ def stencil1d(
     if not is_plain(a) or type(radius) is not int or type(cval) is not int or type(axis) is not int:
         return None
     last = axis in (-1, a.ndim - 1)
-    if radius < 0 or cval or not last or not a.ndim or a.dtype not in _NAMES:
+    if not 0 <= radius < 2**31 or cval or not last or not a.ndim or a.dtype not in _NAMES:
         return None
     known = _stencil(a.dtype, a.shape, radius, mode) if type(mode) is str else None
     if known is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 _STAND_IN = np.dtype([("bfloat16", "<u2")])
 
@@ -26,6 +27,24 @@ def bfloat16() -> np.dtype:
     except ImportError:
         return _STAND_IN
     return np.dtype(ml_dtypes.bfloat16)
+
+
+_WIDEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}  # bytes
+TYPES = "use bool, an integer type, float16, bfloat16, float32, float64, complex64 or complex128"
+
+
+def supported(dtype: np.dtype) -> bool:
+    """Tell whether kernels take items of a dtype."""
+    ordinary = dtype.isbuiltin in (0, 1) and 0 < dtype.itemsize <= _WIDEST.get(dtype.kind, 0)
+    return ordinary or is_bfloat16(dtype)
+
+
+def named_dtype(dtype: DTypeLike) -> np.dtype:
+    """Return the dtype that a `dtype=` means."""
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise TypeError(f"dtype: {dtype!r} is not a dtype; use a name, as 'float32'") from None
 
 
 def kind_of(dtype: np.dtype) -> str:

@@ -385,6 +385,11 @@ def _counting(device: str) -> str:
     return device
 
 
+def _callable(function: object) -> None:
+    if not callable(function):
+        raise TypeError(f"function: must be callable, not {function!r:.60}")
+
+
 def profile(
     function: Callable[..., Any] | None = None,
     *arguments: Any,
@@ -409,7 +414,7 @@ def profile(
     Raises
     ------
     TypeError
-        `device` is no string.
+        The function is not callable, or `device` is no string.
     ValueError
         An unknown device, or one that has no counters.
     SimError
@@ -435,6 +440,7 @@ def profile(
     profiled = Profile(_counting(device))
     if function is None:
         return profiled
+    _callable(function)
     with profiled:
         profiled.result = function(*arguments, **keywords)
     return profiled
@@ -465,7 +471,7 @@ def check(
     Raises
     ------
     TypeError
-        `device` is no string.
+        The function is not callable, or `device` is no string.
     ValueError
         An unknown device, or one that checks nothing; the function launched no kernel on a
         simulated GPU, so that nothing was checked.
@@ -476,6 +482,7 @@ def check(
     >>> gpuopt.check(gpuopt.reduce, np.arange(1000.0), variant=5)
     []
     """
+    _callable(function)
     profiled = Profile(_counting(device), collecting=True)
     with profiled:
         function(*arguments, **keywords)

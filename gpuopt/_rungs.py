@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuopt import _core
 from gpuopt._listing import Listing
 
@@ -79,11 +81,12 @@ class Rung:
 def find(family: str, variant: int | str | None) -> Rung:
     """Return a rung by number or name; None is the best kernel. ValueError lists the valid ones."""
     listed = rungs(family)
+    # a bool is an int, and no number of a rung
+    named = isinstance(variant, str | int | np.integer) and not isinstance(variant, bool)
     for rung in listed:
         if variant is None and rung.best and not rung.host:
             return rung
-        # a bool is an int, and no number of a rung
-        if not isinstance(variant, bool) and variant in (rung.variant, rung.name):
+        if named and variant in (rung.variant, rung.name):
             return rung
     valid = ", ".join(repr(rung.variant) for rung in listed)
     raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")

@@ -13,31 +13,28 @@ from gpuopt import _device_arrays as device_arrays
 from gpuopt import _direct
 from gpuopt._arrays import NUMBERS, Problem
 from gpuopt._axis import AxisError
+from gpuopt._checks import whole
 from gpuopt._transpose import transpose
 
 # As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
+RADIUS_MOST = 2**31 - 1
 MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
 
 
 def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
     """Return the array's dtype in native byte order; it must be one of some."""
-    dtype = array.dtype.newbyteorder("=")
-    if dtype.name not in dtypes or dtype.kind not in "if":
+    dtype = array.dtype
+    if dtype.kind not in "if" or dtype.newbyteorder("=").name not in dtypes:
         raise TypeError(
             f"{name}: dtype {array.dtype} is not supported; use {', '.join(dtypes)} "
             f"({name}.astype(...))"
         )
-    return np.dtype(dtype.name)  # not the other of two C types with the same size
+    return np.dtype(dtype.newbyteorder("=").name)  # not the other of two C types with the same size
 
 
 def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray | None, int]:
     """Check `weights` and `radius`; return both: weights, where given, have the radius."""
-    try:
-        radius = operator.index(radius)
-    except TypeError:
-        raise TypeError(f"radius: must be an integer, not {radius!r}") from None
-    if radius < 0:
-        raise ValueError(f"radius: must not be negative, as {radius} is")
+    radius = whole(radius, "radius", 0, RADIUS_MOST)
     if weights is None:
         return None, radius
     weights = arrays.array_in(weights, "weights")
@@ -72,11 +69,14 @@ def stencil1d_problem(
         raise ValueError(f"mode: {mode!r} is not a mode; use one of {', '.join(map(repr, MODES))}")
     if not isinstance(cval, (int, float, np.integer, np.floating, np.bool_)):
         raise TypeError(f"cval: must be a real number, not {cval!r}")
+    if isinstance(cval, int) and abs(cval) >= 2**1024:
+        raise ValueError("cval: must be in float64's range")
     # Integers stay integers while everything is one; else float64, as SciPy has it.
     accumulator = given = dtype
     if dtype.kind == "i":
-        if not (math.isfinite(cval) and (weights is None or np.isfinite(weights).all())):
-            raise ValueError("weights, cval: must be finite where a has integers")
+        for name, value in (("cval", cval), ("weights", 0 if weights is None else weights)):
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name}: must be finite where a has integers")
         limits = np.iinfo(dtype)
         whole = int(cval) == cval and limits.min <= cval <= limits.max
         if not whole or (weights is not None and weights.dtype.kind == "f"):
@@ -115,6 +115,8 @@ def _axis(axis: int, ndim: int) -> int:
     if ndim == 0:
         raise ValueError("a: must have at least 1 dimension, not 0; pass numpy.atleast_1d(a)")
     try:
+        if isinstance(axis, bool):
+            raise TypeError
         number = operator.index(axis)
     except TypeError:
         raise TypeError(f"axis: must be an integer, not {axis!r}") from None
@@ -160,7 +162,7 @@ def stencil1d(
         dimensions from 1 on. Or an array on a device (copied there by a kernel if it has gaps): the
         result is one there, of the same library, and nobody waits.
     radius : int
-        Neighbours on each side; it may be larger than the array.
+        Neighbours on each side, at most 2^31 - 1; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
         Real numbers, from the leftmost neighbour's to the rightmost's; the radius follows from
         them. Default: all 1.
@@ -195,8 +197,8 @@ def stencil1d(
         Another dtype; a radius or an axis that is no integer; masked arrays; an `out` of a dtype
         that cannot take the result.
     ValueError
-        `a` has no dimension; a negative radius; an even number of weights; an unknown mode,
-        variant, block or device; `out` has another shape or is read-only.
+        `a` has no dimension; a radius that is negative or too large; an even number of weights; an
+        unknown mode, variant, block or device; `out` has another shape or is read-only.
     AxisError
         `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError
@@ -241,13 +243,13 @@ def stencil1d(
         call = device_arrays.described(stencil1d_problem, views, radius, weights, mode, cval)
         return device_arrays.run(call, views, variant, block, out)
     a = arrays.array_in(a, "a")
+    _native(a, "a", NUMBERS)
     axis = _axis(axis, a.ndim)
     if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
         moved_out = np.moveaxis(out, axis, -1)
     else:
         moved_out = out
     there, back = _to_the_end(axis, a.ndim)
-    _native(a, "a", NUMBERS)
     problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
     result = arrays.run(problem, variant, block, device, moved_out)
     return out if out is not None else _turned(result, back)

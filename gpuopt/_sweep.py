@@ -21,6 +21,7 @@ from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
+from gpuopt._dtypes import named_dtype
 from gpuopt._ladder import Progress, Racer, Timing
 from gpuopt._peers import Task
 from gpuopt._rungs import Rung, rungs
@@ -437,7 +438,7 @@ def sweep(
     if family not in FAMILIES:
         known = ", ".join(map(repr, FAMILIES))
         raise ValueError(f"family: {family!r} cannot be swept; use one of {known}")
-    dtype = _cases.dtype_name(dtype)
+    dtype = named_dtype(dtype).name
     if dtype not in NUMBERS:
         raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(NUMBERS)}")
     described = describe_device(device_name(device, "cpu"))

@@ -13,7 +13,6 @@ from gpuopt import _core, _direct
 from gpuopt import _device_arrays as device_arrays
 from gpuopt._arrays import Problem
 from gpuopt._axis import AxisError
-from gpuopt._dtypes import is_bfloat16
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # moved, by bytes
 IN_PLACE = (None, "serial", "openmp", "simd")  # turn square matrices where they are, as rung 7
@@ -52,12 +51,7 @@ def transpose_problem(
 ) -> Problem:
     """Describe a transpose, or the copy that is its ceiling."""
     order = permutation(axes, a.ndim)
-    # Items with references, and those of dtypes from elsewhere, are more than their bytes.
-    if (
-        a.dtype.hasobject
-        or a.dtype.char == "T"
-        or not (a.dtype.isbuiltin in (0, 1) or is_bfloat16(a.dtype))
-    ):
+    if a.dtype.hasobject or a.dtype.char == "T":  # references, and strings of any length
         raise TypeError(f"a: dtype {a.dtype} is not supported: its items are more than their bytes")
     word = WORDS.get(a.dtype.itemsize)
     if word is None:

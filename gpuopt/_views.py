@@ -182,20 +182,22 @@ def _own(value: DeviceArray, name: str) -> View:
 def _by_interface(value: Any, name: str, library: Library) -> View:
     """Read the CUDA array interface."""
     given = value.__cuda_array_interface__
-    if given.get("version", 0) < 2 or given.get("mask") is not None:
+    try:
+        version, mask, stream = given.get("version", 0), given.get("mask"), given.get("stream")
+        (address, read_only), typestr = given["data"], given["typestr"]
+        shape, strides = tuple(given["shape"]), given.get("strides")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TypeError(f"{name}: its CUDA array interface is not as it must be: {error}") from None
+    if version < 2 or mask is not None:
         raise TypeError(
             f"{name}: its CUDA array interface is older than version 2 or masked; pass a plain one"
         )
-    stream = given.get("stream")
     if stream == 0:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
-    address, read_only = given["data"]
-    typestr = given["typestr"]
     # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are bytes.
     dtype = bfloat16() if typestr == "<V2" else _native(np.dtype(typestr), name)
     # The protocol has no device: the driver knows whose an address is.
     index = _core.owner("cuda", address) if address else 0
-    shape, strides = tuple(given["shape"]), given.get("strides")
     at, order = f"cuda:{index}", stream or LEGACY
     return View(library, address or 0, shape, strides, dtype, at, order, value, bool(read_only))
 

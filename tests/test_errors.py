@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -370,3 +371,126 @@ def test_numpys_settings_are_left_alone():
     gpuopt.reduce(ARRAY[::2], dtype=np.float32, device="cpu")
     assert np.geterr() == before
     assert os.environ.get("GPUOPT_DEVICE") is None
+
+
+# --- a table of what is wrong in one argument
+
+BYTES = np.array([1, 2], np.uint8)
+NO_ROWS = np.zeros((0, 3))
+
+
+def of_device(array):
+    return gpuopt.asarray(array, "sim")
+
+
+class Interface:
+    def __init__(self, told):
+        self.__cuda_array_interface__ = told
+
+
+WRONG = {
+    "a dtype of no bytes": (TypeError, "dtype: .*V0", lambda: reduce(ARRAY, axis=0, dtype="V")),
+    "on a device": (TypeError, "dtype: .*S0", lambda: gpuopt.reduce(of_device(ARRAY), dtype="S")),
+    "no dtype": (TypeError, "dtype: 'abc' is not a dtype", lambda: reduce(ARRAY, dtype="abc")),
+    "items of no bytes": (TypeError, "array: dtype", lambda: reduce(np.zeros(3, []), "any")),
+    "initial too small": (
+        OverflowError, "initial: ", lambda: reduce(BYTES, "max", axis=0, initial=-1)),
+    "initial too large": (OverflowError, "initial: ", lambda: reduce(BYTES, "max", initial=300)),
+    "initial on a device": (
+        OverflowError, "initial: ", lambda: gpuopt.reduce(of_device(BYTES), "max", initial=-1)),
+    "initial NaN": (ValueError, "initial: ", lambda: reduce(BYTES, axis=0, initial=np.nan)),
+    "initial complex": (TypeError, "initial: ", lambda: reduce(ARRAY, axis=0, initial=1j)),
+    "initial text": (ValueError, "initial: ", lambda: reduce(ARRAY, initial="abc")),
+    "and of no floats": (TypeError, "array: op='and'", lambda: reduce(NO_ROWS, "and", axis=0)),
+    "on a device, too": (
+        TypeError, "array: op='and'", lambda: gpuopt.reduce(of_device(NO_ROWS), "and", axis=0)),
+    "axis a bool": (TypeError, "axis: must be", lambda: reduce(NO_ROWS, axis=True)),
+    "axes with a bool": (TypeError, "axis: must be", lambda: reduce(NO_ROWS, axis=(0, True))),
+    "axes in a list": (TypeError, "axis: must be", lambda: reduce(NO_ROWS, axis=[0, 1])),
+    "op in a list": (TypeError, "op: must be", lambda: reduce(ARRAY, ["sum"], axis=0)),
+    "no op": (TypeError, "op: must be", lambda: reduce(ARRAY, None, axis=0)),
+    "out of no dtype": (
+        TypeError, "out: dtype", lambda: reduce(NO_ROWS, axis=0, out=np.zeros(3, object))),
+    "out masked": (TypeError, "out: ", lambda: reduce(ARRAY, out=np.ma.array(0.0))),
+    "half a character": (ValueError, "variant: ", lambda: reduce(ARRAY, variant="\ud800")),
+    "ragged": (ValueError, "array: ", lambda: reduce([[1], [1, 2]])),
+    "ragged matrix": (ValueError, "a: ", lambda: gpuopt.transpose([[1], [1, 2]])),
+    "a name cut in a character": (
+        ValueError, "device: ", lambda: gpuopt.reduce(ARRAY, device="x" + "\u00e9" * 40)),
+    "a long name of a device": (
+        ValueError, "device: ", lambda: gpuopt.reduce(ARRAY, device="cpu:" + "0" * 31 + "5")),
+    "an interface that is a number": (
+        TypeError, "array: its CUDA", lambda: gpuopt.reduce(Interface(3))),
+    "an interface without data": (
+        TypeError, "array: its CUDA", lambda: gpuopt.reduce(Interface({"data": None}))),
+    "more bytes than there are": (
+        ValueError, "shape: ", lambda: gpuopt.empty((2**40, 2**40), device="sim")),
+    "too many axes": (ValueError, "shape: ", lambda: gpuopt.empty((1,) * 65, device="sim")),
+    "a shape in letters": (TypeError, "shape: ", lambda: gpuopt.empty("3", device="sim")),
+    "asarray of strings": (TypeError, "x: dtype", lambda: gpuopt.asarray(["a"], "sim")),
+    "asarray of wide floats": (
+        TypeError, "x: dtype", lambda: gpuopt.asarray(np.ones(2, "G"), "sim")),
+    "a pickled array": (TypeError, r"call its .get\(\)", lambda: pickle.dumps(of_device(ARRAY))),
+    "a rung in an array": (
+        ValueError, "variant: ", lambda: gpuopt.source("reduce", np.array([1, 2]))),
+    "no function": (TypeError, "function: must be callable", lambda: gpuopt.profile(3)),
+    "no device that counts": (
+        ValueError, "device: 'cpu'", lambda: gpuopt.check(gpuopt.reduce, ARRAY, device="cpu")),
+    "no device": (TypeError, "device: must be", lambda: gpuopt.profile(device=None)),
+    "nothing checked": (ValueError, "function: launched no", lambda: gpuopt.check(lambda: 1)),
+    "a ladder of no items": (ValueError, "n: must be", lambda: gpuopt.ladder(n=0)),
+    "of half an item": (TypeError, "n: must be", lambda: gpuopt.ladder(n=1.5)),
+    "of no rounds": (ValueError, "rounds: must be", lambda: gpuopt.ladder(rounds=0)),
+    "of another dtype": (
+        TypeError, "dtype: saxpy does not take int32; use float32, float64",
+        lambda: gpuopt.ladder("saxpy", dtype=np.int32)),
+    "of another operation": (ValueError, "op: 'mean'", lambda: gpuopt.ladder(op="mean")),
+    "of an operation": (
+        ValueError, "op: transpose has no", lambda: gpuopt.ladder("transpose", op="max")),
+    "of blocks": (ValueError, "block: matmul's", lambda: gpuopt.ladder("matmul", block=256)),
+    "half a thread": (
+        TypeError, "threads: must be", lambda: gpuopt.models.occupancy("m2090", 256.5)),
+    "half an item": (TypeError, "n: must be", lambda: gpuopt.models.tree_reduction(2.5)),
+}  # fmt: skip
+
+
+def reduce(*arguments, **keywords):
+    return gpuopt.reduce(*arguments, **keywords, device="cpu")
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_the_argument_is_named(wrong):
+    error, match, call = wrong
+    with pytest.raises(error, match="^" + match if "get" not in match else match):
+        call()
+
+
+def test_an_interrupt_in_an_argument_is_not_lost():
+    class Interrupts:
+        def __index__(self):
+            raise KeyboardInterrupt
+
+    for name in ("variant", "block"):
+        with pytest.raises(KeyboardInterrupt):
+            gpuopt.reduce(ARRAY, **{"variant": 1, name: Interrupts()})
+
+
+def test_unknown_devices_take_no_pool():
+    """A pool keeps a device open between calls, and there are not many of them."""
+    code = """
+        import time
+        import numpy as np, gpuopt
+        def call_seconds():
+            begin = time.perf_counter()
+            for _ in range(300):
+                gpuopt.reduce(items, device="cpu:0")
+            return (time.perf_counter() - begin) / 300
+        items = np.arange(10.0)
+        for number in range(1, 50):
+            try:
+                gpuopt.reduce(items, device=f"cpu:{number}")
+            except ValueError:
+                pass
+        print(min(call_seconds() for _ in range(20)) < 1e-5)
+    """
+    assert run_python(code).stdout == "True\n"

@@ -271,6 +271,38 @@ def test_slabs_of_few_inner_items(device, dtype, rng):
             check(array, str(op), device, axis=1)
 
 
+@pytest.mark.parametrize("device", kinds())
+def test_one_result_beyond_whole_tiles(device, rng):
+    """Results that do not merge to one axis, and one more of them than the cpu takes at a time."""
+    for shape, end, axis in (((27, 24, 3), 19, 2), ((50, 27, 24), 19, 0), ((9, 57, 12), 9, 0)):
+        floats = rng.random(shape)
+        results = np.prod(shape) // shape[axis] // shape[-1 if axis != 2 else 1] * end
+        assert results % 512 == 1
+        for array in (floats, (floats * 256).astype(np.uint8)):
+            view = array[:, :end] if axis == 2 else array[:, :, :end]
+            for op in ("sum", "max", "argmin", "count"):
+                check(view, op, device, axis=axis)
+
+
+def test_the_first_nan_of_several(rng):
+    """Whichever thread is done first: a NaN ends the others' search."""
+    array = rng.random((1, 1 << 21), np.float32)
+    array[0, 5] = np.nan
+    array[0, -5] = -np.nan
+    found = {gpuopt.reduce(array, "min", axis=1, device="cpu").tobytes() for _ in range(300)}
+    assert found == {np.float32(np.nan).tobytes()}
+
+
+def test_sums_of_negative_zeros():
+    """As NumPy's, which begin with 0."""
+    for shape in ((1, 1), (3, 2), (2, 40), (40, 2), (5, 4, 3)):
+        for op, axis in itertools.product(("sum", "mean"), (0, -1, None, ())):
+            for dtype in ("float16", "float32", "float64"):
+                got = gpuopt.reduce(np.full(shape, -0.0, dtype), op, axis=axis, device="cpu")
+                if (op, axis) != ("mean", ()):
+                    assert not np.signbit(got).any(), (shape, op, axis, dtype)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
 @pytest.mark.parametrize("device", kinds())
 def test_narrow_columns_that_begin_anywhere(device, dtype, rng):

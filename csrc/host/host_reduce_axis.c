@@ -316,8 +316,8 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
                                                 VALUE_##op(items, acc) * result) {                 \
         (void)key, (void)mask;                                                                     \
         for (uint64_t lane = 0; lane < kept; lane++) {                                             \
-            NARROW_##op(items, acc) all = LOAD_##op(items, acc, in[lane]);                         \
-            for (uint64_t i = lane + kept; i < n; i += kept) {                                     \
+            NARROW_##op(items, acc) all = IDENTITY_##op(items, acc);                               \
+            for (uint64_t i = lane; i < n; i += kept) {                                            \
                 const NARROW_##op(items, acc) next = LOAD_##op(items, acc, in[i]);                 \
                 all = COMBINE_##op(items, acc, all, next);                                         \
             }                                                                                      \
@@ -526,7 +526,8 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         const VALUE_##op(items, acc) *right = b;                                                 \
         (void)mask;                                                                              \
         for (; count > 0; count--, left++, right++)                                              \
-            *left = APPLY_##op(items, acc, *left, *right);                                       \
+            if (!STAYS_##op(*left))                                                              \
+                *left = APPLY_##op(items, acc, *left, *right);                                   \
     }                                                                                            \
     static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count, \
                                              const void *from) {                                 \
@@ -695,7 +696,10 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     axes_at(&job->outer_axes, row, rows, starts);
     if (job->inner_axes.count) {
         axes_at(&job->inner_axes, column, part.columns, columns_at);
-        part.columns_at = columns_at;
+        if (part.columns > 1)
+            part.columns_at = columns_at;
+        else /* a row */
+            part.in = items_after(functions, part.in, columns_at[0]);
     }
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
         functions->nothing(values);

@@ -199,6 +199,14 @@ LESSER(float64)
           : (a).value < (b).value || (a).value != (a).value)                         \
          ? (a)                                                                       \
          : (b))
+/* Whether a value stays whatever comes after it: the first NaN, so that one share's does not depend
+ * on which others were left out. */
+#define STAYS_sum(value) false
+#define STAYS_prod(value) false
+#define STAYS_count(value) false
+#define STAYS_bits(value) false
+#define STAYS_min(value) ((value) != (value))
+#define STAYS_argmin(value) false
 #define COMBINE_sum(items, acc, a, b) PLUS_##items##_##acc(a, b)
 #define PLUS_int8_int64(a, b) ((int16_t)((a) + (b)))
 #define PLUS_int16_int64(a, b) ((a) + (b))

@@ -282,31 +282,6 @@ static struct stencil from_row(const struct stencil *s, int64_t row, size_t item
     return at;
 }
 
-/* Arguments as the kernels of stencil1d.cu. */
-static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
-                                  void **arguments) {
-    const struct worker *worker = kernel->data;
-    const struct stencil s = stencil_of(arguments);
-    const int64_t width = 2 * s.radius + 1;
-    const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
-    const int threads = kernel->parallel ? threads_for(&s) : 1;
-    const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
-    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
-    for (int64_t begin = 0; begin < count; begin += turn) {
-        const int64_t end = smaller(begin + turn, count);
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (int64_t group = begin; group < end; group++) {
-            const struct stencil row = from_row(&s, group / groups, worker->item_size);
-            const int64_t first = group % groups * size;
-            worker->group(&row, first, smaller(size, s.outputs - first));
-        }
-        const enum status status = device_poll(device);
-        if (status)
-            return status;
-    }
-    return STATUS_OK;
-}
-
 /* A task is some of the groups; of short rows a group is `rows` of them. */
 struct groups {
     const struct stencil *stencil;
@@ -336,25 +311,55 @@ static void groups_task(const void *state, uint64_t task, struct host_worker *wo
         host_stream_end();
 }
 
-static enum status host_stencil1d_simd(struct device *device, const struct host_kernel *kernel,
-                                       void **arguments) {
-    const struct worker *worker = kernel->data;
-    const struct stencil s = stencil_of(arguments);
-    const int64_t width = 2 * s.radius + 1, every = s.outputs * s.rows;
+static enum status simd_by(struct device *device, const struct worker *worker,
+                           const struct stencil *s, int threads) {
+    const int64_t width = 2 * s->radius + 1, every = s->outputs * s->rows;
     struct groups groups = {
-        .stencil = &s, .worker = worker, .per_row = (s.outputs - 1) / GROUP + 1};
-    groups.count = groups.per_row * s.rows;
+        .stencil = s, .worker = worker, .per_row = (s->outputs - 1) / GROUP + 1};
+    groups.count = groups.per_row * s->rows;
     groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
-    if (s.rows > 1 && width <= TAPS && s.outputs + width - 1 <= GROUP / 2) {
-        groups.rows = GROUP / (s.outputs + width - 1);
-        groups.count = (s.rows - 1) / groups.rows + 1;
-    } else if (s.outputs < GROUP) {
-        groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s.outputs * width);
+    if (s->rows > 1 && width <= TAPS && s->outputs + width - 1 <= GROUP / 2) {
+        groups.rows = GROUP / (s->outputs + width - 1);
+        groups.count = (s->rows - 1) / groups.rows + 1;
+    } else if (s->outputs < GROUP) {
+        groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s->outputs * width);
     }
     groups.stream = !groups.rows && host_streams((uint64_t)every * worker->item_size);
-    return host_team_run(device, threads_for(&s),
-                         (uint64_t)((groups.count - 1) / groups.per_task + 1), groups_task,
-                         &groups);
+    return host_team_run(device, threads, (uint64_t)((groups.count - 1) / groups.per_task + 1),
+                         groups_task, &groups);
+}
+
+static enum status host_stencil1d_simd(struct device *device, const struct host_kernel *kernel,
+                                       void **arguments) {
+    const struct stencil s = stencil_of(arguments);
+    return simd_by(device, kernel->data, &s, threads_for(&s));
+}
+
+/* Arguments as the kernels of stencil1d.cu. */
+static enum status host_stencil1d(struct device *device, const struct host_kernel *kernel,
+                                  void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct stencil s = stencil_of(arguments);
+    const int64_t width = 2 * s.radius + 1;
+    if (width > POLL_ADDITIONS) /* polls within an output */
+        return simd_by(device, worker, &s, kernel->parallel ? threads_for(&s) : 1);
+    const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
+    const int threads = kernel->parallel ? threads_for(&s) : 1;
+    const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
+    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
+    for (int64_t begin = 0; begin < count; begin += turn) {
+        const int64_t end = smaller(begin + turn, count);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t group = begin; group < end; group++) {
+            const struct stencil row = from_row(&s, group / groups, worker->item_size);
+            const int64_t first = group % groups * size;
+            worker->group(&row, first, smaller(size, s.outputs - first));
+        }
+        const enum status status = device_poll(device);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
 }
 
 #define SIMD_NAME(isa, target, bytes, prefix, here, name) simd_##name##_##isa,

@@ -678,17 +678,21 @@ static void square_task(const void *state, uint64_t task, struct host_worker *wo
     const uint64_t pitch = part.in_pitch * size, top = task % tasks * tile;
     const uint64_t rows = least(tile, side - top);
     turn_function *const turn = square->turner->turn[host_isa()];
-    _Alignas(HOST_LINE) char upper[TALL * TALL], lower[TALL * TALL];
+    const uint64_t wide = WIDE / size;
+    _Alignas(HOST_LINE) char upper[TALL * TALL], strip[WIDE * TALL];
     for (uint64_t left = top; left < side; left += tile) {
         const uint64_t columns = least(tile, side - left);
         char *a = (char *)part.out + top * pitch + left * size;
         char *b = (char *)part.out + left * pitch + top * size;
         turn_square(turn, a, pitch, rows, columns, size, upper);
-        turn_square(turn, b, pitch, columns, rows, size, lower);
+        for (uint64_t row = 0; row < rows && a != b; row += wide) {
+            const uint64_t count = least(wide, rows - row);
+            turn(b + row * size, pitch, columns, count, strip);
+            for (uint64_t r = 0; r < count; r++)
+                memcpy(a + (row + r) * pitch, strip + r * TALL, columns * size);
+        }
         for (uint64_t c = 0; c < columns; c++)
             memcpy(b + c * pitch, upper + c * TALL, rows * size);
-        for (uint64_t r = 0; r < rows && a != b; r++)
-            memcpy(a + r * pitch, lower + r * TALL, columns * size);
     }
 }
 

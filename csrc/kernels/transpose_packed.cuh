@@ -279,7 +279,7 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
         }
         const char *from = run + (here + within * plan.item_step), *then = from;
         if (How == ITEMS_IN_SEGMENTS)
-            then = run + (next - left * plan.item_step);
+            then = run + next - left * plan.item_step;
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
             gathered.items[j] = *reinterpret_cast<const T *>((j == 0 || j < left ? from : then) +

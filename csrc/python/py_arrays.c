@@ -54,7 +54,7 @@ PyArray_Descr *py_descr(enum dtype dtype) {
 
 /* Where numpy.ma was never imported nothing is masked; importing it here would take milliseconds.
  */
-static int is_masked(struct py_state *state, PyObject *object) {
+int py_is_masked(struct py_state *state, PyObject *object) {
     if (PyArray_CheckExact(object) || !PyArray_Check(object))
         return 0;
     if (!state->masked_array) {
@@ -72,7 +72,7 @@ static int is_masked(struct py_state *state, PyObject *object) {
 
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in) {
     memset(in, 0, sizeof *in);
-    const int masked = is_masked(state, object);
+    const int masked = py_is_masked(state, object);
     if (masked < 0)
         return -1;
     if (masked) {
@@ -81,13 +81,15 @@ int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in
         return -1;
     }
     in->array = (PyArrayObject *)PyArray_FROM_O(object);
-    if (!in->array)
+    if (!in->array) {
+        py_name_argument("array"); /* a ragged list */
         return -1;
+    }
     if (!py_dtype_of(PyArray_DESCR(in->array), &in->dtype)) {
         PyErr_Format(
             PyExc_TypeError,
-            "array: dtype %S is not supported; use bool, an integer type, float16, float32, "
-            "float64, complex64 or complex128 (array.astype(...))",
+            "array: dtype %S is not supported; use bool, an integer type, float16, bfloat16, "
+            "float32, float64, complex64 or complex128 (array.astype(...))",
             PyArray_DESCR(in->array));
         py_array_release(in);
         return -1;
@@ -180,9 +182,8 @@ static enum status read_items(void *state, void *to, size_t bytes) {
         gil = PyGILState_Ensure();
     for (size_t done = 0; done < bytes && !status;) {
         if (in->inner_offset == *in->inner_size) {
-            in->finished = !in->next(in->iterator);
             in->inner_offset = 0;
-            if (in->finished) {
+            if (!in->next(in->iterator)) {
                 status = status_fail(STATUS_BAD_VALUE, "array: it ended early");
                 break;
             }

@@ -10,7 +10,7 @@ struct bench {
     PyObject_HEAD PyObject *module;
     struct ops_bench bench; /* bench.queue NULL: not open */
     const struct device_ops *kind;
-    char which[32];
+    char which[DEVICE_WHICH];
     struct py_problem problem;
     int busy; /* a method runs without the GIL */
 };

@@ -24,6 +24,8 @@ const char *py_text(PyObject *value, const char *argument) {
     }
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
     if (text && strlen(text) != (size_t)length) {
         PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
                      value);
@@ -61,29 +63,50 @@ static char kind_of(enum dtype dtype) {
 
 static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
 
+/* What is computed in where `out` receives it: sums and products of integers in its own dtype, all
+ * else as NumPy promotes both. */
+static int dtype_for_out(enum py_operation operation, enum dtype given, PyArray_Descr *out,
+                         enum dtype *result) {
+    enum dtype stored;
+    if (!py_dtype_of(out, &stored)) {
+        PyErr_Format(PyExc_TypeError,
+                     "out: dtype %S is not supported; name another to compute in with dtype=", out);
+        return -1;
+    }
+    if (is_integer(given) && is_integer(stored) && stored != DTYPE_bool) {
+        *result = operation == PY_OP_sum || operation == PY_OP_prod ? stored : given;
+        return 0;
+    }
+    PyArray_Descr *items = py_descr(given);
+    PyArray_Descr *both = items ? PyArray_PromoteTypes(items, out) : NULL;
+    const int known = both && py_dtype_of(both, result);
+    Py_XDECREF((PyObject *)items);
+    Py_XDECREF((PyObject *)both);
+    return known ? 0 : -1;
+}
+
 int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
                     enum dtype *result) {
     if (py_given(dtype)) {
         PyArray_Descr *descr = NULL;
-        if (!PyArray_DescrConverter(dtype, &descr))
+        if (!PyArray_DescrConverter(dtype, &descr)) {
+            if (PyErr_ExceptionMatches(PyExc_TypeError))
+                PyErr_Format(PyExc_TypeError, "dtype: %R is not a dtype; use a name, as 'float32'",
+                             dtype);
             return -1;
+        }
         const int known = py_dtype_of(descr, result);
         if (!known)
-            PyErr_Format(PyExc_TypeError,
-                         "dtype: %S is not supported; use bool, an integer type, float16, float32, "
-                         "float64, complex64 or complex128",
-                         descr);
+            PyErr_Format(
+                PyExc_TypeError,
+                "dtype: %S is not supported; use bool, an integer type, float16, bfloat16, "
+                "float32, float64, complex64 or complex128",
+                descr);
         Py_DECREF(descr);
         return known ? 0 : -1;
     }
-    if (py_given(out)) { /* NumPy: the dtype of `out` is the default of `dtype` */
-        const int known = py_dtype_of(PyArray_DESCR((PyArrayObject *)out), result);
-        if (!known)
-            PyErr_Format(PyExc_TypeError,
-                         "out: dtype %S is not supported; name another to compute in with dtype=",
-                         PyArray_DESCR((PyArrayObject *)out));
-        return known ? 0 : -1;
-    }
+    if (py_given(out))
+        return dtype_for_out(operation, given, PyArray_DESCR((PyArrayObject *)out), result);
     *result = given;
     if (operation == PY_OP_sum || operation == PY_OP_prod) {
         const char kind = kind_of(given);
@@ -239,9 +262,9 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
     } else {
         PyObject *integer = PyBool_Check(variant) ? NULL : PyNumber_Index(variant);
         if (!integer) {
-            PyErr_Clear();
-            PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R",
-                         variant);
+            if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError))
+                PyErr_Format(PyExc_TypeError, "variant: must be a rung's number or name, not %R",
+                             variant);
             return NULL;
         }
         int overflow;
@@ -272,8 +295,8 @@ static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *
     }
     PyObject *integer = PyNumber_Index(block);
     if (!integer) {
-        PyErr_Clear();
-        PyErr_Format(PyExc_TypeError, "block: must be an integer, not %R", block);
+        if (PyErr_ExceptionMatches(PyExc_TypeError))
+            PyErr_Format(PyExc_TypeError, "block: must be an integer, not %R", block);
         return -1;
     }
     int overflow;
@@ -351,7 +374,7 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
 }
 
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
-                            const struct device_ops **kind, char which[32]) {
+                            const struct device_ops **kind, char which[DEVICE_WHICH]) {
     const char *name = "";
     *kind = NULL;
     if (named_device(state, device, kind, &name))
@@ -365,7 +388,7 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
         }
         *kind = kind_named(count ? "cuda" : "sim");
     }
-    PyOS_snprintf(which, 32, "%s", name);
+    PyOS_snprintf(which, DEVICE_WHICH, "%s", name);
     return 0;
 }
 

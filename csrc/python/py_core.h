@@ -42,7 +42,7 @@ enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32, PY_GPU_NAMES = 32 };
 /* Queues that wait for their next call, by device and, for a default stream, which of them. */
 struct py_pool {
     const struct device_ops *kind;
-    char which[32];
+    char which[DEVICE_WHICH];
     uint64_t stream; /* as in adopt */
     struct ops_queue *idle[PY_POOL_IDLE];
     int idle_count;
@@ -53,7 +53,9 @@ struct py_pool {
 struct py_home {
     const struct device_ops *kind;
     struct ops_queue *queue;
-    PyThread_type_lock lock; /* whoever uses the queue */
+    PyThread_type_lock lock; /* whoever uses the queue: */
+    unsigned long owner;     /* its thread, 0 for none, */
+    pid_t process;           /* in this process */
     device_address *late;    /* to be freed when the lock is next held; the GIL guards the list */
     size_t late_count, late_room;
 };
@@ -79,12 +81,8 @@ struct py_state *py_state_of(PyObject *module);
 int py_errors_add(PyObject *module, struct py_state *state);
 /* Raises the exception of a status with the thread's status text; always NULL. */
 PyObject *py_raise(const struct py_state *state, enum status status);
-
-/* py_choice.c: which device, rung and signature a call means.
- *
- * py_text: NULL if it is no str; `argument` is named in the TypeError. */
-const char *py_text(PyObject *value, const char *argument);
-static inline int py_given(PyObject *value) { return value && value != Py_None; }
+/* Puts an argument's name before the text of a TypeError, ValueError or OverflowError. */
+void py_name_argument(const char *argument);
 
 /* py_arrays.c */
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 where gpuopt has no such type */
@@ -102,9 +100,10 @@ struct py_array_in {
     char **data_pointers;
     npy_intp *inner_size;
     npy_intp inner_offset;
-    int needs_python, finished;
+    int needs_python;
 };
 
+int py_is_masked(struct py_state *state, PyObject *object); /* -1: failed */
 /* What gpuopt can take of anything that numpy.asarray takes. */
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in);
 /* Sets `source` to the array's items as `dtype` (converted as they are read where that differs), to
@@ -126,6 +125,12 @@ void py_queues_close(struct py_state *state);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
+/* py_choice.c: which device, rung and signature a call means.
+ *
+ * py_text: NULL if it is no str; `argument` is named in the TypeError. */
+const char *py_text(PyObject *value, const char *argument);
+static inline int py_given(PyObject *value) { return value && value != Py_None; }
+
 struct py_problem {
     const struct reg_family *family;
     const char *op;    /* of the signatures */
@@ -136,7 +141,7 @@ struct py_problem {
 };
 struct py_target {
     const struct device_ops *kind;
-    char which[32];
+    char which[DEVICE_WHICH];
     struct ops_choice choice;
     enum dtype items; /* what the array is converted to on its way in; mostly what it is */
 };
@@ -152,7 +157,7 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
               PyObject *block, PyObject *device, struct py_target *target);
 /* The device for kernels that are no rungs: the one named, else a GPU, else the simulated GPU. */
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
-                            const struct device_ops **kind, char which[32]);
+                            const struct device_ops **kind, char which[DEVICE_WHICH]);
 
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -200,7 +205,7 @@ enum { PY_LEGACY = 1, PY_DEFAULT_STREAMS = 2 };
 struct py_place {
     struct py_state *state;
     const struct device_ops *kind;
-    char which[32];
+    char which[DEVICE_WHICH];
     uint64_t stream; /* as in adopt; what has no streams takes any */
     struct ops_queue *queue;
     struct py_home *home; /* whose lock is held; NULL: the queue is a pool's */

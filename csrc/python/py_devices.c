@@ -7,10 +7,13 @@
 
 #include <string.h>
 
+/* `make`: only for a device that has been opened. */
 static struct py_pool *pool_of(struct py_state *state, const struct device_ops *kind,
-                               const char *which, uint64_t stream) {
+                               const char *which, uint64_t stream, bool make) {
     for (int i = 0; i < PY_POOLS; i++) {
         struct py_pool *pool = &state->pools[i];
+        if (!pool->kind && !make)
+            return NULL;
         if (!pool->kind) {
             pool->kind = kind;
             pool->stream = stream;
@@ -24,7 +27,7 @@ static struct py_pool *pool_of(struct py_state *state, const struct device_ops *
 
 struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
                                    const char *which, uint64_t stream) {
-    struct py_pool *pool = pool_of(state, kind, which, stream);
+    struct py_pool *pool = pool_of(state, kind, which, stream, false);
     if (pool && pool->idle_count)
         return pool->idle[--pool->idle_count];
     struct ops_queue *queue = NULL;
@@ -48,7 +51,7 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
 
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
                       const struct device_ops *kind, const char *which, uint64_t stream) {
-    struct py_pool *pool = pool_of(state, kind, which, stream);
+    struct py_pool *pool = pool_of(state, kind, which, stream, true);
     if (pool && pool->idle_count < PY_POOL_IDLE)
         pool->idle[pool->idle_count++] = queue;
     else

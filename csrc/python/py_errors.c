@@ -1,6 +1,8 @@
 /* py_errors.c: status.def as Python exceptions. */
 #include "py_core.h"
 
+#include <string.h>
+
 int py_errors_add(PyObject *module, struct py_state *state) {
 #define STATUS_BUILTIN(code, text, exception) \
     state->exceptions[STATUS_##code] = Py_NewRef(PyExc_##exception);
@@ -73,17 +75,40 @@ static int attributes_of(enum status status, const struct status_record *record,
     }
 }
 
+void py_name_argument(const char *argument) {
+    PyObject *kinds[] = {PyExc_OverflowError, PyExc_TypeError, PyExc_ValueError};
+    PyObject *type, *value, *traceback;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!PyErr_ExceptionMatches(kinds[i]))
+            continue;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        PyErr_Format(kinds[i], "%s: %S", argument, value);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+        return;
+    }
+}
+
 PyObject *py_raise(const struct py_state *state, enum status status) {
     const struct status_record *record = status_last();
     PyObject *type = state->exceptions[status];
     if (status == STATUS_INTERRUPTED && PyErr_Occurred())
         return NULL; /* the signal's own exception */
-    PyObject *attributes;
+    PyObject *attributes = NULL;
+    /* A name in it may have been cut within a character. */
+    PyObject *text =
+        PyUnicode_DecodeUTF8(record->text, (Py_ssize_t)strlen(record->text), "backslashreplace");
+    if (!text)
+        return NULL;
     if (!attributes_of(status, record, &attributes)) {
-        PyErr_SetString(type, record->text);
+        PyErr_SetObject(type, text);
+        Py_DECREF(text);
         return NULL;
     }
-    PyObject *error = attributes ? PyObject_CallFunction(type, "s", record->text) : NULL;
+    PyObject *error = attributes ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;
+    Py_DECREF(text);
     PyObject *name, *value;
     Py_ssize_t at = 0;
     int set = !!error;

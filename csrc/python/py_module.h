@@ -19,7 +19,7 @@ struct ptx_module {
     struct ops_queue *queue;              /* NULL: not open */
     struct ops_queue *more[STREAMS_MORE]; /* streams 1 and up, once they are used */
     const struct device_ops *kind;
-    char which[32];
+    char which[DEVICE_WHICH];
     PyObject *ptx; /* the text, which the device may use; None: the embedded images */
     struct device_module *loaded;
     struct allocation *allocations;

@@ -9,6 +9,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { LOOK_EVERY = 50 * 1000 }; /* microseconds */
 
 static int has_streams(const struct device_ops *kind) { return kind->adopt != device_no_adopt; }
 
@@ -38,6 +41,20 @@ static void home_free(struct py_home *home, device_address address) {
     home->late[home->late_count++] = address;
 }
 
+/* The home of a name; else NULL, and the first that is free, or NULL. */
+static struct py_home *known_home(struct py_state *state, const char *name,
+                                  struct py_home **vacant) {
+    *vacant = NULL;
+    for (int i = 0; i < PY_HOMES; i++) {
+        struct py_home *home = &state->homes[i];
+        if (!home->kind && !*vacant)
+            *vacant = home;
+        if (home->kind && strcmp(home->queue->info.name, name) == 0)
+            return home;
+    }
+    return NULL;
+}
+
 static struct py_home *home_of(struct py_state *state, const struct device_ops *kind,
                                const char *which) {
     struct device_info info;
@@ -46,22 +63,57 @@ static struct py_home *home_of(struct py_state *state, const struct device_ops *
         py_raise(state, status);
         return NULL;
     }
-    for (int i = 0; i < PY_HOMES; i++) {
-        struct py_home *home = &state->homes[i];
-        if (home->kind && strcmp(home->queue->info.name, info.name) == 0)
-            return home;
-        if (home->kind)
-            continue;
-        home->queue = py_queue_take(state, kind, which);
-        home->lock = home->queue ? PyThread_allocate_lock() : NULL;
-        if (home->lock)
-            home->kind = kind;
-        else if (home->queue)
-            PyErr_NoMemory();
-        return home->lock ? home : NULL;
+    struct py_home *vacant, *home = known_home(state, info.name, &vacant);
+    if (home)
+        return home;
+    struct ops_queue *queue = py_queue_take(state, kind, which);
+    if (!queue)
+        return NULL;
+    home = known_home(state, info.name, &vacant); /* the GIL was free: another thread was faster */
+    PyThread_type_lock lock = !home && vacant ? PyThread_allocate_lock() : NULL;
+    if (lock) {
+        *vacant = (struct py_home){.kind = kind, .queue = queue, .lock = lock, .process = getpid()};
+        return vacant;
     }
-    PyErr_SetString(PyExc_RuntimeError, "device: arrays are on too many kinds of simulated GPU");
-    return NULL;
+    py_queue_give(state, queue, kind, which);
+    if (!home && vacant)
+        PyErr_NoMemory();
+    else if (!home)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "device: arrays are on too many kinds of simulated GPU");
+    return home;
+}
+
+/* Waits for a home's queue, and hears Ctrl-C meanwhile. */
+static int home_acquire(const struct py_state *state, struct py_home *home) {
+    const unsigned long me = PyThread_get_thread_ident();
+    if (home->process != getpid() && home->owner) {
+        PyErr_Format(state->exceptions[STATUS_FORKED],
+                     "device: %s was in the middle of a call of another thread when this process "
+                     "was forked from it; fork at another time, or start processes by 'spawn'",
+                     home->queue->info.name);
+        return -1;
+    }
+    home->process = getpid();
+    PyLockStatus held = PyThread_acquire_lock_timed(home->lock, 0, 0);
+    if (held != PY_LOCK_ACQUIRED && home->owner == me) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "device: %s is in the middle of a call of this thread; what runs within it (a "
+                     "signal handler, a destructor) cannot use arrays there",
+                     home->queue->info.name);
+        return -1;
+    }
+    while (held != PY_LOCK_ACQUIRED) {
+        Py_BEGIN_ALLOW_THREADS held = PyThread_acquire_lock_timed(home->lock, LOOK_EVERY, 0);
+        Py_END_ALLOW_THREADS if (held != PY_LOCK_ACQUIRED && PyErr_CheckSignals()) return -1;
+    }
+    home->owner = me;
+    return 0;
+}
+
+static void home_release(struct py_home *home) {
+    home->owner = 0;
+    PyThread_release_lock(home->lock);
 }
 
 void py_homes_close(struct py_state *state) {
@@ -137,10 +189,8 @@ static int enter(struct py_place *place, uint64_t stream) {
     struct py_home *home = home_of(place->state, place->kind, place->which);
     if (!home)
         return -1;
-    if (!PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
-        Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(home->lock, WAIT_LOCK);
-        Py_END_ALLOW_THREADS
-    }
+    if (home_acquire(place->state, home))
+        return -1;
     free_late(home);
     place->home = home;
     place->queue = home->queue;
@@ -171,7 +221,7 @@ int py_place_join(struct py_place *place, PyObject *streams) { return order(plac
 
 void py_place_close(struct py_place *place) {
     if (place->home)
-        PyThread_release_lock(place->home->lock);
+        home_release(place->home);
     else if (place->queue)
         give(place, place->queue, place->stream);
     place->queue = NULL;
@@ -237,7 +287,7 @@ PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count
 struct memory {
     PyObject_HEAD struct py_state *state;
     const struct device_ops *kind;
-    char which[32], name[32];
+    char which[DEVICE_WHICH], name[32];
     device_address address;
     size_t bytes;
 };
@@ -250,10 +300,10 @@ static int memory_enter(struct memory *self, struct py_place *place) {
 
 static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"nbytes", "device", NULL};
-    unsigned long long bytes;
+    Py_ssize_t bytes;
     PyObject *device = NULL;
     struct py_place place;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "K|O", keys, &bytes, &device))
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "n|O", keys, &bytes, &device))
         return NULL;
     PyObject *module = PyType_GetModule(type);
     if (!module || find(py_state_of(module), device, &place))

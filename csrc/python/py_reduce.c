@@ -93,6 +93,8 @@ static PyObject *initial_0d(PyObject *initial, enum dtype result) {
     PyArray_Descr *descr = py_descr(result);
     PyObject *array =
         descr ? PyArray_FromAny(initial, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
+    if (descr && !array)
+        py_name_argument("initial");
     if (array && PyArray_NDIM((PyArrayObject *)array) != 0) {
         PyErr_Format(PyExc_ValueError, "initial: must be a scalar, not an array of %d dimensions",
                      PyArray_NDIM((PyArrayObject *)array));
@@ -137,8 +139,11 @@ PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dty
 
 /* --- out= */
 
-static int check_out(PyObject *out) {
-    if (!PyArray_Check(out)) {
+static int check_out(struct py_state *state, PyObject *out) {
+    const int masked = py_is_masked(state, out);
+    if (masked < 0)
+        return -1;
+    if (!PyArray_Check(out) || masked) {
         PyErr_Format(PyExc_TypeError, "out: return arrays must be of ArrayType, not %R",
                      Py_TYPE(out));
         return -1;
@@ -222,9 +227,9 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     enum py_operation operation;
     struct py_problem problem = {.family = reg_family("reduce"), .given = in->dtype};
     struct py_target target;
-    if (py_operation(values[OP], &operation) || (py_given(out) && check_out(out)) ||
+    if (py_operation(values[OP], &operation) || (py_given(out) && check_out(state, out)) ||
         py_result_dtype(operation, in->dtype, values[DTYPE], out, &problem.result) ||
-        (py_given(out) && check_out_cast(out, problem.result)))
+        (py_given(out) && py_given(values[DTYPE]) && check_out_cast(out, problem.result)))
         return NULL;
     const enum py_operation effective =
         py_effective_operation(operation, in->dtype, problem.result);
