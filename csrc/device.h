@@ -187,8 +187,7 @@ struct device_report {
 typedef void (*device_report_function)(void *state, const struct device_report *report);
 
 /* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the
- * colon
- * ("" for the first). Everything but `count`, `open` and `info` acts on an open queue. */
+ * colon ("" for the first). Everything but `count`, `open` and `info` acts on an open queue. */
 struct device_ops {
     const char *kind;
     const struct device_counter *counter_table; /* what counters() gives; NULL: it has none */

@@ -30,7 +30,7 @@ struct reg_rung {
 
 /* What a rung is compiled for. */
 struct reg_signature {
-    const char *op; /* "" where a family has one operation */
+    const char *op; /* "sum", ...; of a family that has one operation, its name */
     enum dtype items, accumulator;
 };
 

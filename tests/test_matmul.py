@@ -256,3 +256,16 @@ def test_few_rows_or_columns_on_the_cpu(dtype, rng):
             want = gpuopt.matmul(a, b, variant="serial", device="cpu")
             assert gpuopt.matmul(a, b, device="cpu").tobytes() == want.tobytes(), (m, k, n)
             assert gpuopt.matmul(a.T.copy().T, b, device="cpu").tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_results_of_long_sums_on_the_cpu(dtype, rng):
+    """Up to 4 rows and 12 columns, and what lies around; 2^25 + 3 of k are more than one poll's."""
+    shapes = [(m, 3001, n) for m in (1, 2, 4, 5) for n in (1, 2, 5, 12, 13)]
+    for m, k, n in [*shapes, (1, (1 << 25) + 3, 1), (2, 1 << 20, 3)]:
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        found = {}
+        for variant in ("simd", "openmp", "serial"):
+            found[variant] = gpuopt.matmul(a, b, variant=variant, device="cpu")
+            assert found[variant].tobytes() == found["simd"].tobytes(), (m, k, n)
+        check(gpuopt.rungs(FAMILY)[-1], found["simd"], a, b)

@@ -322,6 +322,38 @@ def test_ctrl_c_in_a_long_contiguous_run_on_the_cpu():
     )
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        'gpuopt.stencil1d(np.ones(100), 1 << 28, variant="serial", device="cpu")',
+        'gpuopt.stencil1d(np.ones(100), 1 << 28, variant="openmp", device="cpu")',
+        'gpuopt.matmul(long[None], long[:, None], variant="serial", device="cpu")',
+    ],
+    ids=["stencil-serial", "stencil-openmp", "product-serial"],
+)
+def test_ctrl_c_within_one_result(call):
+    run_python(
+        f"""
+        import signal, time
+        import numpy as np, gpuopt
+        long = np.broadcast_to(np.float32(1), 1 << 29).copy() if "matmul" in {call!r} else None
+        for attempt in range(3):
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            begin = time.monotonic()
+            try:
+                {call}
+                assert False, "it ended before the signal"
+            except KeyboardInterrupt:
+                took = time.monotonic() - begin - 0.2
+            if took <= 0.3:
+                break
+        assert took <= 0.3, took
+        """,
+        timeout=120,
+    )
+
+
 def test_a_signal_handler_that_returns_does_not_end_the_call():
     """It may call gpuopt itself; and its own exception is what ends the call, if it raises."""
     run_python(

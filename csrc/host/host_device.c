@@ -28,7 +28,9 @@ static bool forked;
 
 static void in_child(void) { forked = true; }
 
-/* From the moment the extension is loaded: another library may have started OpenMP's threads. */
+/* From the moment the extension is loaded: OpenMP's threads, which another library may have
+ * started, are not there after a fork, and it waits for them. A fork before that is not known of.
+ */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
 int host_threads(void) { return forked ? 1 : omp_get_max_threads(); }

@@ -42,7 +42,8 @@ enum {
     LEAST_COLUMNS = 128, /* where there would be too few tasks */
     TASKS_PER_THREAD = 3,
     FEW = 4,          /* rows that are taken one by one, */
-    FEW_COLUMNS = 12, /* and columns that are taken for rows */
+    FEW_COLUMNS = 12, /* columns that are taken for rows */
+    FEW_ROWS = 4,     /* with as few columns: nothing is packed for so few results */
     ALIGNMENT = 64,   /* bytes */
     BLOCK = 16,       /* items of a row at a time */
     AHEAD = 4,        /* rows of b, or blocks, that are prefetched */
@@ -206,6 +207,30 @@ HOST_INLINE void prefetch(const void *from, size_t bytes) {
 PACKS(float32)
 PACKS(float64)
 
+/* few_<type>: so many k from `first` on, to the sums of at most FEW_ROWS x FEW_COLUMNS results. */
+#define FEW_OF(type)                                                                   \
+    static void few_##type(const struct product *p, uint64_t first, uint64_t depth,    \
+                           double *sums) {                                             \
+        const type_##type *b = (const type_##type *)p->b + first * p->n;               \
+        for (uint64_t row = 0; row < p->m; row++) {                                    \
+            const type_##type *a = (const type_##type *)p->a + row * p->k + first;     \
+            double sum[FEW_COLUMNS];                                                   \
+            memcpy(sum, sums + row * p->n, p->n * sizeof *sum);                        \
+            if (p->n == 1)                                                             \
+                for (uint64_t k = 0; k < depth; k++)                                   \
+                    sum[0] += (double)a[k] * (double)b[k];                             \
+            else                                                                       \
+                for (uint64_t k = 0; k < depth; k++)                                   \
+                    for (uint64_t column = 0; column < p->n; column++)                 \
+                        sum[column] += (double)a[k] * (double)b[k * p->n + column];    \
+            memcpy(sums + row * p->n, sum, p->n * sizeof *sum);                        \
+            for (uint64_t column = 0; column < p->n; column++)                         \
+                ((type_##type *)p->c)[row * p->n + column] = (type_##type)sum[column]; \
+        }                                                                              \
+    }
+FEW_OF(float32)
+FEW_OF(float64)
+
 struct worker {
     void (*one)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
     void (*four)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
@@ -216,6 +241,7 @@ struct worker {
                  uint64_t unit, uint64_t depth, double *to);
     void (*give)(const struct product *p, uint64_t row, uint64_t column, uint64_t rows,
                  uint64_t columns, const struct strips *s);
+    void (*few)(const struct product *p, uint64_t first, uint64_t depth, double *sums);
 };
 
 static struct product product_of(void **arguments) {
@@ -292,12 +318,26 @@ static void tile_task(const void *state, uint64_t tile, struct host_worker *work
     functions->give(p, row, column, rows, columns, &s);
 }
 
-static enum status host_matmul_simd(struct device *device, const struct host_kernel *kernel,
-                                    void **arguments) {
-    struct tiles t = {.product = product_of(arguments),
-                      .worker = kernel->data,
-                      .rows = TILE_ROWS,
-                      .columns = TILE_COLUMNS};
+static enum status few(struct device *device, const struct worker *worker,
+                       const struct product *p) {
+    const uint64_t deep = POLL_STEPS / (FEW_ROWS * FEW_COLUMNS);
+    double sums[FEW_ROWS * FEW_COLUMNS] = {0};
+    uint64_t k = 0;
+    enum status status;
+    do { /* once at least: of no k, zeros */
+        worker->few(p, k, least(p->k - k, deep), sums);
+        status = device_poll(device);
+        k += deep;
+    } while (k < p->k && !status);
+    return status;
+}
+
+static enum status simd_by(struct device *device, const struct worker *worker,
+                           const struct product *asked, int threads) {
+    if (asked->m <= FEW_ROWS && asked->n <= FEW_COLUMNS)
+        return few(device, worker, asked);
+    struct tiles t = {
+        .product = *asked, .worker = worker, .rows = TILE_ROWS, .columns = TILE_COLUMNS};
     const struct product *p = &t.product;
     struct patch patch = patches[host_isa()];
     if (p->n < p->m && p->n <= FEW_COLUMNS)
@@ -305,7 +345,6 @@ static enum status host_matmul_simd(struct device *device, const struct host_ker
     if (p->m < FEW)
         patch.rows = 1;
     t.patch = patch;
-    const int threads = threads_for(p);
     const uint64_t wanted = threads == 1 ? 1 : TASKS_PER_THREAD * (uint64_t)threads;
     uint64_t count;
     for (;;) {
@@ -331,6 +370,12 @@ static enum status host_matmul_simd(struct device *device, const struct host_ker
     return status;
 }
 
+static enum status host_matmul_simd(struct device *device, const struct host_kernel *kernel,
+                                    void **arguments) {
+    const struct product p = product_of(arguments);
+    return simd_by(device, kernel->data, &p, threads_for(&p));
+}
+
 /* Arguments as the kernels of matmul.cu: a, b, c, m, n, k. */
 static enum status host_matmul(struct device *device, const struct host_kernel *kernel,
                                void **arguments) {
@@ -340,6 +385,8 @@ static enum status host_matmul(struct device *device, const struct host_kernel *
     const uint64_t width = least(COLUMNS, POLL_STEPS / (rows * (p.k + 1)) + 1);
     const uint64_t across = (p.n - 1) / width + 1, patches = ((p.m - 1) / rows + 1) * across;
     const int threads = kernel->parallel ? threads_for(&p) : 1;
+    if (p.k > POLL_STEPS) /* polls within a result */
+        return simd_by(device, worker, &p, threads);
     const uint64_t turn = (uint64_t)threads * (POLL_STEPS / (rows * width * (p.k + 1)) + 1);
     for (uint64_t begin = 0; begin < patches; begin += turn) {
         const uint64_t end = least(begin + turn, patches);
@@ -369,7 +416,8 @@ static enum status host_matmul(struct device *device, const struct host_kernel *
                                                 {HOST_ISAS(STRIPS_NAME, type)}, \
                                                 {HOST_ISAS(LINES_NAME, type)},  \
                                                 pack_##type,                    \
-                                                give_##type};
+                                                give_##type,                    \
+                                                few_##type};
 WORKER(float32)
 WORKER(float64)
 

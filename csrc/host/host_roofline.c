@@ -54,7 +54,7 @@ struct span {
 /* The compiler must not see that a repetition gives the same again. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
-/* Eight sums: the additions must not wait for one another. */
+/* Many sums (8 vectors): the additions must not wait for one another. */
 #define READ_BODY                                                     \
     {                                                                 \
         uint32_t sums[128] = {0}, sum = 0;                            \

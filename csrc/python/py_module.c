@@ -184,7 +184,8 @@ static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "KIIIIppp", &address, &texture.width, &texture.height,
                           &texture.channels, &texel, &linear_filter, &wrap, &normalised))
         return NULL;
-    if (texel >= TEXEL_COUNT || !texture.width || texture.channels - 1 > 3) {
+    if (texel >= TEXEL_COUNT || !texture.width ||
+        (texture.channels != 1 && texture.channels != 2 && texture.channels != 4)) {
         PyErr_SetString(PyExc_ValueError, "texture: no such shape or texel");
         return NULL;
     }

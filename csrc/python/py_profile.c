@@ -50,7 +50,7 @@ static PyObject *findings_list(const struct device_report *report) {
     return list;
 }
 
-static PyObject *names_tuple(const char *const *names) {
+static PyObject *names_list(const char *const *names) {
     PyObject *list = PyList_New(0);
     for (; list && *names; names++) {
         PyObject *name = PyUnicode_FromString(*names);
@@ -78,8 +78,8 @@ static PyObject *trace_dict(const struct device_trace *trace) {
         (const char *)trace->events, (Py_ssize_t)(trace->event_count * sizeof *trace->events));
     return Py_BuildValue("{s:(III), s:N, s:N, s:N, s:N, s:O}", "block", trace->block[0],
                          trace->block[1], trace->block[2], "events", events, "instructions", list,
-                         "spaces", names_tuple(trace->spaces), "accesses",
-                         names_tuple(trace->accesses), "truncated",
+                         "spaces", names_list(trace->spaces), "accesses",
+                         names_list(trace->accesses), "truncated",
                          trace->truncated ? Py_True : Py_False);
 }
 
