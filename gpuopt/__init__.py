@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from gpuopt._bench import Bench, bench
     from gpuopt._case_study import CaseStudy, matmul_case_study
     from gpuopt._ceilings import Ceiling, VerificationError
+    from gpuopt._compare import Comparison, compare
     from gpuopt._ladder import Ladder, ladder
     from gpuopt._profile import Counters, Finding, Launch, Profile, check, profile
     from gpuopt._ptx import Buffer, Kernel, Module, Parameter, Resources, Texture, load_ptx
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from gpuopt._svg import Picture
     from gpuopt._sweep import Sweep, sweep
     from gpuopt._trace import Trace, trace
+    from gpuopt.models import Occupancy, occupancy
 
 # What measures and explains is imported when it is first asked for: a script that only computes
 # does not wait for it.
@@ -66,6 +68,10 @@ _LATER = {
     "_ceilings": (
         "Ceiling",
         "VerificationError",
+    ),
+    "_compare": (
+        "Comparison",
+        "compare",
     ),
     "_ladder": (
         "Ladder",
@@ -113,6 +119,10 @@ _LATER = {
         "Trace",
         "trace",
     ),
+    "models": (
+        "Occupancy",
+        "occupancy",
+    ),
 }
 _HOME = {name: module for module, names in _LATER.items() for name in names}
 
@@ -137,6 +147,7 @@ __all__ = [
     "Buffer",
     "CaseStudy",
     "Ceiling",
+    "Comparison",
     "Counters",
     "Device",
     "DeviceArray",
@@ -149,6 +160,7 @@ __all__ = [
     "Ladder",
     "Launch",
     "Module",
+    "Occupancy",
     "PTXError",
     "Parameter",
     "Picture",
@@ -170,6 +182,7 @@ __all__ = [
     "available",
     "bench",
     "check",
+    "compare",
     "devices",
     "diff",
     "empty",
@@ -179,6 +192,7 @@ __all__ = [
     "matmul",
     "matmul_case_study",
     "models",
+    "occupancy",
     "profile",
     "reduce",
     "report",

@@ -44,8 +44,10 @@ def _judged(measured: Bench, row: Row) -> str:
         if reached is None:
             told.append(f"{bar}: not measured")
         else:
-            form = "{:,.0f}" if bar.what == "GB/s" else "{:.1f}" if bar.what == "us" else "{:.2f}"
-            told.append(f"{bar}: {form.format(reached)}, {'met' if met else 'MISSED'}")
+            digits = {"GB/s": 0, "us": 1}.get(bar.what, 2)
+            if not met and float(f"{reached:.{digits}f}") == bar.value:
+                digits += 1  # else it reads as if it were met
+            told.append(f"{bar}: {reached:,.{digits}f}, {'met' if met else 'MISSED'}")
     return "; ".join(told)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -118,7 +119,21 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What changed from one file to the other; it shows itself as a table."""
+    """What changed from one file to the other; it shows itself as a table.
+
+    Attributes
+    ----------
+    old, new : str
+        The files.
+    sections : list of Section
+        One for each work that both have: its title, unit and changes by row.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.Comparison("old.json", "new.json", []).to_dict()["kind"]
+    'comparison'
+    """
 
     old: str
     new: str
@@ -209,16 +224,38 @@ def _sections(old: Measurements, new: Measurements) -> Iterable[Section]:
             yield _benches(benches[after.device.kind], after)
 
 
-def compare(old: Path, new: Path) -> Comparison:
-    """Compare two files, rung by rung.
+def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Comparison:
+    """Compare two files with measurements, rung by rung.
 
     A change is named where it is more than both spreads together, and more than 1%.
+
+    Parameters
+    ----------
+    old, new : path
+        What ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
+        ``reference`` wrote, or `json.dump` of a `to_dict`.
+
+    Returns
+    -------
+    Comparison
 
     Raises
     ------
     ValueError
         A file holds something else, or the two have nothing in common.
+    OSError
+        A file cannot be read.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile, gpuopt
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ladder.json"
+    >>> counted = gpuopt.ladder("reduce", 4096, device="sim")
+    >>> _ = path.write_text(json.dumps(counted.to_dict()))
+    >>> [section.title.split(",")[0] for section in gpuopt.compare(path, path).sections]
+    ['sum of 4']
     """
+    old, new = Path(old), Path(new)
     sections = [each for each in _sections(load(old), load(new)) if each.rows]
     if not sections:
         raise ValueError(f"{old} and {new} have no measurement of the same work")

@@ -93,6 +93,12 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     ------
     ValueError
         No such preset, or a compute capability that none has.
+
+    Examples
+    --------
+    >>> from gpuopt.models import gpu
+    >>> gpu("h200").warps, gpu("g80").shared_per_block
+    (64, 16384)
     """
     if isinstance(which, Gpu):
         return which
@@ -298,6 +304,40 @@ def brent(work: float, depth: float, processors: float) -> float:
     return depth + (work - depth) / processors
 
 
+def cost(work: float, depth: float, processors: float) -> float:
+    """Return the cost of a parallel computation: its processors times its time.
+
+    It is cost-optimal where that is no more than a few times the work. A tree sum by n processors
+    costs about n log2 n; by n / log2 n of them, each of which first adds up log2 n items, 2 n.
+
+    Parameters
+    ----------
+    work, depth, processors : float
+        As `brent`, whose bound is taken for the time.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        As `brent`.
+
+    Notes
+    -----
+    Source: deck D4, algorithm cascading.
+
+    Examples
+    --------
+    >>> from gpuopt.models import cost
+    >>> n, depth = 2**22, 22
+    >>> round(cost(n, depth, n) / n), round(cost(n, depth, n / depth) / n)
+    (23, 2)
+    """
+    return processors * brent(work, depth, processors)
+
+
 @dataclass(frozen=True)
 class Tree:
     """A tree that reduces items to one.
@@ -310,11 +350,14 @@ class Tree:
         Combinations of two: always one less than the items.
     nodes : int
         Groups that are combined, on all levels.
+    accesses : int
+        Items read and written, where every level reads what is left and writes one a group.
     """
 
     steps: int
     operations: int
     nodes: int
+    accesses: int
 
 
 def tree_reduction(n: int, degree: int = 2) -> Tree:
@@ -340,22 +383,25 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
 
     Notes
     -----
-    Source: deck D4: log2 N steps and N - 1 operations; log_k N steps for degree k.
+    Source: deck D4: log2 N steps and N - 1 operations; log_k N steps for degree k. It counts the
+    accesses of blocks of 128 threads, which are groups of 128.
 
     Examples
     --------
     >>> from gpuopt.models import tree_reduction
     >>> tree_reduction(2**22)
-    Tree(steps=22, operations=4194303, nodes=4194303)
+    Tree(steps=22, operations=4194303, nodes=4194303, accesses=12582909)
     """
     n, degree = whole(n, "n", 1), whole(degree, "degree", 2)
-    steps = nodes = 0
+    steps = nodes = accesses = 0
     left = n
     while left > 1:
         steps += 1
         nodes += left // degree + (left % degree > 1)  # one item alone just moves on
+        accesses += left
         left = -(-left // degree)
-    return Tree(steps, n - 1, nodes)
+        accesses += left
+    return Tree(steps, n - 1, nodes, accesses)
 
 
 @dataclass(frozen=True)
@@ -371,6 +417,12 @@ class Occupancy:
         The blocks that each limiter alone would allow: "threads", "blocks", "registers", "shared".
     limiter : str
         The one that binds; of several, the first in that order.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> float(gpuopt.occupancy("m2090", 256, registers=32))
+    0.6666666666666666
     """
 
     blocks: int

@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -11,7 +12,11 @@ import pytest
 
 import gpuopt
 
+MODELS = [each for each in vars(gpuopt.models).values()
+          if inspect.isfunction(each) and each.__module__ == "gpuopt.models"
+          and not each.__name__.startswith("_")]  # fmt: skip
 PUBLIC = [getattr(gpuopt, name) for name in gpuopt.__all__ if not name.startswith("__")]
+PUBLIC += [each for each in MODELS if each not in PUBLIC]
 
 pytestmark = pytest.mark.skipif(
     np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="NumPy 1 writes scalars differently"
@@ -31,13 +36,22 @@ def test_examples(each):
         assert results.attempted and not results.failed, "".join(failed)
 
 
+def parameters_of(function):
+    """Return the names that the docstring's section of parameters has entries of."""
+    doc = inspect.getdoc(function)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", doc, re.M | re.S)
+    heads = re.findall(r"^[\w*].*$", section[1] if section else "", re.M)
+    return {name.strip(" *") for head in heads for name in head.partition(" : ")[0].split(",")}
+
+
 @pytest.mark.parametrize("each", PUBLIC, ids=lambda each: each.__name__)
 def test_every_public_name_is_documented(each):
     assert each.__doc__ and len(each.__doc__.strip()) > 10 and ">>> " in each.__doc__
     if inspect.isfunction(each):
         assert "Examples\n" in each.__doc__
+        documented = parameters_of(each)
         for argument in inspect.signature(each).parameters:
-            assert argument in each.__doc__
+            assert argument in documented
             assert argument in each.__annotations__
         assert "return" in each.__annotations__
 

@@ -4,8 +4,7 @@
  *
  * numbers: outer, reduced, inner; the step between reduced items, in items (signed); the outer axes
  * and the inner ones, as reduce_axis.cu has them: the last one's step, up to three periods, as many
- * further steps; key, mask, finish and divisor as it explains them. The cpu takes one outer and one
- * inner axis.
+ * further steps; key, mask, finish and divisor as it explains them.
  */
 #include "ops.h"
 
