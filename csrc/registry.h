@@ -12,8 +12,9 @@ enum rung_flag {
     RUNG_BEST = 4,              /* what variant=None runs */
     RUNG_HOST = 8,              /* C on the cpu device; the others are kernels */
     RUNG_CEILING = 16,          /* bounds the ladder, and is no step of it: a plain copy */
-    RUNG_WIDE = 32,     /* accumulates wider than the items where there is a kernel for it */
-    RUNG_OVERLAPS = 64, /* its kernels begin by waiting for the one before by themselves */
+    RUNG_WIDE = 32,       /* accumulates wider than the items where there is a kernel for it */
+    RUNG_OVERLAPS = 64,   /* its kernels begin by waiting for the one before by themselves */
+    RUNG_DECK_RATE = 128, /* the deck tells no time, but GB/s */
 };
 
 struct reg_rung {
@@ -25,7 +26,7 @@ struct reg_rung {
     unsigned block_default;
     unsigned items_per_thread; /* 0: a grid-stride loop */
     unsigned flags;
-    double deck_us; /* the deck's own time in microseconds; 0 where it has none */
+    double deck; /* the deck's own time in microseconds, or its rate; 0 where it has none */
 };
 
 /* What a rung is compiled for. */

@@ -55,7 +55,7 @@ class Case:
     flops : int
         Operations, where the rate is to be told in them; else 0, and bytes are.
     deck : tuple of (str, float) or None
-        The deck's GPU, and how many bytes or operations its times are for.
+        The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
     operations : int
         What the algorithm computes, for the roofline: additions and multiplications.
     arguments : tuple
@@ -292,7 +292,7 @@ def make(
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(rung, np.asarray(got).ravel().view(items))
 
-    flops, deck = 0, None
+    flops, deck = 0, ("K40", 0.0) if family == "transpose" else None
     if family == "matmul":
         side = _side(n)
         flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)

@@ -34,6 +34,7 @@ from gpuopt._rungs import Rung, rungs
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+DECK_CPU = "2 x E5-2650"  # of the decks' rungs that are no kernels
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
 WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
@@ -124,7 +125,8 @@ class Ladder:
     flops : int
         Operations of a run, where the table tells the rate in them; else 0.
     deck : tuple of (str, float) or None
-        The deck's GPU, and how many bytes or operations its times are for.
+        What the deck measured on, and how many bytes or operations its times are for; 0 where it
+        tells rates.
     refused : list of (Rung, str)
         Rungs that do not take this case, and why.
     operations : int
@@ -423,10 +425,11 @@ def ladder(
         for rung in rungs(family)
         if rung.host == (described.kind == "cpu") and not rung.historical
     ]
+    deck = (DECK_CPU, 0.0) if described.kind == "cpu" and case.deck else case.deck
     measured = Ladder(
         described, (op or "sum") if family == "reduce" else family, case.dtype, case.n, block, [],
         0.0, family,
-        case.title, case.flops, case.deck, operations=case.operations,
+        case.title, case.flops, deck, operations=case.operations,
         date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
     )  # fmt: skip
     if not timed:

@@ -321,7 +321,7 @@ def _bars(
 def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
     """Draw a ladder's rungs, and the deck's figures beside them."""
     plt = _pyplot()
-    decks = [row.rung.deck_us for row in measured.rows]
+    decks = [_tables.deck_rate(measured, row.rung) for row in measured.rows]
     beside = ax is None and measured.deck is not None and any(decks)
     peers = len(measured.peers) if measured.timed else 0
     if ax is None:
@@ -341,8 +341,7 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
     if beside:
         other = ax.figure.axes[1]
         unit = "GFLOP/s" if measured.flops else "GB/s"
-        rates = [1e-3 * measured.deck[1] / us if us else None for us in decks]
-        rates += [None] * peers
+        rates = decks + [None] * peers
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
         _bars(other, every, [("deck", rates, "white", "..")],
               f"{unit}, the deck's {measured.deck[0]}")  # fmt: skip

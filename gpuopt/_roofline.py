@@ -178,19 +178,26 @@ class Roofline:
         return max(found, key=lambda each: each.rate)
 
     def peak(self, dtype: str | None = None) -> Ceiling:
-        """Return the arithmetic's ceiling; other dtypes than float's count as float32.
+        """Return the arithmetic's ceiling; integers, which have none, count as float32.
 
         Parameters
         ----------
         dtype : str, optional
             "float64", "float32", "float16", or "tensor float16". Default: the roofline's.
+
+        Returns
+        -------
+        Ceiling
+
+        Raises
+        ------
+        ValueError
+            The device has none for this dtype; the message lists those that it has.
         """
         wanted = dtype or self.dtype
         if wanted.startswith("tensor"):
             return self.ceiling(wanted)
-        known = [each.name for each in self.ceilings]
-        # There is no ceiling of integers, and not of every float on every device.
-        return self.ceiling(f"FMA {wanted}" if f"FMA {wanted}" in known else "FMA float32")
+        return self.ceiling(f"FMA {wanted if wanted.startswith('float') else 'float32'}")
 
     def attainable(
         self, intensity: float, *, dtype: str | None = None, memory: str = "DRAM"
@@ -450,7 +457,8 @@ def roofline(
     Raises
     ------
     ValueError
-        An unknown device or dtype; the message lists them.
+        An unknown device or dtype, or one that the device has no arithmetic for; the message lists
+        them.
     VerificationError
         A kernel gave a wrong result.
     DeviceError, DeviceMemoryError
@@ -493,4 +501,5 @@ def roofline(
         if described.kind != "sim":
             _keep(path, found)
     found.dtype = dtype or "float32"
+    found.peak()  # the device may have no such arithmetic
     return found

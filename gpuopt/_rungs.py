@@ -42,8 +42,9 @@ class Rung:
         Bounds the ladder and is no step of it: a plain copy.
     host : bool
         C on the cpu; otherwise a kernel.
-    deck_us : float
-        The deck's own time in microseconds; 0 where it gives none.
+    deck_us, deck_gbs : float
+        The deck's own time in microseconds, or where it tells that alone its rate in GB/s; 0 where
+        it has none.
 
     Examples
     --------
@@ -71,6 +72,7 @@ class Rung:
     ceiling: bool
     host: bool
     deck_us: float
+    deck_gbs: float = 0.0
 
     @property
     def variant(self) -> int | str:

@@ -37,7 +37,8 @@ def changes(measured: Ladder) -> list[str]:
 
 def counts(measured: Ladder) -> str:
     """Return the table of a ladder that was counted."""
-    deck = bool(measured.deck)
+    deck = any(deck_rate(measured, row.rung) for row in measured.rows)
+    in_us = any(row.rung.deck_us for row in measured.rows)
     lines = [
         f"{measured.title}{blocks(measured)}, on a "
         f"{measured.device.description} ({measured.device.name})",
@@ -47,7 +48,7 @@ def counts(measured: Ladder) -> str:
         f"{'':>11}{'sectors':>9}{'':>9}" + (f"{f'deck: {measured.deck[0]}':>12}" if deck else ""),
         f"{'rung':<18}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
         f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
-        + (f"{'us':>12}{'step':>8}" if deck else ""),
+        + (f"{'us' if in_us else 'GB/s':>12}{'step':>8}" if deck else ""),
     ]
     before = None
     for row in measured.rows:
@@ -60,9 +61,9 @@ def counts(measured: Ladder) -> str:
             f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
             f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
         )
-        if deck:
-            us = row.rung.deck_us
-            lines[-1] += f"{us:>12,.0f}{_ratio(_deck_step(before, row)):>8}" if us else ""
+        if deck_rate(measured, row.rung):
+            figure = f"{row.rung.deck_us:,.0f}" if in_us else f"{row.rung.deck_gbs:,.1f}"
+            lines[-1] += f"{figure:>12}{_ratio(_deck_step(measured, before, row)):>8}"
         before = None if row.rung.ceiling else row
     lines += ["", *_lessons(measured), "", "what changed, by the counters:", *_changes(measured)]
     return "\n".join(line.rstrip() for line in lines)
@@ -71,7 +72,7 @@ def counts(measured: Ladder) -> str:
 def times(measured: Ladder) -> str:
     """Return the table of a ladder that was timed."""
     copy, first, last = measured.copy_bandwidth, _steps(measured)[0], measured.rows[-1]
-    deck = bool(measured.deck and first.rung.deck_us)
+    deck, in_us = deck_rate(measured, first.rung), bool(first.rung.deck_us)
     known = any(row.reference for row in measured.rows)
     unit = "GFLOP/s" if measured.flops else "GB/s"
     taken = [len(row.warm.samples) for row in measured.rows]  # of slow rungs fewer
@@ -88,26 +89,26 @@ def times(measured: Ladder) -> str:
         f"{'rung':<18}{'us':>10}{'least':>10}{'spread':>8}{unit:>8}{'step':>9}"
         f"{'us':>12}{'spread':>8}{unit:>8}{'of copy':>9}"
         + (f"{'of ref.':>9}" if known else "")
-        + (f"{'us':>10}{unit:>8}{'step':>8}{'total':>9}" if deck else ""),
+        + (f"{'us' if in_us else '':>10}{unit:>8}{'step':>8}{'total':>9}" if deck else ""),
     ]
     before = None
     for row in measured.rows:
         lines.append(_timed_line(measured, row, before, known))
-        if deck and row.rung.deck_us:
-            us = row.rung.deck_us
+        rate = deck_rate(measured, row.rung) if deck else None
+        if rate:
+            us = f"{row.rung.deck_us:,.0f}" if in_us else ""
             lines[-1] += (
-                f"{us:>10,.0f}{1e-3 * measured.deck[1] / us:>8.1f}"
-                f"{_ratio(_deck_step(before, row)):>8}"
-                f"{_ratio(first.rung.deck_us / us if before else None):>9}"
+                f"{us:>10}{rate:>8.1f}{_ratio(_deck_step(measured, before, row)):>8}"
+                f"{_ratio(rate / deck if before else None):>9}"
             )
         before = None if row.rung.ceiling else row
     lines += _peer_lines(measured)
-    in_deck = deck and last.rung.deck_us
+    in_deck = deck_rate(measured, last.rung) if deck else None
     lines += [
         "",
         f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
         f"{first.cold.median / last.cold.median:.2f}x cold"
-        + (f", {first.rung.deck_us / last.rung.deck_us:.2f}x in the deck" if in_deck else ""),
+        + (f", {in_deck / deck:.2f}x in the deck" if in_deck else ""),
     ]
     if known:
         lines.append(
@@ -192,10 +193,16 @@ def _changes(measured: Ladder) -> list[str]:
     ]
 
 
-def _deck_step(before: Row | None, row: Row) -> float | None:
-    if not (before and before.rung.deck_us and row.rung.deck_us):
-        return None
-    return before.rung.deck_us / row.rung.deck_us
+def deck_rate(measured: Ladder, rung: Rung) -> float | None:
+    """Return the deck's own rate, in the table's unit."""
+    if measured.deck and rung.deck_us:
+        return 1e-3 * measured.deck[1] / rung.deck_us
+    return rung.deck_gbs or None
+
+
+def _deck_step(measured: Ladder, before: Row | None, row: Row) -> float | None:
+    then, now = (deck_rate(measured, each.rung) if each else None for each in (before, row))
+    return now / then if then and now else None
 
 
 def _ratio(value: float | None) -> str:
@@ -222,6 +229,7 @@ def records(measured: Ladder) -> list[dict[str, Any]]:
             "step": before.warm.median / row.warm.median if measured.timed and before else None,
             "reference_us": row.reference[1] * 1e6 if row.reference else None,
             "deck_us": rung.deck_us or None,
+            "deck_gbs": rung.deck_gbs or None,
             "lesson": rung.lesson,
             "changed": changed,
         }
@@ -268,6 +276,7 @@ TIMED = (
     ("GB/s", "cold_gbs", "{:,.0f}"),
     ("of copy", "of_copy", "{:.0%}"),
     ("deck, us", "deck_us", "{:,.0f}"),
+    ("deck, GB/s", "deck_gbs", "{:,.1f}"),
 )
 _COUNTED = (
     ("warp instructions", "warp_instructions", "{:,}"),
@@ -276,6 +285,7 @@ _COUNTED = (
     ("load sectors", "global_load_sectors", "{:,}"),
     ("store sectors", "global_store_sectors", "{:,}"),
     ("deck, us", "deck_us", "{:,.0f}"),
+    ("deck, GB/s", "deck_gbs", "{:,.1f}"),
 )
 
 

@@ -7,10 +7,10 @@
 /* clang-format off */
 RUNG(-1, "serial", "host_transpose_serial",
      "two nested loops: every store is to another row",
-     "D1 transpose cpu", 0, 0, 0, 0, RUNG_HOST, 0)
+     "D1 transpose cpu", 0, 0, 0, 0, RUNG_HOST | RUNG_DECK_RATE, 4.9)
 RUNG(-1, "openmp", "host_transpose_openmp",
      "tiles that fit the first-level cache, their rows spread over all cores",
-     "D1 transpose cpu+omp", 0, 0, 0, 0, RUNG_HOST, 0)
+     "D1 transpose cpu+omp", 0, 0, 0, 0, RUNG_HOST | RUNG_DECK_RATE, 13.9)
 RUNG(-1, "simd", "host_transpose_simd",
      "tiles turned in vector registers, and stored past the caches where they would not stay",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)

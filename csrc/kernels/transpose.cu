@@ -25,22 +25,22 @@ RUNG(0, "copy", "transpose_copy",
      "D1 compare with a copy", 32, 1024, 256, 0, RUNG_CEILING, 0)
 RUNG(1, "1d", "transpose_1d",
      "one thread a row, a loop over its columns: few threads, each load fetches a sector for one item",
-     "D1 transpose 1d", 32, 1024, 1024, 0, 0, 0)
+     "D1 transpose 1d", 32, 1024, 1024, 0, RUNG_DECK_RATE, 9.7)
 RUNG(2, "2d", "transpose_2d",
      "one thread an item: the whole GPU works, but a warp still loads from 32 rows",
-     "D1 transpose 2d", 32, 1024, 1024, 1, 0, 0)
+     "D1 transpose 2d", 32, 1024, 1024, 1, RUNG_DECK_RATE, 41.6)
 RUNG(3, "tex", "transpose_tex",
      "the loads go through the read-only (texture) cache, which keeps the sectors for the next warp",
-     "D1 transpose with const restrict, __ldg", 32, 1024, 1024, 1, 0, 0)
+     "D1 transpose with const restrict, __ldg", 32, 1024, 1024, 1, RUNG_DECK_RATE, 137.4)
 RUNG(4, "shared", "transpose_shared",
      "a 32 x 32 tile in shared memory: loads and stores coalesced, 32-way bank conflicts",
-     "D1 transpose shared", 32, 1024, 256, 0, 0, 0)
+     "D1 transpose shared", 32, 1024, 256, 0, RUNG_DECK_RATE, 116.0)
 RUNG(5, "padded", "transpose_padded",
      "a tile of 32 x 33: the items of a column lie in 32 different banks",
-     "D1 transpose padded", 32, 1024, 256, 0, 0, 0)
+     "D1 transpose padded", 32, 1024, 256, 0, RUNG_DECK_RATE, 150.6)
 RUNG(6, "multi", "transpose_multi",
      "several items a thread under way at once: all its loads before the first is waited for",
-     "D1 transpose multi", 64, 512, 128, 0, RUNG_BLOCK_IS_TEMPLATE, 0)
+     "D1 transpose multi", 64, 512, 128, 0, RUNG_BLOCK_IS_TEMPLATE | RUNG_DECK_RATE, 238.4)
 RUNG(7, "vector", "transpose_vector",
      "16 bytes a load and a store, from and to a swizzled tile, whatever the items and the shape",
      "after the deck", 256, 256, 256, 0, RUNG_BEST | RUNG_OVERLAPS, 0)

@@ -66,12 +66,12 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < family->rung_count; i++) {
         const struct reg_rung *rung = &family->rungs[i];
-        const int host = !!(rung->flags & RUNG_HOST);
+        const int host = !!(rung->flags & RUNG_HOST), rate = !!(rung->flags & RUNG_DECK_RATE);
         PyObject *signatures = signatures_list(family, rung), *kernels = kernels_list(family, rung);
         PyObject *row =
             signatures && kernels
                 ? Py_BuildValue("{s:s, s:i, s:s, s:s, s:s, s:N, s:N, s:I, s:I, s:I, s:I, s:N, s:N, "
-                                "s:N, s:N, s:d}",
+                                "s:N, s:N, s:d, s:d}",
                                 "family", family->name, "number", rung->number, "name", rung->name,
                                 "lesson", rung->lesson, "source", rung->source, "signatures",
                                 Py_NewRef(signatures), "kernels", Py_NewRef(kernels), "block_min",
@@ -80,7 +80,8 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
                                 "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL),
                                 "best", PyBool_FromLong(rung->flags & RUNG_BEST), "ceiling",
                                 PyBool_FromLong(rung->flags & RUNG_CEILING), "host",
-                                PyBool_FromLong(host), "deck_us", rung->deck_us)
+                                PyBool_FromLong(host), "deck_us", rate ? 0.0 : rung->deck,
+                                "deck_gbs", rate ? rung->deck : 0.0)
                 : NULL;
         Py_XDECREF(signatures);
         Py_XDECREF(kernels);
