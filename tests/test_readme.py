@@ -81,11 +81,13 @@ def test_examples_run(tmp_path, monkeypatch, capsys):
     room = {"np": np, "gpuopt": gpuopt}
     run = 0
     for block in blocks("python"):
-        if any(word in block for word in ("roofline(", "tensor", "load_ptx", ">>>")):
+        if any(word in block for word in ("roofline(", "tensor", "load_ptx")):
             continue
+        if ">>>" in block:  # what is pasted first; a simulated GPU takes a second for 2^22 items
+            block = block.replace(">>> ", "").replace("1 << 22", "1 << 16")
         for line in block.splitlines():
             if not any(word in line for word in ("ladder(", "module[")):
                 exec(line, room)
                 run += 1
-    assert run > 25 and (tmp_path / "tile.svg").exists()
+    assert run > 30 and (tmp_path / "tile.svg").exists()
     assert gpuopt.__version__ in capsys.readouterr().out  # show_config is the one that prints

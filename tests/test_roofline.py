@@ -212,7 +212,9 @@ def measured_once(monkeypatch):
 
     def measure(device, quick, progress):
         calls.append(quick)
-        return [Ceiling("DRAM read", "B/s", 1e9), Ceiling("FMA float32", "FLOP/s", 2e9)]
+        rates = {"DRAM read": 1e9, "FMA float64": 1e9, "FMA float32": 2e9}
+        return [Ceiling(name, f"{'B' if 'DRAM' in name else 'FLOP'}/s", rate)
+                for name, rate in rates.items()]  # fmt: skip
 
     monkeypatch.setattr(_ceilings, "measure", measure)
     return calls
@@ -319,6 +321,8 @@ def test_mistakes_name_what_there_is():
             roof.place("bad", flops, size, seconds)
     with pytest.raises(ValueError, match="float64, float32, float16"):
         gpuopt.roofline("sim", dtype="int4")
+    with pytest.raises(ValueError, match="'FMA float16' is none of sim:m2090's ceilings"):
+        gpuopt.roofline("sim:m2090", dtype="float16")
     with pytest.raises(ValueError, match="'cuda'"):
         gpuopt.roofline("abacus")
     counted = gpuopt.ladder("add", 1024, device="sim")
