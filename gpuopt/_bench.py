@@ -23,7 +23,7 @@ from gpuopt._ceilings import VerificationError
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import PeerRow, Progress, Racer, Timing
+from gpuopt._ladder import MODES, PeerRow, Progress, Racer, Timing
 from gpuopt._peers import VIEWS, Peer
 from gpuopt._works import Bar, Check, Work
 
@@ -224,9 +224,6 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
     ]
     rest["refused"] = [tuple(each) for each in told["refused"]]
     return Row(**rest)
-
-
-MODES = ("warm", "cold")
 
 
 # --- ours

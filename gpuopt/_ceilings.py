@@ -35,6 +35,14 @@ LEAST_PART = 2048  # bytes of a cache's share that are worth measuring
 Progress = Callable[[str, float], None]
 
 
+def spread(samples: list[float]) -> float:
+    """Return the distance of the quartiles, as a share of the median."""
+    if len(samples) < 2:
+        return 0.0
+    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
+    return (high - low) / middle
+
+
 class VerificationError(RuntimeError):
     """A kernel gave a wrong result: nothing is timed.
 
@@ -95,9 +103,7 @@ class _Problem:
         runs = max(2, int(SAMPLE_SECONDS[quick] / once))
         samples = [bench.time(rung, runs=runs) for _ in range(ROUNDS[quick])]
         self.verify(rung, check)
-        median = statistics.median(samples)
-        low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
-        return work / median, (high - low) / median
+        return work / statistics.median(samples), spread(samples)
 
     def verify(self, rung: str, check: Callable[[np.ndarray], bool]) -> None:
         """Raise VerificationError where a run's result is wrong."""

@@ -31,7 +31,7 @@ def window(roof: Roofline) -> tuple[float, float, float, float]:
 
 
 def _canvas(roof: Roofline) -> list[str]:
-    low, high, bottom, top = window(roof)
+    low, high, bottom, _ = window(roof)
     top = 2 * max(roof.peak(each.dtype).rate for each in [*roof.points, roof])
 
     def column(intensity: float) -> int:

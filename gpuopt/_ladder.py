@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike
 
 from gpuopt import _cases, _core, _peers, _tables
 from gpuopt._cases import Case
-from gpuopt._ceilings import VerificationError, copy_bandwidth
+from gpuopt._ceilings import Progress, VerificationError, copy_bandwidth, spread
 from gpuopt._checks import whole
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
@@ -39,11 +39,10 @@ COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives th
 SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
 WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
 RUNS_MOST = 1000  # in one sample
+MODES = ("warm", "cold")
 SLOW_SECONDS = 0.05  # a run that takes longer
 SLOW_ROUNDS = 3  # is not sampled more often than that
 FORMAT = 2  # of what to_dict gives
-
-Progress = Callable[[str, float], None]
 
 
 @dataclass
@@ -65,10 +64,7 @@ class Timing:
     @property
     def spread(self) -> float:
         """Return the distance of the quartiles, as a share of the median."""
-        if len(self.samples) < 2:
-            return 0.0
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
-        return (high - low) / self.median
+        return spread(self.samples)
 
 
 @dataclass
@@ -261,8 +257,6 @@ class Ladder:
                 f"told: is no ladder of format {FORMAT}, written by to_dict ({error})"
             ) from None
 
-
-MODES = ("warm", "cold")
 
 # --- to JSON and back
 

@@ -135,7 +135,7 @@ def _apart(wanted: list[float], gap: float, least: float, most: float) -> list[f
     for each in wanted:
         placed.append(max(each, placed[-1] + gap) if placed else each)
     shift = sum(wanted) / len(wanted) - sum(placed) / len(placed)
-    shift = min(shift, most - placed[-1] - 0.0)
+    shift = min(shift, most - placed[-1])
     shift = max(shift, least - placed[0])
     return [each + shift for each in placed]
 
@@ -144,7 +144,7 @@ def _apart(wanted: list[float], gap: float, least: float, most: float) -> list[f
 
 
 def _roofs(roof: Roofline) -> list[str]:
-    """Return the ceilings of arithmetic that are drawn: each once, and none twice as high."""
+    """Return the ceilings of arithmetic."""
     return [each.name for each in roof.ceilings if each.unit == "FLOP/s"]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt._ceilings import VerificationError
+from gpuopt._ceilings import VerificationError, spread
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import SAMPLE_SECONDS
@@ -195,9 +195,7 @@ class Lab:
                 sample.append(self.module.time(launches, count) / len(launches))
         for outcome, sample in zip(outcomes, samples, strict=True):
             outcome.seconds = statistics.median(sample)
-            if len(sample) > 1:
-                low, _, high = statistics.quantiles(sample, n=4, method="inclusive")
-                outcome.spread = (high - low) / outcome.seconds
+            outcome.spread = spread(sample)
         for trial in trials:
             self.run(trial)
         return outcomes

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuopt._ceilings import VerificationError, spread
 from gpuopt._devices import Device
-from gpuopt._ladder import VerificationError
 from gpuopt._ptx import Module, Prepared
 from gpuopt.experiments import _lab
 
@@ -70,8 +70,7 @@ class Timed:
     @property
     def spread(self) -> float:
         """Return the interquartile range over the median."""
-        low, _, high = statistics.quantiles(self.samples, n=4, method="inclusive")
-        return (high - low) / self.median
+        return spread(self.samples)
 
     def time(self, module: Module, runs: int) -> float:
         """Return the seconds of a run, of `runs`."""

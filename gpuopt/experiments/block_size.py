@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuopt import _cases, models
 from gpuopt._cases import Case
-from gpuopt._ceilings import VerificationError, copy_bandwidth
+from gpuopt._ceilings import VerificationError, copy_bandwidth, spread
 from gpuopt._devices import Device
 from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import profile
@@ -225,9 +225,8 @@ def _timed(case: Case, rung: Rung, blocks: list[int], device: Device, copy: floa
     for block, sample in samples.items():
         _verified(case, rung, bench.run(rung.variant, block))
         seconds = statistics.median(sample)
-        low, _, high = statistics.quantiles(sample, n=4, method="inclusive")
         bandwidth = bench.bytes(rung.variant, block) / seconds
-        values = {"seconds": seconds, "spread": (high - low) / seconds, "bandwidth": bandwidth}
+        values = {"seconds": seconds, "spread": spread(sample), "bandwidth": bandwidth}
         rows.append(
             Row(
                 f"{rung.family} {rung.name}, blocks of {block}",
