@@ -182,7 +182,8 @@ def stencil1d(
     out : ndarray, optional
         Receives the result and is returned. It may overlap `a`.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024.
+        Threads a block, a power of two from 32 to 1024, where the rung leaves a choice
+        (`gpuopt.rungs`: 1 to 4 do).
     device : str, optional
         As `gpuopt.reduce`.
 
