@@ -91,6 +91,17 @@ def architectures():
     return found
 
 
+def ptx_architecture():
+    """Return the compute capability of the PTX: the lowest, so that every GPU can load it."""
+    named = os.environ.get("GPUOPT_PTX_ARCH") or PTX_ARCHITECTURE
+    if not re.fullmatch(r"\d{2,3}", named) or int(named) < 75:
+        raise SystemExit(
+            f"gpuopt: GPUOPT_PTX_ARCH: {named!r} is not a compute capability of 75 or more; write "
+            "for example GPUOPT_PTX_ARCH=90"
+        )
+    return named
+
+
 def code_options():
     """Return nvcc's options for the machine code: one pass of its front end serves many."""
     codes = {}
@@ -118,7 +129,7 @@ def compile_file(nvcc, kernels, folder):
     """
     base = [str(nvcc), "-std=c++17", "-O3", "-Xcompiler=-w", str(kernels.relative_to(ROOT))]
     machine_code = [*base, "--fatbin", "--threads=0", "-Xfatbin=-compress-mode=size"]
-    ptx = [*base, "--ptx", "-lineinfo", f"-arch=compute_{PTX_ARCHITECTURE}"]
+    ptx = [*base, "--ptx", "-lineinfo", f"-arch=compute_{ptx_architecture()}"]
     inputs = [kernels, *kernels.parent.glob("*.cuh")]
     for command, end in (([*machine_code, *code_options()], ".fatbin"), (ptx, ".ptx")):
         output = folder / (kernels.stem + end)
@@ -146,7 +157,9 @@ def compile_images(nvcc, build_folder):
     """
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise SystemExit("gpuopt: nvcc needs g++; install it (Debian: apt-get install g++)")
-    folder = build_folder / "image" / "-".join(architectures())
+    ptx = ptx_architecture()
+    names = [*architectures(), *([f"ptx{ptx}"] if ptx != PTX_ARCHITECTURE else [])]
+    folder = build_folder / "image" / "-".join(names)
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sorted((ROOT / SOURCES / "kernels").glob("*.cu"))
     listed = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
@@ -212,7 +225,7 @@ class BuildExtension(build_ext):
             ("GPUOPT_IMAGE_DIR", f'"{image}"'),
             ("GPUOPT_VERSION", f'"{self.distribution.get_version()}"'),
             ("GPUOPT_NVCC_FOUND", f'"{nvcc} ({how})"'),
-            ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{PTX_ARCHITECTURE}"'),
+            ("GPUOPT_ARCHITECTURES", f'"{" ".join(architectures())} ptx{ptx_architecture()}"'),
         ]
         files = [path for path in image.iterdir() if path.suffix != ".command"]
         ext.include_dirs.append(str(image))
