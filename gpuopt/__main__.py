@@ -16,7 +16,7 @@ from gpuopt._axis import UFUNCS
 from gpuopt._cases import ITEMS
 from gpuopt._devices import KINDS, config, describe, devices, show_config
 from gpuopt._progress import bar
-from gpuopt._readme import write_between_marks
+from gpuopt._readme import parts, write_between_marks
 
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
 FAMILIES = tuple(ITEMS)
@@ -25,6 +25,7 @@ FOR_PROGRAMS = ", for 'compare' and for programs"
 
 
 def _ladder(arguments: argparse.Namespace) -> int:
+    _check_files(arguments.output, arguments.write_readme, arguments.marks)
     named = [arguments.device] if arguments.device else []
     found = gpuopt.available("cuda")
     if not (named or os.environ.get("GPUOPT_DEVICE") or found):
@@ -60,12 +61,23 @@ def _ladder(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check_files(plot: Path | None, page: Path | None = None, marks: str = "") -> None:
+    """Refuse files that cannot be written to, before anything is measured."""
+    if plot:
+        from gpuopt import _plots
+
+        _plots.check_path(plot)
+    if page:
+        parts(page, marks)
+
+
 def _save(axes: Any, path: Path) -> None:
     """Write a plot in the format that the file's name asks for."""
     axes.figure.savefig(path, dpi=150)
 
 
 def _roofline(arguments: argparse.Namespace) -> int:
+    _check_files(arguments.output)
     with bar() as progress:
         roof = gpuopt.roofline(
             arguments.device,

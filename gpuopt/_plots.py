@@ -6,6 +6,7 @@ line style, and is labelled in place. Labels are put where they cover nothing.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuopt import _draw, _tables
@@ -33,6 +34,28 @@ def _pyplot() -> Any:
             "draws in the terminal without it"
         ) from error
     return plt
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file that no plot can be written to, before anything is measured.
+
+    Raises
+    ------
+    ValueError
+        Its ending names no format of matplotlib's.
+    OSError
+        Its folder does not exist.
+    ImportError
+        matplotlib is missing.
+    """
+    _pyplot()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix[1:].lower() not in known:
+        raise ValueError(f"-o: {str(path)!r} must end in .{', .'.join(sorted(known))}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"-o: there is no folder {str(path.parent)!r}")
 
 
 # --- labels that cover nothing

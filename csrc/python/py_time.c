@@ -226,10 +226,18 @@ static int open_streams(struct rounds *rounds) {
     for (Py_ssize_t i = 0; i < rounds->count; i++)
         if (rounds->steps[i].stream > rounds->streams)
             rounds->streams = rounds->steps[i].stream;
-    for (unsigned i = 0; i < rounds->streams; i++)
-        if (!self->more[i] &&
-            !(self->more[i] = py_queue_take(py_state_of(self->module), self->kind, self->which)))
+    struct py_state *state = py_state_of(self->module);
+    for (unsigned i = 0; i < rounds->streams; i++) {
+        if (self->more[i])
+            continue;
+        struct ops_queue *queue = py_queue_take(state, self->kind, self->which);
+        if (!queue)
             return -1;
+        if (self->more[i]) /* the GIL was free: another thread was faster */
+            py_queue_give(state, queue, self->kind, self->which);
+        else
+            self->more[i] = queue;
+    }
     return 0;
 }
 
