@@ -67,7 +67,9 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     view = compact(view)
     if view.stream != LEGACY:
         _core.order(view.device, (LEGACY, view.stream))
-    return make(view.address, view.shape, dtype, view.device, view.holder, view.read_only)
+    return make(
+        view.address, view.shape, dtype, view.device, view.holder, view.read_only, view.waits
+    )
 
 
 # --- calls
@@ -344,8 +346,10 @@ def _run_on(
     size = math.prod(call.shape) * dtype.itemsize
     problem = (*call.kernel, tuple(places), (target.address, size), call.numbers)
     every.append(target)
-    _core.call_resident(first.device, streams(every), problem, *how)
-    settle(every)
+    try:
+        _core.call_resident(first.device, streams(every), problem, *how)
+    finally:  # some of it may be queued where it failed
+        settle(every)
 
 
 @lru_cache(512)

@@ -57,6 +57,7 @@ class DeviceArray:
         "_read_only",
         "_shape",
         "_view",  # _views.py's description, once it is asked for
+        "_waits",
     )
     __array_priority__ = 1000
 
@@ -221,12 +222,13 @@ def make(
     device: str,
     holder: Any,
     read_only: bool = False,
+    waits: bool = False,
 ) -> DeviceArray:
-    """Return an array of what a holder keeps."""
+    """Return an array of what a holder keeps; `waits`: it may be let go only after the work."""
     made = DeviceArray.__new__(DeviceArray)
     made._address, made._shape, made._dtype = address, shape, dtype
     made._device, made._holder, made._read_only = device, holder, read_only
-    made._view = None
+    made._waits, made._view = waits, None
     return made
 
 

@@ -184,13 +184,15 @@ def _whole(
         if target.stream != view.stream:
             queues = (view.stream, target.stream)
     n = math.prod(view.shape)
-    value = _core.reduce_resident(
-        view.device, queues, start, n, view.dtype, op, variant, result, initial, block, address
-    )
+    try:
+        value = _core.reduce_resident(
+            view.device, queues, start, n, view.dtype, op, variant, result, initial, block, address
+        )
+    finally:  # some of it may be queued where it failed
+        if target is not None and (view.waits or target.waits):
+            settle([view, target])
     if target is None:
         out[()] = value
-    elif view.waits or target.waits:
-        settle([view, target])
     return out if made is None else view.library.finish(made)
 
 
@@ -395,10 +397,12 @@ def _along(
             same_device([("array", view), ("out", target)])
         check_apart(target, "array", view)
     if not (call and call.queue(view, target)):
-        place = Place(view, *how)
-        place.join(target)
-        _compute(place, view, op, asked.axes, target, initial)
-        settle([view, target])
+        try:
+            place = Place(view, *how)
+            place.join(target)
+            _compute(place, view, op, asked.axes, target, initial)
+        finally:
+            settle([view, target])
     if host is not None:
         np.copyto(host, asarray(made).get(), casting="unsafe")
         return host

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable
 from functools import cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -174,8 +175,9 @@ def _own(value: DeviceArray, name: str) -> View:
     if value._view is None:  # keeps the memory, not the array: no cycle
         address, keep, read_only = value.address, value._holder, value.read_only
         value._view = View(
-            OWN, address, value.shape, None, value.dtype, value.device, LEGACY, keep, read_only
-        )
+            OWN, address, value.shape, None, value.dtype, value.device, LEGACY, keep, read_only,
+            value._waits,
+        )  # fmt: skip
     return value._view
 
 
@@ -185,7 +187,10 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
     try:
         version, mask, stream = given.get("version", 0), given.get("mask"), given.get("stream")
         (address, read_only), typestr = given["data"], given["typestr"]
-        shape, strides = tuple(given["shape"]), given.get("strides")
+        shape, strides = tuple(map(index, given["shape"])), given.get("strides")
+        strides = None if strides is None else tuple(map(index, strides))
+        if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+            raise ValueError(f"shape {shape} and strides {strides} are none of an array")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TypeError(f"{name}: its CUDA array interface is not as it must be: {error}") from None
     if version < 2 or mask is not None:
@@ -197,8 +202,8 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
     # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are bytes.
     dtype = bfloat16() if typestr == "<V2" else _native(np.dtype(typestr), name)
     # The protocol has no device: the driver knows whose an address is.
-    index = _core.owner("cuda", address) if address else 0
-    at, order = f"cuda:{index}", stream or LEGACY
+    number = _core.owner("cuda", address) if address and 0 not in shape else 0
+    at, order = f"cuda:{number}", stream or LEGACY
     return View(library, address or 0, shape, strides, dtype, at, order, value, bool(read_only))
 
 
@@ -219,6 +224,8 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
         raise TypeError(
             f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
         )
+    if min(shape, default=0) < 0:
+        raise ValueError(f"{name}: its DLPack shape {shape} is none of an array")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
     where, keep = f"cuda:{at}", (holder, value)
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)

@@ -7,6 +7,7 @@ test_driver_modules.py's.
 
 import multiprocessing
 import os
+import textwrap
 
 import numpy as np
 import pytest
@@ -93,6 +94,19 @@ def test_a_driver_that_does_not_start(fake_cuda):
     assert "cuInit" in reason and "CUDA_ERROR_999" in reason
     reason = reason_of(fake_cuda(), PREAMBLE + "fake.fake_cuda_fail(b'cuDriverGetVersion', 3, 1)\n")
     assert "cuDriverGetVersion" in reason
+
+
+def test_a_driver_that_forks_while_it_starts(fake_cuda):
+    """As the driver does to load its kernel module: the first call of the first process."""
+    code = """
+        assert gpuopt.reduce(items, device="cuda") == total
+        child = os.fork()
+        if child == 0:
+            caught(RuntimeError, lambda: gpuopt.reduce(items, device="cuda"), "forked")
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    with_fake(fake_cuda, textwrap.dedent(code), FAKE_CUDA_FORKS="1")
 
 
 @pytest.mark.parametrize("symbol", ["cuInit", "cuLaunchKernel", "cuMemAllocFromPoolAsync"])

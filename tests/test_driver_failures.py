@@ -83,8 +83,10 @@ for nth in itertools.count(1):
         if get("calls") - calls < nth:
             break  # it ended before its turn came
     fake.fake_cuda_fail(b"", 0, 0)
-    settled(live, nth)
+    assert get("live") <= live, nth  # a queue whose stream fails is closed, not kept
+    settled(get("live"), nth)
     use()
+    settled(live, nth)
 """
         + f"assert failed > {least}, failed\n",
     )

@@ -1,7 +1,10 @@
 """gpuopt.load_ptx: anybody's kernels on the simulated GPU and on a real one."""
 
+import os
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -403,3 +406,70 @@ def test_a_launch_that_is_bound_copies_nothing_and_is_checked():
         module["add"].bind(1, 0, x, x, x, 8)
     with pytest.raises(ValueError, match="at least 1"):
         module.time(module["add"].bind(1, 8, x, x, x, 8), 0)
+
+
+WIDE = """.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry carries(.param .u64 x)
+{
+    .reg .b32 %r<9>; .reg .b64 %x<2>;
+    ld.param.u64 %x0, [x];
+    ld.global.v2.u32 {%r0, %r1}, [%x0];
+    sub.cc.u32 %r2, %r0, %r1;  addc.u32 %r3, 0, 0;
+    sub.cc.u32 %r4, %r1, %r0;  addc.u32 %r5, 0, 0;
+    add.cc.u32 %r6, %r0, %r1;  subc.u32 %r7, 5, 3;
+    st.global.v2.u32 [%x0], {%r2, %r3};
+    st.global.v2.u32 [%x0+8], {%r4, %r5};
+    st.global.v2.u32 [%x0+16], {%r6, %r7};
+    ret;
+}"""
+
+
+@everywhere
+def test_a_carry_of_a_subtraction(device):
+    """It is that of a + ~b + 1: 1 where nothing is borrowed; after it addc, and subc after add."""
+    kernel = gpuopt.load_ptx(WIDE, device)["carries"]
+    for a, b in ((5, 1), (7, 7), (2**32 - 1, 2), (0, 2**32 - 1)):
+        x = np.array([a, b, 0, 0, 0, 0], np.uint32)
+        kernel(1, 1, x)
+        carry = (a + b) >> 32
+        want = [a - b, a >= b, b - a, b >= a, a + b, 5 - 3 - 1 + carry]
+        assert x.tolist() == [int(each) % 2**32 for each in want], (a, b)
+
+
+def test_a_division_of_128_bits(tmp_path):
+    """As nvcc writes it: chains of carries that mix additions and subtractions."""
+    nvcc, source = shutil.which("nvcc"), tmp_path / "wide.cu"
+    if not nvcc:
+        pytest.skip("needs nvcc")
+    source.write_text("""
+        extern "C" __global__ void divide(const unsigned __int128 *a, unsigned __int128 *b) {
+            const unsigned i = threadIdx.x;
+            const unsigned __int128 q = a[i] / b[i];
+            b[i] = q;
+        }
+    """)
+    subprocess.run([nvcc, "-ptx", "-arch=compute_75", source, "-o", tmp_path / "wide.ptx"],
+                   check=True, env={**os.environ, "LD_PRELOAD": ""})  # fmt: skip
+    kernel = gpuopt.load_ptx(tmp_path / "wide.ptx", "sim")["divide"]
+    pairs = [(0, 1), (5, 1), (100, 7), (2**64, 3), (2**100, 2**65 + 1), (2**127 - 1, 10**18 + 9)]
+    words = [[(n >> 64 * k) % 2**64 for n in column for k in (0, 1)]
+             for column in zip(*pairs, strict=True)]  # fmt: skip
+    a, b = (np.array(column, np.uint64) for column in words)
+    kernel(1, len(pairs), a, b)
+    got = [int(b[2 * i]) + (int(b[2 * i + 1]) << 64) for i in range(len(pairs))]
+    assert got == [x // y for x, y in pairs]
+
+
+def test_clusters_are_refused():
+    text = """.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry pair() .explicitcluster .reqnctapercluster 2, 1, 1 { ret; }
+.visible .entry alone() .explicitcluster .reqnctapercluster 1, 1, 1 { ret; }
+"""
+    module = gpuopt.load_ptx(text, "sim")
+    module["alone"](2, 32)
+    with pytest.raises(gpuopt.PTXError, match="a cluster of 2 blocks"):
+        module["pair"](2, 32)

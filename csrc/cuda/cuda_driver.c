@@ -17,12 +17,21 @@ static enum status outcome;
 static char reason[1024];
 static bool forked;
 
-/* No fork happens while CUDA starts, so that a child finds the lock free. */
-static void before_fork(void) { pthread_mutex_lock(&start_lock); }
-static void in_parent(void) { pthread_mutex_unlock(&start_lock); }
+/* Within start() of this thread: the driver may start programs of its own, by a fork. */
+static _Thread_local bool starting;
+
+/* No other fork happens while CUDA starts, so that a child finds the lock free. */
+static void before_fork(void) {
+    if (!starting)
+        pthread_mutex_lock(&start_lock);
+}
+static void in_parent(void) {
+    if (!starting)
+        pthread_mutex_unlock(&start_lock);
+}
 static void in_child(void) {
-    forked = tried && outcome == STATUS_OK;
-    pthread_mutex_unlock(&start_lock);
+    forked = starting || (tried && outcome == STATUS_OK);
+    in_parent();
 }
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
@@ -107,7 +116,9 @@ enum status cuda_driver_start(void) {
     pthread_once(&watching, watch_forks);
     pthread_mutex_lock(&start_lock);
     if (!tried) {
+        starting = true;
         outcome = start();
+        starting = false;
         snprintf(reason, sizeof reason, "%s", outcome ? status_last()->text : "");
         tried = true;
     }

@@ -116,7 +116,7 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
                                 const char *which);
 void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
                    const char *which);
-/* The same for a queue that works on a default stream (1 or 2), or on its own (0). */
+/* The same for a queue that works on the legacy default stream (1), or on its own (0). */
 struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
                                    const char *which, uint64_t stream);
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
@@ -199,7 +199,7 @@ PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 PyObject *py_counter_table(PyObject *module, PyObject *kind);
 
 /* CUDA's legacy default stream, for which libraries also say 0; the per-thread one is 2. */
-enum { PY_LEGACY = 1, PY_DEFAULT_STREAMS = 2 };
+enum { PY_LEGACY = 1 };
 
 /* py_place.c: a queue on the device and the stream where some arrays are. */
 struct py_place {

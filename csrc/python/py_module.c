@@ -113,8 +113,10 @@ static void module_dealloc(struct ptx_module *self) {
         for (int i = 0; i < STREAMS_MORE; i++)
             if (self->more[i])
                 py_queue_give(state, self->more[i], self->kind, self->which);
-        self->kind->adopt(self->queue->device, 0);
-        py_queue_give(state, self->queue, self->kind, self->which);
+        if (self->kind->adopt(self->queue->device, 0)) /* its stream is gone */
+            ops_close(self->queue);
+        else
+            py_queue_give(state, self->queue, self->kind, self->which);
     }
     PyMem_Free(self->allocations);
     Py_XDECREF(self->ptx);

@@ -129,9 +129,11 @@ void py_homes_close(struct py_state *state) {
 
 /* --- places */
 
-/* A pool keeps queues that work on a default stream; another may be gone by the next call. */
+/* A pool keeps queues that work on their own stream or the legacy default one. Others may be gone
+ * by the next call, or are another stream in another thread, as the per-thread default one (2) is.
+ */
 static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
-    const uint64_t kept = stream <= PY_DEFAULT_STREAMS ? stream : 0;
+    const uint64_t kept = stream <= PY_LEGACY ? stream : 0;
     struct ops_queue *queue = py_queue_take_on(place->state, place->kind, place->which, kept);
     const enum status status =
         queue && kept != stream ? place->kind->adopt(queue->device, stream) : STATUS_OK;
@@ -144,7 +146,7 @@ static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
 }
 
 static void give(const struct py_place *place, struct ops_queue *queue, uint64_t stream) {
-    const uint64_t kept = stream <= PY_DEFAULT_STREAMS ? stream : 0;
+    const uint64_t kept = stream <= PY_LEGACY ? stream : 0;
     if (kept != stream && place->kind->adopt(queue->device, 0))
         ops_close(queue);
     else

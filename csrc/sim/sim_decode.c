@@ -200,6 +200,11 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
     d->slots = sim_arena_alloc(&d->scratch, f->reg_count + 1ull, sizeof *d->slots);
     if (!d->slots)
         return sim_decode_no_memory(d);
+    if (f->function->cluster_blocks > 1)
+        return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
+                        "PTX line %u: a cluster of %u blocks: only single ones are simulated (in "
+                        "%.120s)",
+                        f->function->line, f->function->cluster_blocks, f->function->c_name);
     d->carry_slot = (uint32_t)at;
     d->cf->registers_offset = (uint32_t)at;
     at += 64;

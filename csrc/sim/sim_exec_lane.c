@@ -283,13 +283,17 @@ void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const s
 
 /* ---- carry chains ---- */
 
+/* A subtraction's carry is that of a + ~b + carry: 1 where nothing is borrowed. Programs mix the
+ * two (nvcc's divisions of 128 bits read one with addc). */
 void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
     __extension__ typedef unsigned __int128 u128;
     __extension__ typedef __int128 s128;
     uint32_t carry = PRED(in->e);
     unsigned bits = in->dsize * 8u;
+    const uint32_t subtracts = in->op == SIM_OP_SUBCC;
     for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), cin = in->sub & 1 ? carry >> lane & 1 : 0, cout;
+        uint32_t lane = (uint32_t)__builtin_ctz(m), cout;
+        uint32_t cin = in->sub & 1 ? carry >> lane & 1 : subtracts;
         uint64_t a = 0, b = 0, c = 0, r;
         memcpy(&a, regs + in->a + lane * in->dsize, in->dsize);
         memcpy(&b, regs + in->b + lane * in->dsize, in->dsize);
@@ -305,7 +309,9 @@ void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
                 a = (uint32_t)a;
             }
         }
-        u128 sum = in->op == SIM_OP_SUBCC ? (u128)a - b - cin : (u128)a + b + cin;
+        if (subtracts)
+            b = bits == 32 ? (uint32_t)~b : ~b;
+        u128 sum = (u128)a + b + cin;
         r = (uint64_t)sum;
         cout = (uint32_t)(sum >> bits) & 1;
         memcpy(regs + in->dst + lane * in->dsize, &r, in->dsize);

@@ -222,7 +222,7 @@ struct sim_function {
     const char *header, *body; /* text of the parameter list and of the body, past its brace */
     unsigned header_line, body_line;
     const char *body_end;
-    unsigned max_threads;
+    unsigned max_threads, cluster_blocks; /* 0 where not stated */
     struct sim_function *next;
     struct sim_kernel *kernel; /* once decoded */
     struct sim_parsed *parsed; /* while a kernel is being decoded */

@@ -106,8 +106,9 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
             f->name = (struct sim_name){token->text, token->length};
         int threads = !depth && (sim_parse_word_is(parser, ".maxntid") ||
                                  sim_parse_word_is(parser, ".reqntid"));
+        int cluster = !depth && sim_parse_word_is(parser, ".reqnctapercluster");
         status = sim_parse_next(parser);
-        if (!status && threads) {
+        if (!status && (threads || cluster)) {
             uint64_t product = 1;
             while (!status && token->kind == SIM_TOK_INT) {
                 if (!sim_multiply(product, token->bits, &product) || product > 4096)
@@ -115,7 +116,10 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
                 if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
                     status = sim_parse_next(parser);
             }
-            f->max_threads = (unsigned)product;
+            if (threads)
+                f->max_threads = (unsigned)product;
+            else
+                f->cluster_blocks = (unsigned)product;
         }
     }
     if (status)
