@@ -680,3 +680,71 @@ def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
         assert type(gpuopt.transpose(small)) is Two
         """),
     )
+
+
+# --- streams of a call that does not end well, or that are not what their number says
+
+
+def test_a_call_that_fails_half_way_is_before_the_other_streams(fake_cuda):
+    """What it queued may still use memory that its owner gives back on a stream of its own."""
+    code = """
+        array, out = np.arange(1 << 20, dtype=np.int64), np.zeros((), np.int64)
+        def call():
+            return gpuopt.reduce(Interface(array, 0x5500), variant=7, out=Interface(out, 0x6600))
+        call()
+        forget()
+        fake.fake_cuda_fail(b"cuLaunchKernel", 2, 2)
+        caught(gpuopt.DeviceError, call, "cuLaunchKernel")
+        assert story().endswith("launch 5500;wait 6600;"), story()
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_the_per_thread_default_stream_is_another_in_each_thread(fake_cuda):
+    """Its queue goes back to its own stream, and is ordered after the thread's."""
+    code = """
+        import threading
+        array = np.arange(100, dtype=np.int64)
+        def call():
+            gpuopt.reduce(Interface(array, 2), out=Interface(np.zeros((), np.int64), 2))
+        fake.fake_cuda_set(b"busy", 1)  # its work is not done when the next thread comes
+        call()
+        before = story()
+        forget()
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        assert before.count("launch 2;") == story().count("launch 2;") == 1
+        assert "wait 2;" in story(), story()
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_asarray_remembers_that_its_memory_may_go_only_after_the_work(fake_cuda):
+    code = """
+        own = gpuopt.asarray(np.arange(100), device="cuda")
+        held = gpuopt.asarray(Capsules(own))
+        for call in (lambda: gpuopt.reduce(held, out=gpuopt.empty((), np.int64, "cuda")),
+                     lambda: gpuopt.add(held, held)):
+            ctrl_c(call, 0.3)  # it waits, as it does for the capsule itself
+        gpuopt.reduce(own, out=gpuopt.empty((), np.int64, "cuda"))
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_extents_that_are_none(fake_cuda):
+    code = """
+        array = np.arange(20)
+        for told in (dict(shape=(-4, -5)), dict(shape=(-4,)), dict(shape=(2.5,)),
+                     dict(shape=(4, 5), strides=(8,))):
+            wrong = Interface(array)
+            wrong.__cuda_array_interface__ |= told
+            caught(TypeError, lambda: gpuopt.reduce(wrong), "array: its CUDA array interface")
+            caught(TypeError, lambda: gpuopt.asarray(wrong), "x: its CUDA array interface")
+        listed = Interface(array, strides=[8])
+        gpuopt.reduce(listed, out=np.zeros((), np.int64))
+        nothing = Interface(array)  # one past the end of its memory
+        nothing.__cuda_array_interface__ |= dict(shape=(0,), data=(array.ctypes.data + 160, False))
+        assert gpuopt.asarray(nothing).shape == (0,)
+    """
+    with_producers(fake_cuda, code)
