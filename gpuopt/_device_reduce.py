@@ -172,14 +172,13 @@ def _whole(
     if out is None:
         result = dtype if dtype is not None else _default(op, view.dtype)
         made, target = view.library.empty(view, (), result)
-    elif target is None:  # the host's: the one way to have the value there at once
-        result = dtype
     else:
         result = dtype
+    if made is None and target is not None:
         check_target(target, (), result)
         if target.device != view.device:
             same_device([("array", view), ("out", target)])
-    if target is not None:
+    if target is not None:  # else the host's: the one way to have the value there at once
         address = target.address
         if target.stream != view.stream:
             queues = (view.stream, target.stream)

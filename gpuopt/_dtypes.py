@@ -1,6 +1,6 @@
-"""bfloat16 beside NumPy's own types: recognised by its name, wherever it comes from.
+"""Which dtypes there are: NumPy's own, and bfloat16, recognised by its name wherever it comes from.
 
-NumPy has it only through ml_dtypes, which gpuopt does not need: without it, bfloat16 items of
+NumPy has that only through ml_dtypes, which gpuopt does not need: without it, bfloat16 items of
 another library are carried as a stand-in of their two bytes.
 """
 

@@ -411,6 +411,7 @@ def ladder(
             f"peers: {described.name} has no timer to compare with; it gives counters, device="
             "'cuda' or 'cpu' gives times"
         )
+    # The decks' reduction table is of a size that a simulated GPU counts as well.
     case = _cases.make(family, n, dtype, seed, timed=timed or family == "reduce", op=op)
     if block is not None and family == "matmul":
         raise ValueError("block: matmul's rungs have blocks of their own; leave block out")
@@ -422,8 +423,7 @@ def ladder(
     deck = (DECK_CPU, 0.0) if described.kind == "cpu" and case.deck else case.deck
     measured = Ladder(
         described, (op or "sum") if family == "reduce" else family, case.dtype, case.n, block, [],
-        0.0, family,
-        case.title, case.flops, deck, operations=case.operations,
+        0.0, family, case.title, case.flops, deck, operations=case.operations,
         date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
     )  # fmt: skip
     if not timed:

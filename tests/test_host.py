@@ -270,8 +270,8 @@ def test_stencil_against_scipy(rng):
     )
 
 
-# What was slower than NumPy before it was read in place, by all threads: two quiet cores show about
-# twice these.
+# What was slow before it was read in place, by all threads: the bars are half of what two quiet
+# cores showed against NumPy, or a little more.
 FASTER = {
     "max of 2^24 float32": ("f4", (1 << 24,), lambda a: a, "max", None, 0.8),
     "sum of 2^24 int8": ("i1", (1 << 24,), lambda a: a, "sum", None, 5),

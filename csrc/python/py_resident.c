@@ -139,10 +139,9 @@ static int queue_call(struct py_state *state, const struct py_target *target, Py
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
-    const int failed = py_recording_end(state, place.queue) || status;
-    const int all = join_after(&place, streams, failed);
+    const int failed = join_after(&place, streams, py_recording_end(state, place.queue) || status);
     py_place_close(&place);
-    return all ? -1 : 0;
+    return failed;
 }
 
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
