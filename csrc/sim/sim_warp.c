@@ -203,6 +203,25 @@ static int complete(const struct sim_block *block, const struct sim_barrier *b) 
     return b->arrived && b->arrived >= (b->expected ? b->expected : block->live_threads);
 }
 
+/* The lanes whose next instruction ends them, as after `if (i >= n) return;`: nvcc branches over all
+ * that follows, and no barrier waits for them. */
+static uint32_t lanes_leaving(const struct sim_warp *warp, const struct sim_insn *code) {
+    uint32_t leaving = 0;
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const struct sim_split *split = &warp->splits[s];
+        uint32_t above = 0; /* lanes that have yet to come back to an entry */
+        for (uint32_t i = split->depth; i-- > 0;) {
+            const struct sim_entry *entry = &split->stack[i];
+            const struct sim_insn *next = &code[entry->pc];
+            next += next->op == SIM_OP_BLOCK;
+            if (next->op == SIM_OP_EXIT && !(next->flags & SIM_F_GUARD))
+                leaving |= entry->mask & ~above;
+            above |= entry->mask;
+        }
+    }
+    return leaving;
+}
+
 /* -1: the launch ends. 1: wait. 0: go on. */
 int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                      const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
@@ -222,12 +241,14 @@ int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_spl
                  threads);
         return -1;
     }
-    if (in->vec && mask != warp->live) {
-        uint32_t missing = warp->live & ~mask;
+    uint32_t missing = warp->live & ~mask;
+    if (in->vec && missing)
+        missing &= ~lanes_leaving(warp, w->run->kernel->code);
+    if (in->vec && missing) {
         if (sim_find(w, warp, pc, lane, SIM_FIND_DIVERGENT_BARRIER, 0, NULL,
                      "%d of the warp's %d threads reach this barrier without the others (lane %d "
                      "is elsewhere); move it out of the condition",
-                     __builtin_popcount(mask), __builtin_popcount(warp->live),
+                     __builtin_popcount(mask), __builtin_popcount(mask | missing),
                      __builtin_ctz(missing)))
             return -1;
     }

@@ -75,6 +75,14 @@ def kernel(body, before=""):
 
 LAUNCH = "// launch: k 1 32 0\n"
 
+# `if (i >= 35) return;`, a branch among the others, and a barrier, as nvcc lays it out. What the
+# leaving lanes have left to do is what decides.
+EARLY_RETURN = (
+    "\t.reg .b32 %r;\n\t.reg .pred %p, %q;\n\tmov.u32 %r, %tid.x;\n\tsetp.ge.u32 %p, %r, 35;\n"
+    "\t@%p bra DONE;\n\tsetp.lt.u32 %q, %r, 8;\n\t@%q bra BOTH;\n\tadd.u32 %r, %r, 1;\n"
+    "BOTH:\n\tbar.sync 0;\n\tadd.u32 %r, %r, 1;\nDONE:\n"
+)
+
 # name: (text, directives). Every one is an error with a place, or runs to a defined end.
 HOSTILE = {
     "constant_expression_overflow": (
@@ -153,6 +161,10 @@ HOSTILE = {
         ),
         "// launch: k 2 40 0\n// finding: DIVERGENT_BARRIER\n// finding: DEADLOCK barrier 1 has",
     ),
+    "early_way_out": (
+        kernel(EARLY_RETURN + "\tadd.u32 %r, %r, 1;\n\tret;"),
+        "// launch: k 3 64 0\n// finding: DIVERGENT_BARRIER 3 of the warp's 32\n",
+    ),
     "shift_counts": (
         kernel(
             "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 4294967295;\n\tshl.b32 %r1, %r0, %r0;\n\tshr.s32 %r2, %r0, 33;\n\tret;"
@@ -213,6 +225,7 @@ RIGHT = {
         'inlined_at 1 2 3\n$L:\n\tret;\n}\n.file 1 "a.cu"\n',
         LAUNCH,
     ),
+    "early_return": (kernel(EARLY_RETURN + "\tret;"), "// launch: k 3 64 0\n"),
     "labels_one_after_another": (kernel("\tbra L2;\nL1:\nL2: L3:\n\tret;\nL4:"), LAUNCH),
 }
 
