@@ -90,11 +90,21 @@ def same_device(views: list[tuple[str, View]]) -> None:
             )
 
 
+# Arrays whose wait was interrupted: kept until somebody waits for their stream to the end.
+_unsettled: dict[tuple[str, int], list[View]] = {}
+
+
 def settle(views: list[View]) -> None:
     """Wait where an array may be let go only after the work."""
     for view in views:
         if view.waits:
-            _core.wait(view.device, view.stream)
+            place = view.device, view.stream
+            try:
+                _core.wait(*place)
+            except KeyboardInterrupt:
+                _unsettled.setdefault(place, []).extend(views)
+                raise
+            _unsettled.pop(place, None)
             return
 
 

@@ -9,7 +9,8 @@
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an
- *   experiment's copies and launches), "frees" (the story tells of memory that is given back);
+ *   experiment's copies and launches), "frees" (the story tells of memory that is given back),
+ *   "captured" (the stream of which a graph is being made);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
@@ -30,6 +31,7 @@ static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
+static void *captured; /* a stream that a graph is being made of */
 static long countdown;
 static char failing[64], lacking[64];
 static int failure;
@@ -58,6 +60,8 @@ void fake_cuda_set(const char *what, long long value) {
         frees = value;
     if (!strcmp(what, "elapsed"))
         elapsed = value;
+    if (!strcmp(what, "captured"))
+        captured = (void *)(intptr_t)value;
 }
 enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
 static size_t shared_allowed = 48 << 10;
@@ -293,6 +297,11 @@ static result cuStreamQuery(void *stream) {
     MAY_FAIL;
     (void)stream;
     return busy ? NOT_READY : OK;
+}
+static result cuStreamIsCapturing(void *stream, int *status) {
+    MAY_FAIL;
+    *status = stream == captured;
+    return OK;
 }
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
@@ -635,6 +644,7 @@ static const struct {
     ROW(cuStreamCreate),
     ROW(cuStreamDestroy),
     ROW(cuStreamQuery),
+    ROW(cuStreamIsCapturing),
     ROW(cuStreamSynchronize),
     ROW(cuEventCreate),
     ROW(cuEventDestroy),

@@ -732,6 +732,55 @@ def test_asarray_remembers_that_its_memory_may_go_only_after_the_work(fake_cuda)
     with_producers(fake_cuda, code)
 
 
+def test_what_ctrl_c_left_unfinished_is_kept(fake_cuda):
+    """The GPU may still read an array whose wait was interrupted: it goes after the next wait."""
+    code = """
+        out = gpuopt.empty((), np.int64, "cuda")
+        lent = []
+        def work():
+            gpuopt.reduce(Capsules(lent.pop()), out=out)
+        def used():
+            gc.collect()
+            return get("used")
+        for interrupted in (False, True, False):
+            lent.append(gpuopt.asarray(np.arange(1000), device="cuda"))
+            if not interrupted:
+                work()
+                settled = used()
+            else:
+                ctrl_c(work, 0.3)
+                assert used() == settled + 8000, used() - settled
+                before = settled
+        assert settled == before, settled - before
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_a_stream_that_is_being_captured(fake_cuda):
+    """A graph would keep addresses of memory that the next call uses too."""
+    code = """
+        x, out = Interface(items, stream=0x7700), Interface(np.array(0), stream=0x8800)
+        legacy = Interface(items)
+        use = lambda: gpuopt.reduce(x, out=out)
+        use()
+        kernels = gpuopt.load_ptx(
+            ".version 8.0 .target sm_75 .address_size 64 .entry reduce_k() { ret; }", "cuda")
+        live = []
+        for captured in (0x7700, 0x8800, 0x7700, 0x8800):
+            fake.fake_cuda_set(b"captured", captured)
+            forget()
+            caught(gpuopt.DeviceError, use, "cuda:0: the current stream is being captured")
+            assert "launch" not in story(), story()
+            gpuopt.reduce(legacy)
+            caught(gpuopt.DeviceError, lambda: kernels.use_stream(captured), "captured")
+            live.append(get("live"))
+        assert live[1] == live[3] and get("depth") == 0, live
+        fake.fake_cuda_set(b"captured", 0)
+        use()
+    """
+    with_producers(fake_cuda, code)
+
+
 def test_extents_that_are_none(fake_cuda):
     code = """
         array = np.arange(20)

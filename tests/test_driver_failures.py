@@ -205,6 +205,60 @@ if "{name}" in {opening}:
         )
 
 
+def test_starts_that_fail_again_and_again(fake_cuda):
+    """The next attempt goes on with what the last one has: a context and a pool of memory."""
+    with_fake(
+        fake_cuda,
+        """
+for name in (b"cuMemPoolSetAttribute", b"cuDeviceTotalMem", b"cuMemPoolSetAttribute"):
+    fake.fake_cuda_fail(name, 999, 1)
+    caught(gpuopt.DeviceError, lambda: gpuopt.reduce(items, device="cuda"), "999")
+assert get("live") == 1, get("live")
+assert gpuopt.reduce(items, device="cuda") == total
+""",
+    )
+
+
+def test_no_memory_to_pin(fake_cuda):
+    """A host that has none left raises MemoryError, as for memory of any other kind."""
+    with_fake(
+        fake_cuda,
+        """
+small, large = items[:1000], np.ones(18_000_001, np.int32)
+gpuopt.asarray(small, device="cuda:0")
+"""
+        + "\n".join(
+            f"""
+fake.fake_cuda_fail(b"cuMemHostAlloc", 2, 1)
+error = caught(MemoryError, lambda: {call}, "pinned")
+assert not isinstance(error, gpuopt.DeviceMemoryError)
+{call}
+"""
+            for call in (
+                "gpuopt.transpose(items, device='cuda')",
+                "gpuopt.reduce(large, device='cuda')",
+            )
+        ),
+    )
+
+
+def test_a_graph_that_cannot_be_made(fake_cuda):
+    """It saves time: without it the call that comes again and again is what it was."""
+    with_fake(
+        fake_cuda,
+        """
+x, other = (gpuopt.asarray(items[:n], device="cuda") for n in (100, 99))
+out = np.array(0)
+want = items[:100].sum()
+for name in (b"cuGraphCreate", b"cuGraphAddKernelNode", b"cuGraphInstantiateWithFlags"):
+    fake.fake_cuda_fail(name, 2, 1)
+    for _ in range(20):
+        assert gpuopt.reduce(x, out=out) == want
+    gpuopt.reduce(other, out=out)  # another launch: counted anew
+""",
+    )
+
+
 def test_a_lost_device(fake_cuda):
     """After a sticky fault CUDA answers at once, without asking the driver; the cpu goes on."""
     with_fake(

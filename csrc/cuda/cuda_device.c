@@ -48,9 +48,10 @@ enum status cuda_leave(struct gpu *gpu, enum status status) {
     return status;
 }
 
+/* What it has when it fails, the next attempt goes on with. */
 static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
-    if (!status)
+    if (!status && !gpu->context)
         status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
                             "cuDevicePrimaryCtxRetain");
     if (status || (status = cuda_enter(gpu)))
@@ -59,7 +60,8 @@ static enum status gpu_prepare(struct gpu *gpu) {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu->device},
     };
-    status = cuda_check(cuda.cuMemPoolCreate(&gpu->pool, &properties), "cuMemPoolCreate");
+    if (!gpu->pool)
+        status = cuda_check(cuda.cuMemPoolCreate(&gpu->pool, &properties), "cuMemPoolCreate");
     size_t total = 0;
     if (!status)
         status = cuda_check(cuda.cuDeviceTotalMem(&total, gpu->device), "cuDeviceTotalMem");
@@ -451,9 +453,11 @@ CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *la
     int allowed = 0, fixed = 0, most = 0;
     CUresult result = cuda.cuFuncGetAttribute(
         &allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
-    if (result || (uint64_t)allowed >= launch->shared_bytes)
-        return result;
+    if (result || (allowed > CUDA_SHARED_FREE && (uint64_t)allowed >= launch->shared_bytes))
+        return result; /* it has asked before */
     result = cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
+    if (!result && (uint64_t)fixed + launch->shared_bytes <= CUDA_SHARED_FREE)
+        return result;
     if (!result)
         result = cuda.cuDeviceGetAttribute(
             &most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device);
@@ -527,6 +531,19 @@ static enum status cuda_owner(device_address address, int *ordinal) {
                : cuda_check(result, "cuPointerGetAttribute");
 }
 
+/* A graph would keep addresses of the queue's own memory, which the next call uses as well. */
+static enum status check_not_capturing(const struct gpu *gpu, CUstream stream) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    const enum status status =
+        cuda_check(cuda.cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
+    if (status || capture == CU_STREAM_CAPTURE_STATUS_NONE)
+        return status;
+    return status_fail(STATUS_DEVICE_ERROR,
+                       "cuda:%d: the current stream is being captured into a graph, which calls of "
+                       "gpuopt cannot be part of; make the call outside of the capture",
+                       gpu->ordinal);
+}
+
 static enum status cuda_adopt(struct device *device, uint64_t stream) {
     struct queue *queue = queue_of(device);
     const CUstream before = queue->stream;
@@ -536,6 +553,10 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
+    if (stream && wanted != CU_STREAM_LEGACY) /* that one cannot be captured */
+        status = check_not_capturing(queue->gpu, wanted);
+    if (status)
+        return cuda_leave(queue->gpu, status);
     queue->stream = wanted;
     const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
     status = result == CUDA_ERROR_NOT_READY ? wait_for_stream(queue, before, queue->mark)

@@ -38,7 +38,7 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
     CUgraphExec ready = NULL;
     status = cuda_check(cuda.cuGraphCreate(&chain, 0), "cuGraphCreate");
     for (size_t i = 0; i < count && !status; i++)
-        if (launches[i].shared_bytes > CUDA_SHARED_FREE)
+        if (launches[i].shared_bytes)
             status = cuda_check(cuda_allow_shared(gpu, &launches[i]), "cuFuncSetAttribute");
     if (!status)
         status = add_chain(gpu, chain, launches, count);

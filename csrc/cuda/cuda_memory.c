@@ -44,6 +44,15 @@ void cuda_free(struct device *device, device_address address) {
     cuda_leave(queue->gpu, STATUS_OK);
 }
 
+enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory) {
+    const CUresult result = cuda.cuMemHostAlloc(memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return status_fail(STATUS_NO_HOST_MEMORY,
+                           "cuda:%d: the host has no %zu bytes of memory that can be pinned",
+                           gpu->ordinal, bytes);
+    return cuda_check(result, "cuMemHostAlloc");
+}
+
 /* --- copies from and to memory that is not pinned */
 
 /* A pinned buffer that no copy uses any more. */
@@ -51,8 +60,7 @@ static enum status staging_take(struct queue *queue, int index, struct staging *
     struct staging *staging = &queue->staging[index % STAGING_BUFFERS];
     enum status status = STATUS_OK;
     if (!staging->host)
-        status =
-            cuda_check(cuda.cuMemHostAlloc(&staging->host, STAGING_BYTES, 0), "cuMemHostAlloc");
+        status = cuda_pin_host(queue->gpu, STAGING_BYTES, &staging->host);
     if (!status && staging->busy)
         status = cuda_wait(queue, staging->done);
     if (!status)
@@ -148,14 +156,7 @@ enum status cuda_pin(struct device *device, size_t bytes, void **memory) {
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    const CUresult result =
-        cuda.cuMemHostAlloc(memory, bytes ? bytes : 1, CU_MEMHOSTALLOC_PORTABLE);
-    status = result == CUDA_ERROR_OUT_OF_MEMORY
-                 ? status_fail(STATUS_NO_HOST_MEMORY,
-                               "cuda:%d: the host has no %zu bytes of memory that can be pinned",
-                               queue->gpu->ordinal, bytes)
-                 : cuda_check(result, "cuMemHostAlloc");
-    return cuda_leave(queue->gpu, status);
+    return cuda_leave(queue->gpu, cuda_pin_host(queue->gpu, bytes ? bytes : 1, memory));
 }
 
 void cuda_unpin(struct device *device, void *memory) {

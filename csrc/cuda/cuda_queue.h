@@ -79,6 +79,8 @@ enum status cuda_leave(struct gpu *gpu, enum status status);
 enum status cuda_wait(struct queue *queue, CUevent event);
 /* A failed call that may have asked for more device memory than there is. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
+/* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */
+enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory);
 /* Why a launch that is no sticky fault failed. */
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call);

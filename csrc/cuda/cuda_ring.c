@@ -89,16 +89,14 @@ static void end_threads(struct copy *copy) {
 /* --- the calling thread */
 
 /* Whether a buffer may be filled: it is there, and no copy from it is under way. */
-static enum status is_free(struct staging *part, bool *is) {
+static enum status is_free(const struct gpu *gpu, struct staging *part, bool *is) {
     enum status status = STATUS_OK;
     *is = false;
     if (!part->done)
         status =
             cuda_check(cuda.cuEventCreate(&part->done, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     if (!status && !part->host)
-        status =
-            cuda_check(cuda.cuMemHostAlloc(&part->host, RING_PART_BYTES, CU_MEMHOSTALLOC_PORTABLE),
-                       "cuMemHostAlloc");
+        status = cuda_pin_host(gpu, RING_PART_BYTES, &part->host);
     if (!status && part->busy) {
         const CUresult result = cuda.cuEventQuery(part->done);
         if (result == CUDA_ERROR_NOT_READY)
@@ -133,7 +131,7 @@ static enum status send_all(struct queue *queue, struct copy *copy, device_addre
         const size_t before = allowed + sent;
         bool free_again = true;
         while (allowed < copy->parts && allowed < sent + RING_PARTS && free_again && !status) {
-            status = is_free(&copy->ring->parts[allowed % RING_PARTS], &free_again);
+            status = is_free(queue->gpu, &copy->ring->parts[allowed % RING_PARTS], &free_again);
             if (!status && free_again)
                 allow(copy, ++allowed, false);
         }
