@@ -92,8 +92,7 @@ enum status device_no_kernel_resources(struct device *device, const struct devic
 
 size_t device_texture_bytes(const struct device_texture *texture) {
     const size_t texel = texture->texel == TEXEL_UINT8_NORMALISED ? 1 : 4;
-    return (texture->height ? texture->height : (size_t)1) * texture->width * texture->channels *
-           texel;
+    return (size_t)texture->depth * texture->height * texture->width * texture->channels * texel;
 }
 
 /* What only streams can do. */

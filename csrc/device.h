@@ -97,13 +97,14 @@ struct device_source {
     const struct device_box *box; /* instead of both, for a device that works in host memory */
 };
 
-/* What a texture object reads: 1-D linear memory by integer index, where it lies (0 outside of it),
- * or a 2-D array, a copy of rows that lie one after the other. */
+/* What a texture object reads: linear memory by integer index, where it lies (0 outside of it), or
+ * an array of 1 to 3 dimensions, a copy of rows that lie one after the other. */
 enum device_texel { TEXEL_FLOAT32, TEXEL_INT32, TEXEL_UINT32, TEXEL_UINT8_NORMALISED, TEXEL_COUNT };
 struct device_texture {
     device_address data;
-    unsigned width, height; /* texels; height 0: linear memory */
-    unsigned channels;      /* 1, 2 or 4 */
+    unsigned dimensions;           /* 0: linear memory */
+    unsigned width, height, depth; /* texels; 1 beyond the dimensions */
+    unsigned channels;             /* 1, 2 or 4 */
     enum device_texel texel;
     bool linear_filter; /* between texels; else the nearest */
     bool wrap;          /* coordinates outside, which must be normalised; else they are clamped */

@@ -42,8 +42,8 @@ struct record {
 };
 
 /* An open texture's own copy of its rows. */
-struct plane {
-    struct plane *next;
+struct array {
+    struct array *next;
     uint64_t handle;
     device_address rows;
 };
@@ -51,7 +51,7 @@ struct plane {
 struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
-    struct plane *planes;
+    struct array *arrays;
     struct sim_module *modules[DEVICE_IMAGES_MAX]; /* of the embedded images that were asked for */
     struct record *first, **last;
 };
@@ -151,12 +151,12 @@ static void sim_device_texture_close(struct device *device, uint64_t handle) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
     sim_texture_close(queue->gpu, handle, &error);
-    for (struct plane **at = &queue->planes; *at; at = &(*at)->next)
+    for (struct array **at = &queue->arrays; *at; at = &(*at)->next)
         if ((*at)->handle == handle) {
-            struct plane *plane = *at;
-            *at = plane->next;
-            sim_free(queue->gpu, plane->rows, &error);
-            free(plane);
+            struct array *array = *at;
+            *at = array->next;
+            sim_free(queue->gpu, array->rows, &error);
+            free(array);
             return;
         }
 }
@@ -165,8 +165,8 @@ static void sim_device_close(struct device *device) {
     struct sim_queue *queue = queue_of(device);
     uint64_t count = 0, bytes = 0;
     forget(queue);
-    for (; queue->planes; count++) /* whoever opens a texture closes it */
-        sim_device_texture_close(device, queue->planes->handle);
+    for (; queue->arrays; count++) /* whoever opens a texture closes it */
+        sim_device_texture_close(device, queue->arrays->handle);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     sim_gpu_close(queue->gpu, &count, &bytes);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
@@ -405,24 +405,24 @@ static enum status sim_device_sync(struct device *device) {
 
 /* --- textures */
 
-/* A 2-D array is a copy, as on hardware: what is stored to the rows later does not show. */
-static enum status plane_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
+/* An array is a copy, as on hardware: what is stored to the rows later does not show. */
+static enum status array_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
                               struct sim_error *error) {
-    struct plane *plane = malloc(sizeof *plane);
-    if (!plane)
+    struct array *array = malloc(sizeof *array);
+    if (!array)
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a texture");
-    *plane = (struct plane){.next = queue->planes};
-    enum status status = sim_device_alloc(&queue->device, bytes, &plane->rows);
-    if (!status && (sim_copy(queue->gpu, plane->rows, texture->address, bytes, error) ||
-                    (texture->address = plane->rows,
-                     sim_texture_open(queue->gpu, texture, &plane->handle, error))))
+    *array = (struct array){.next = queue->arrays};
+    enum status status = sim_device_alloc(&queue->device, bytes, &array->rows);
+    if (!status && (sim_copy(queue->gpu, array->rows, texture->address, bytes, error) ||
+                    (texture->address = array->rows,
+                     sim_texture_open(queue->gpu, texture, &array->handle, error))))
         status = fail(queue, error);
     if (status) {
-        sim_device_free(&queue->device, plane->rows);
-        free(plane);
+        sim_device_free(&queue->device, array->rows);
+        free(array);
         return status;
     }
-    queue->planes = plane;
+    queue->arrays = array;
     return STATUS_OK;
 }
 
@@ -439,18 +439,20 @@ static enum status sim_device_texture_open(struct device *device,
     const size_t bytes = device_texture_bytes(texture);
     struct sim_texture given = {
         .address = texture->data,
+        .dimensions = texture->dimensions,
         .width = texture->width,
         .height = texture->height,
-        .pitch = texture->height ? (uint32_t)(bytes / texture->height) : 0,
+        .depth = texture->depth,
+        .pitch = (uint32_t)(bytes / texture->height / texture->depth),
         .channels = texture->channels,
         .format = formats[texture->texel],
         .linear_filter = texture->linear_filter,
-        .wrap = {texture->wrap, texture->wrap},
+        .wrap = texture->wrap,
         .normalised = texture->normalised,
     };
-    if (texture->height) {
-        const enum status status = plane_open(queue, &given, bytes, &error);
-        *handle = status ? 0 : queue->planes->handle;
+    if (texture->dimensions) {
+        const enum status status = array_open(queue, &given, bytes, &error);
+        *handle = status ? 0 : queue->arrays->handle;
         return status;
     }
     sim_texture_open(queue->gpu, &given, handle, &error);

@@ -20,6 +20,7 @@ HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds
 BFLOAT = 4  # its code for bfloat16
 DIMENSIONS_MOST = 64  # as NumPy's
+BYTES_MOST = np.iinfo(np.intp).max
 
 
 class DeviceArray:
@@ -235,7 +236,7 @@ def make(
 def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceArray:
     """Return an array on a device, of a shape and a dtype that are known to be good."""
     nbytes = math.prod(shape) * dtype.itemsize
-    if nbytes > np.iinfo(np.intp).max:
+    if nbytes > BYTES_MOST:
         raise ValueError(f"shape: {shape} of {dtype} is more than any memory holds")
     memory = _core.Memory(nbytes, device)
     return make(memory.address, shape, dtype, memory.device, memory)
@@ -299,4 +300,6 @@ def empty(
     extents = tuple(whole(extent, "shape", 0) for extent in given)
     if len(extents) > DIMENSIONS_MOST:
         raise ValueError(f"shape: has {len(extents)} dimensions, more than {DIMENSIONS_MOST}")
+    if math.prod(extent or 1 for extent in extents) * kind.itemsize > BYTES_MOST:  # as NumPy counts
+        raise ValueError(f"shape: {extents} of {kind} is more than any memory holds")
     return new(extents, kind, device)

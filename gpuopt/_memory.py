@@ -136,16 +136,18 @@ class Texture:
     def __init__(
         self,
         core: _core.Module,
-        shape: tuple[int, int, int],
-        texel: int,
+        plan: TexturePlan,
         buffer: Buffer,
         sampling: tuple[bool, bool, bool],
     ) -> None:
-        height, width, channels = shape
+        extents = plan.extents
+        beyond = (1,) * (3 - len(extents))
         self._core = core
-        self._buffer = None if height else buffer  # linear memory is read where it lies
-        self._text = f"{f'{width} x {height}' if height else width} texels"
-        self.handle = core.texture(buffer.address, width, height, channels, texel, *sampling)
+        self._buffer = None if plan.dimensions else buffer  # linear memory is read where it lies
+        self._text = f"{' x '.join(map(str, extents))} texels"
+        self.handle = core.texture(
+            buffer.address, plan.dimensions, *extents, *beyond, plan.channels, plan.texel, *sampling
+        )
 
     def __del__(self) -> None:
         if self.__dict__.get("handle"):
@@ -158,10 +160,25 @@ class Texture:
 _TEXELS = {np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1"))}
 
 
+class TexturePlan(NamedTuple):
+    """What a texture is made of."""
+
+    texels: np.ndarray
+    dimensions: int  # 0: linear memory
+    extents: tuple[int, ...]  # width first
+    channels: int
+    texel: int  # device.h's number
+
+
 def texture_plan(
-    array: ArrayLike, channels: int, linear_filter: bool, wrap: bool, normalised: bool
-) -> tuple[np.ndarray, tuple[int, int, int], int]:
-    """Check what a texture is asked for; return its texels, (height, width, channels), format."""
+    array: ArrayLike,
+    channels: int,
+    linear_memory: bool | None,
+    linear_filter: bool,
+    wrap: bool,
+    normalised: bool,
+) -> TexturePlan:
+    """Check what a texture is asked for."""
     data = np.asarray(array)
     data = np.ascontiguousarray(data, data.dtype.newbyteorder("="))
     if data.dtype not in _TEXELS:
@@ -171,24 +188,27 @@ def texture_plan(
     if index(channels) not in (1, 2, 4):
         raise ValueError(f"channels: {channels} is not 1, 2 or 4")
     extents = data.shape if channels == 1 else data.shape[:-1]
-    if len(extents) not in (1, 2) or (channels > 1 and data.shape[-1:] != (channels,)):
+    if len(extents) not in (1, 2, 3) or (channels > 1 and data.shape[-1:] != (channels,)):
         raise ValueError(
-            f"array: of shape {data.shape} with {channels} channels; give (width,) or "
-            f"(height, width){', channels last' if channels > 1 else ''}"
+            f"array: of shape {data.shape} with {channels} channels; give (width,), (height, "
+            f"width) or (depth, height, width){', channels last' if channels > 1 else ''}"
         )
     if not data.size or max(extents) >= 1 << 31:
         raise ValueError(f"array: a texture cannot have the shape {data.shape}")
-    if len(extents) == 1 and (linear_filter or wrap or normalised):
+    sampled = linear_filter or wrap or normalised
+    if linear_memory is None:
+        linear_memory = len(extents) == 1 and not sampled
+    if linear_memory and (sampled or len(extents) > 1):
         raise ValueError(
-            "linear_filter, wrap, normalised: linear memory is read by integer index alone; give "
-            "a 2-D array"
+            "linear_memory: is read by integer index alone, without filter, wrap or normalised "
+            "coordinates, and has one dimension; leave it out"
         )
     if wrap and not normalised:
         raise ValueError("wrap: needs normalised=True; other coordinates are clamped")
     if linear_filter and data.dtype.name in ("int32", "uint32"):
         raise ValueError("linear_filter: integers are not filtered; give float32 or uint8")
-    height, width = extents if len(extents) == 2 else (0, extents[0])
-    return data, (height, width, channels), _TEXELS[data.dtype]
+    dimensions = 0 if linear_memory else len(extents)
+    return TexturePlan(data, dimensions, extents[::-1], channels, _TEXELS[data.dtype])
 
 
 def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int, int]:

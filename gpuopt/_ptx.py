@@ -514,6 +514,7 @@ class Module:
         array: ArrayLike,
         *,
         channels: int = 1,
+        linear_memory: bool | None = None,
         linear_filter: bool = False,
         wrap: bool = False,
         normalised: bool = False,
@@ -523,13 +524,17 @@ class Module:
         Parameters
         ----------
         array : array_like
-            Of shape (width,): linear memory, for ``tex1Dfetch``; or (height, width): a 2-D array,
-            for ``tex2D``. float32, int32, uint32, or uint8, which is read as floats from 0 to 1.
+            Of shape (width,), for ``tex1Dfetch`` or ``tex1D``; (height, width), for ``tex2D``; or
+            (depth, height, width), for ``tex3D``. float32, int32, uint32, or uint8, which is read
+            as floats from 0 to 1.
         channels : {1, 2, 4}
             Of a texel; more than one are the array's last axis.
+        linear_memory : bool, optional
+            Of one dimension: linear memory, which ``tex1Dfetch`` reads by integer index; else an
+            array, for ``tex1D``. Default: linear memory unless one of the following is asked for.
         linear_filter : bool
-            Between the four texels around a point, weighed by fractions of 8 bits; else the
-            nearest.
+            Between the two, four or eight texels around a point, weighed by fractions of 8 bits;
+            else the nearest.
         wrap : bool
             Coordinates outside are taken modulo the array; else the nearest inside.
         normalised : bool
@@ -538,7 +543,8 @@ class Module:
         Returns
         -------
         Texture
-            A copy of the array, freed with the object.
+            A copy of the array, freed with the object. On a simulated GPU a fetch of another kind
+            than the texture's is a finding.
 
         Raises
         ------
@@ -548,10 +554,12 @@ class Module:
             The device is out of memory.
         """
         sampling = bool(linear_filter), bool(wrap), bool(normalised)
-        data, shape, texel = texture_plan(array, channels, *sampling)
-        buffer = self.copy(data)
+        if linear_memory is not None:
+            linear_memory = bool(linear_memory)
+        plan = texture_plan(array, channels, linear_memory, *sampling)
+        buffer = self.copy(plan.texels)
         with self._lock:
-            return Texture(self._core, shape, texel, buffer, sampling)
+            return Texture(self._core, plan, buffer, sampling)
 
     def use_stream(self, stream: int) -> None:
         """Work on a caller's CUDA stream from now on: launches, copies, timings.

@@ -550,14 +550,14 @@ static result cuGraphDestroy(void *each) {
 static char texture[128];
 const char *fake_cuda_texture(void) { return texture; }
 struct shape {
-    size_t width, height;
+    size_t width, height, depth;
     int format;
     unsigned channels;
 };
-static result cuArrayCreate(void **array, const struct shape *shape) {
+static result cuArray3DCreate(void **array, const struct shape *shape) {
     MAY_FAIL;
-    snprintf(texture, sizeof texture, "array %zu x %zu of %u format %x; ", shape->width,
-             shape->height, shape->channels, (unsigned)shape->format);
+    snprintf(texture, sizeof texture, "array %zu x %zu x %zu of %u format %x; ", shape->width,
+             shape->height, shape->depth, shape->channels, (unsigned)shape->format);
     *array = object();
     return OK;
 }
@@ -565,7 +565,7 @@ static result cuArrayDestroy(void *array) {
     gone(array);
     return fails(__func__);
 }
-static result cuMemcpy2DAsync(const void *copy, void *stream) {
+static result cuMemcpy3DAsync(const void *copy, void *stream) {
     MAY_FAIL;
     (void)copy;
     note("rows", stream);
@@ -666,12 +666,12 @@ static const struct {
     ROW(cuGraphLaunch),
     ROW(cuGraphExecDestroy),
     ROW(cuGraphDestroy),
-    ROW(cuArrayCreate),
+    ROW(cuArray3DCreate),
     ROW(cuArrayDestroy),
     ROW(cuTexObjectCreate),
     ROW(cuTexObjectDestroy),
     ROW(cuMemcpyAsync),
-    ROW(cuMemcpy2DAsync),
+    ROW(cuMemcpy3DAsync),
     ROW(cuStreamWaitEvent),
     ROW(cuPointerGetAttribute),
 };

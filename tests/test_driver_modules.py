@@ -62,12 +62,13 @@ module = Module(None, "cuda")
 fake.fake_cuda_fail(b"cuMemHostAlloc", 2, 1)
 caught(MemoryError, lambda: module.pinned(1 << 20), "cuda:0", "1048576 bytes", "pinned")
 plane = np.zeros((4, 6, 2), np.uint8)
-fake.fake_cuda_fail(b"cuArrayCreate", 2, 1)
+fake.fake_cuda_fail(b"cuArray3DCreate", 2, 1)
 error = caught(gpuopt.DeviceMemoryError, lambda: module.texture(plane, channels=2))
 assert error.bytes_asked == 48
 del error  # its traceback holds the texels
 assert get("live") == before - 1
-caught(ValueError, lambda: module.texture(np.zeros(1001, np.float32)), "1001 x 1", "1000 x 1")
+long = np.zeros(1001, np.float32)
+caught(ValueError, lambda: module.texture(long), "1001 x 1 x 1", "1000 x 1 x 1")
 launch = module["micro_empty"].bind(1, (32, 33))
 caught(ValueError, lambda: module.time([launch], 1, "graph"), "1056 threads a block", "1024")
 settled(before - 1)
@@ -166,13 +167,22 @@ def asked(*arguments, **options):
 f32, u8 = np.zeros((4, 6), np.float32), np.zeros((4, 6, 2), np.uint8)
 assert asked(f32[0]) == "linear 24 bytes of 1 format 20; outside 1 filter 0 flags 0"
 assert asked(f32[0].astype("i4")) == "linear 24 bytes of 1 format a; outside 1 filter 0 flags 1"
-assert asked(f32) == "array 6 x 4 of 1 format 20; outside 1 filter 0 flags 0"
+assert asked(f32) == "array 6 x 4 x 0 of 1 format 20; outside 1 filter 0 flags 0"
 assert asked(f32, linear_filter=True, wrap=True, normalised=True) == (
-    "array 6 x 4 of 1 format 20; outside 0 filter 1 flags 2"
+    "array 6 x 4 x 0 of 1 format 20; outside 0 filter 1 flags 2"
 )
 assert asked(u8, channels=2, linear_filter=True) == (
-    "array 6 x 4 of 2 format 1; outside 1 filter 1 flags 0"
+    "array 6 x 4 x 0 of 2 format 1; outside 1 filter 1 flags 0"
 )
-assert asked(f32.astype(np.uint32)) == "array 6 x 4 of 1 format 3; outside 1 filter 0 flags 1"
+assert asked(f32.astype(np.uint32)) == "array 6 x 4 x 0 of 1 format 3; outside 1 filter 0 flags 1"
+assert asked(f32[0], linear_memory=False) == (
+    "array 6 x 0 x 0 of 1 format 20; outside 1 filter 0 flags 0"
+)
+assert asked(f32[0], linear_filter=True) == (
+    "array 6 x 0 x 0 of 1 format 20; outside 1 filter 1 flags 0"
+)
+assert asked(np.zeros((2, 3, 5), np.float32)) == (
+    "array 5 x 3 x 2 of 1 format 20; outside 1 filter 0 flags 0"
+)
 """,
     )

@@ -425,6 +425,8 @@ WRONG = {
         TypeError, "array: its CUDA", lambda: gpuopt.reduce(Interface({"data": None}))),
     "more bytes than there are": (
         ValueError, "shape: ", lambda: gpuopt.empty((2**40, 2**40), device="sim")),
+    "more than there are, but for one of none": (
+        ValueError, "shape: ", lambda: gpuopt.empty((0, 2**70), device="sim")),
     "too many axes": (ValueError, "shape: ", lambda: gpuopt.empty((1,) * 65, device="sim")),
     "a shape in letters": (TypeError, "shape: ", lambda: gpuopt.empty("3", device="sim")),
     "asarray of strings": (TypeError, "x: dtype", lambda: gpuopt.asarray(["a"], "sim")),

@@ -51,7 +51,7 @@ struct gpu {
     char fault[512]; /* what lost it; written once, before `lost` */
 };
 
-/* What an open texture reads: the object, and its array if it is two-dimensional. */
+/* An open texture: the object, and its array unless it is of linear memory. */
 struct texture {
     struct texture *next;
     CUtexObject object;

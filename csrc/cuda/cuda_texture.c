@@ -1,4 +1,4 @@
-/* cuda_texture.c: texture objects over linear memory and 2-D arrays. An array lives as long as its
+/* cuda_texture.c: texture objects over linear memory and arrays. An array lives as long as its
  * texture object.
  */
 #include "cuda_queue.h"
@@ -7,26 +7,30 @@
 
 /* The GPU's own limits, as an error that names them: the driver only says "invalid value". */
 static enum status check_size(const struct gpu *gpu, const struct device_texture *texture) {
-    int width = 0, height = 0;
-    enum status status =
-        cuda_check(cuda.cuDeviceGetAttribute(
-                       &width,
-                       texture->height ? CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH
-                                       : CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH,
-                       gpu->device),
-                   "cuDeviceGetAttribute");
-    if (!status)
-        status = cuda_check(cuda.cuDeviceGetAttribute(
-                                &height, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT, gpu->device),
-                            "cuDeviceGetAttribute");
-    if (status)
-        return status;
-    if (texture->width > (unsigned)width || texture->height > (unsigned)height)
+    static const CUdevice_attribute attributes[4][3] = {
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT},
+        {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT,
+         CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH},
+    };
+    const unsigned asked[3] = {texture->width, texture->height, texture->depth};
+    int most[3] = {1, 1, 1};
+    enum status status = STATUS_OK;
+    bool fits = true;
+    for (int i = 0; i < 3 && !status; i++) {
+        const CUdevice_attribute attribute = attributes[texture->dimensions][i];
+        if (attribute)
+            status = cuda_check(cuda.cuDeviceGetAttribute(&most[i], attribute, gpu->device),
+                                "cuDeviceGetAttribute");
+        fits &= asked[i] <= (unsigned)most[i];
+    }
+    if (!status && !fits)
         return status_fail(STATUS_BAD_VALUE,
-                           "cuda:%d: a texture of %u x %u texels is larger than the GPU's %d x %d",
-                           gpu->ordinal, texture->width, texture->height ? texture->height : 1,
-                           width, texture->height ? height : 1);
-    return STATUS_OK;
+                           "cuda:%d: a texture of %u x %u x %u texels is larger than the GPU's "
+                           "%d x %d x %d",
+                           gpu->ordinal, asked[0], asked[1], asked[2], most[0], most[1], most[2]);
+    return status;
 }
 
 static const CUarray_format formats[TEXEL_COUNT] = {
@@ -38,29 +42,32 @@ static const CUarray_format formats[TEXEL_COUNT] = {
 
 static enum status array_open(struct queue *queue, const struct device_texture *texture,
                               CUarray *array) {
-    const CUDA_ARRAY_DESCRIPTOR shape = {
+    const CUDA_ARRAY3D_DESCRIPTOR shape = {
         .Width = texture->width,
-        .Height = texture->height,
+        .Height = texture->dimensions > 1 ? texture->height : 0,
+        .Depth = texture->dimensions > 2 ? texture->depth : 0,
         .Format = formats[texture->texel],
         .NumChannels = texture->channels,
     };
     const size_t bytes = device_texture_bytes(texture);
     *array = NULL;
-    enum status status =
-        cuda_check_memory(queue->gpu, cuda.cuArrayCreate(array, &shape), bytes, "cuArrayCreate");
+    enum status status = cuda_check_memory(queue->gpu, cuda.cuArray3DCreate(array, &shape), bytes,
+                                           "cuArray3DCreate");
     if (status)
         return status;
-    const size_t row = bytes / texture->height;
-    const CUDA_MEMCPY2D copy = {
+    const size_t row = bytes / texture->height / texture->depth;
+    const CUDA_MEMCPY3D copy = {
         .srcMemoryType = CU_MEMORYTYPE_DEVICE,
         .srcDevice = texture->data,
         .srcPitch = row,
+        .srcHeight = texture->height,
         .dstMemoryType = CU_MEMORYTYPE_ARRAY,
         .dstArray = *array,
         .WidthInBytes = row,
         .Height = texture->height,
+        .Depth = texture->depth,
     };
-    return cuda_check(cuda.cuMemcpy2DAsync(&copy, queue->stream), "cuMemcpy2DAsync");
+    return cuda_check(cuda.cuMemcpy3DAsync(&copy, queue->stream), "cuMemcpy3DAsync");
 }
 
 static enum status object_open(const struct device_texture *texture, struct texture *made) {
@@ -111,7 +118,7 @@ enum status cuda_texture_open(struct device *device, const struct device_texture
     *made = (struct texture){.next = queue->textures};
     queue->textures = made;
     status = check_size(queue->gpu, texture);
-    if (!status && texture->height)
+    if (!status && texture->dimensions)
         status = array_open(queue, texture, &made->array);
     if (!status)
         status = object_open(texture, made);

@@ -183,10 +183,12 @@ static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
     int linear_filter, wrap, normalised;
     struct allocation made = {.what = TEXTURE};
     struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "KIIIIppp", &address, &texture.width, &texture.height,
-                          &texture.channels, &texel, &linear_filter, &wrap, &normalised))
+    if (!PyArg_ParseTuple(arguments, "KIIIIIIppp", &address, &texture.dimensions, &texture.width,
+                          &texture.height, &texture.depth, &texture.channels, &texel,
+                          &linear_filter, &wrap, &normalised))
         return NULL;
-    if (texel >= TEXEL_COUNT || !texture.width ||
+    if (texel >= TEXEL_COUNT || texture.dimensions > 3 || !texture.width || !texture.height ||
+        !texture.depth ||
         (texture.channels != 1 && texture.channels != 2 && texture.channels != 4)) {
         PyErr_SetString(PyExc_ValueError, "texture: no such shape or texel");
         return NULL;
@@ -332,8 +334,9 @@ static PyMethodDef module_methods[] = {
     {"pin", (PyCFunction)(void (*)(void))module_pin, METH_O,
      "pin($self, nbytes, /)\n--\n\nPinned host memory, as its address."},
     {"texture", (PyCFunction)(void (*)(void))module_texture, METH_VARARGS,
-     "texture($self, address, width, height, channels, texel, linear_filter, wrap, normalised, /)\n"
-     "--\n\nA texture object over device memory, as its handle; texel is device.h's number."},
+     "texture($self, address, dimensions, width, height, depth, channels, texel, linear_filter, "
+     "wrap, normalised, /)\n--\n\nA texture object over device memory, as its handle; dimensions "
+     "and texel are device.h's numbers."},
     {"free", (PyCFunction)(void (*)(void))module_free, METH_O,
      "free($self, address, /)\n--\n\nGive one of these back; later, while a call runs in another "
      "thread."},

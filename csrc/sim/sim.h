@@ -330,14 +330,16 @@ enum sim_status sim_fill(struct sim_gpu *gpu, uint64_t to, unsigned byte, uint64
                          struct sim_error *error);
 void sim_memory_use(struct sim_gpu *gpu, uint64_t *used, uint64_t *limit);
 
-/* Textures: a 1-D linear or 2-D array of 1, 2 or 4 channels in simulated memory, read through
- * tex.1d and tex.2d. */
+/* Textures: linear memory, or an array of 1 to 3 dimensions, of 1, 2 or 4 channels, in simulated
+ * memory. tex.1d with an integer coordinate reads linear memory, tex.1d to tex.3d read arrays. */
 struct sim_texture {
     uint64_t address;
-    uint32_t width, height, pitch; /* elements, rows (0: 1-D), bytes a row */
+    unsigned dimensions;           /* 0: linear memory */
+    uint32_t width, height, depth; /* texels; 1 beyond the dimensions */
+    uint32_t pitch;                /* bytes a row */
     unsigned channels;
     enum { SIM_TEX_F32, SIM_TEX_S32, SIM_TEX_U32, SIM_TEX_U8_NORM } format;
-    int linear_filter, wrap[2], normalised;
+    int linear_filter, wrap, normalised;
 };
 enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *texture,
                                  uint64_t *handle, struct sim_error *error);

@@ -515,7 +515,7 @@ enum sim_status sim_decode_tex(struct sim_decoder *d) {
     if (status)
         return status;
     enum sim_type coordinate = sim_last_type(d, 0), type = sim_last_type(d, 1);
-    in.sub = sim_part(d, "1d") ? 1 : sim_part(d, "2d") ? 2 : 0;
+    in.sub = sim_part(d, "1d") ? 1 : sim_part(d, "2d") ? 2 : sim_part(d, "3d") ? 3 : 0;
     if (!in.sub || !sim_part(d, "v4") || sim_storage(type) != 4 || sim_storage(coordinate) != 4 ||
         o[1].kind != SIM_O_ADDRESS || o[1].count != 1 || o[0].kind != SIM_O_VECTOR ||
         o[0].count != 4)
@@ -535,11 +535,9 @@ enum sim_status sim_decode_tex(struct sim_decoder *d) {
     uint32_t count = c->kind == SIM_O_VECTOR ? c->count : 1;
     if (count < in.sub)
         return sim_malformed(d, "too few texture coordinates");
-    if ((status = sim_source(d, &coordinates[0], coordinate, &in.b)) != SIM_OK)
-        return status;
-    in.c = in.b;
-    if (in.sub == 2)
-        if ((status = sim_source(d, &coordinates[1], coordinate, &in.c)) != SIM_OK)
+    uint32_t *const sources[] = {&in.b, &in.c, &in.e};
+    for (uint32_t i = 0; i < in.sub; i++)
+        if ((status = sim_source(d, &coordinates[i], coordinate, sources[i])) != SIM_OK)
             return status;
     for (uint32_t i = 0; i < 4; i++) {
         uint32_t slot;

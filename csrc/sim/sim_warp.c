@@ -203,8 +203,8 @@ static int complete(const struct sim_block *block, const struct sim_barrier *b) 
     return b->arrived && b->arrived >= (b->expected ? b->expected : block->live_threads);
 }
 
-/* The lanes whose next instruction ends them, as after `if (i >= n) return;`: nvcc branches over all
- * that follows, and no barrier waits for them. */
+/* The lanes whose next instruction ends them, as after `if (i >= n) return;`: nvcc branches over
+ * all that follows, and no barrier waits for them. */
 static uint32_t lanes_leaving(const struct sim_warp *warp, const struct sim_insn *code) {
     uint32_t leaving = 0;
     for (uint32_t s = 0; s < warp->split_count; s++) {

@@ -1,4 +1,4 @@
-// Texture fetches: 1-D linear memory, 2-D arrays, clamped and wrapped, point and linear.
+// Texture fetches: linear memory, arrays, clamped and wrapped, point and linear.
 // buffer: x f32 16 iota
 // buffer: o f32 32 none
 // texture: line x 16 0 64 1 f32
@@ -21,6 +21,10 @@
 // expect: o[0] 1 5 9 13
 // launch: fetch 1 16 0 u64:12345 o
 // finding: OUT_OF_BOUNDS no texture
+// launch: plane 1 8 0 line o f32:0 f32:0 f32:1
+// finding: OUT_OF_BOUNDS the texture is of linear memory
+// launch: line 1 8 0 point o f32:0 f32:1
+// finding: OUT_OF_BOUNDS the texture is of a 2-D array
 extern "C" {
 __global__ void fetch(cudaTextureObject_t t, float *o) { o[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
 __global__ void fetch2(cudaTextureObject_t t, float *o) {
@@ -29,5 +33,11 @@ __global__ void fetch2(cudaTextureObject_t t, float *o) {
 }
 __global__ void plane(cudaTextureObject_t t, float *o, float y, float x, float step) {
     o[threadIdx.x] = tex2D<float>(t, x + step * threadIdx.x, y);
+}
+__global__ void line(cudaTextureObject_t t, float *o, float x, float step) {
+    o[threadIdx.x] = tex1D<float>(t, x + step * threadIdx.x);
+}
+__global__ void volume(cudaTextureObject_t t, float *o, float z, float y, float x, float step) {
+    o[threadIdx.x] = tex3D<float>(t, x + step * threadIdx.x, y, z);
 }
 }

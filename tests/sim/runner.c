@@ -177,6 +177,9 @@ static void texture(struct state *s, char **word, unsigned count) {
     t.address = b->address;
     t.width = (uint32_t)strtoul(word[2], NULL, 0);
     t.height = (uint32_t)strtoul(word[3], NULL, 0);
+    t.dimensions = t.height ? 2 : 0;
+    t.height += !t.height;
+    t.depth = 1;
     t.pitch = (uint32_t)strtoul(word[4], NULL, 0);
     t.channels = (unsigned)strtoul(word[5], NULL, 0);
     t.format = strcmp(word[6], "u8") == 0    ? SIM_TEX_U8_NORM
@@ -184,10 +187,9 @@ static void texture(struct state *s, char **word, unsigned count) {
                                              : SIM_TEX_F32;
     for (unsigned i = 7; i < count; i++) {
         t.linear_filter |= strcmp(word[i], "linear") == 0;
-        t.wrap[0] |= strcmp(word[i], "wrap") == 0;
+        t.wrap |= strcmp(word[i], "wrap") == 0;
         t.normalised |= strcmp(word[i], "normalised") == 0;
     }
-    t.wrap[1] = t.wrap[0];
     struct buffer *made = &s->buffers[s->buffer_count];
     snprintf(made->name, sizeof made->name, "%s", word[0]);
     if (sim_texture_open(s->gpu, &t, &made->address, &error))
