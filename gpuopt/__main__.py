@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuopt
-from gpuopt import _arguments, _explain, _race_commands, experiments
+from gpuopt import _arguments, _explain, _files, _race_commands, experiments
 from gpuopt._axis import UFUNCS
 from gpuopt._cases import ITEMS
 from gpuopt._devices import KINDS, config, describe, devices, show_config
@@ -73,7 +74,9 @@ def _check_files(plot: Path | None, page: Path | None = None, marks: str = "") -
 
 def _save(axes: Any, path: Path) -> None:
     """Write a plot in the format that the file's name asks for."""
-    axes.figure.savefig(path, dpi=150)
+    picture = io.BytesIO()
+    axes.figure.savefig(picture, dpi=150, format=path.suffix[1:].lower())
+    _files.write(path, picture.getvalue())
 
 
 def _roofline(arguments: argparse.Namespace) -> int:
@@ -116,7 +119,7 @@ def _reference_file(arguments: argparse.Namespace) -> int:
     name = _reference.file_name(told["roofline"]["device"]["description"])
     path = arguments.output or _reference.FOLDER / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(told) + "\n")
+    _files.write(path, json.dumps(told) + "\n")
     print(f"wrote {path}")
     return 0
 

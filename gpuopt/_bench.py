@@ -9,7 +9,7 @@ Python, for the bars that are rates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,8 +23,8 @@ from gpuopt._ceilings import VerificationError
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import MODES, PeerRow, Progress, Racer, Timing
-from gpuopt._peers import VIEWS, Peer
+from gpuopt._ladder import MODES, PeerRacer, PeerRow, Progress, Racer, Timing
+from gpuopt._peers import VIEWS, LeftOutError, Peer
 from gpuopt._works import Bar, Check, Work
 
 FORMAT = 1  # of what to_dict gives
@@ -389,21 +389,13 @@ def _verify(work: Work, check: Check, got: np.ndarray, kernels: _core.Bench | No
 
 def _right(check: Check, peers: list[Peer], row: Row) -> list[Peer]:
     """Return the peers whose result is right; note why the others are left out."""
-    kept = []
-    for peer in peers:
-        try:
-            error = check(_peers.result_of(peer), False)
-            if error:
-                raise LookupError(f"gave {error}"[:160])
-        except LookupError as error:
-            row.refused.append((peer.name, str(error.args[0])))
-        else:
-            kept.append(peer)
-    return kept
+    right, refused = _peers.check(peers, lambda got: check(got, False))
+    row.refused += [(peer.name, reason) for peer, reason in refused]
+    return right
 
 
 def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
-    """Raise LookupError where a work does not fit, with everybody's copies; `held` is there."""
+    """Raise LeftOutError where a work does not fit, with everybody's copies; `held` is there."""
     one = work.input_bytes * max(1, min(_peers.COPIES_MOST, _peers.COLD_BYTES // work.input_bytes))
     one += work.output_bytes
     # ours, each of the others', the problem and the copy that are timed without Python
@@ -413,20 +405,19 @@ def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
         host, there = host + there, 0
     free = describe_device("cpu").memory_free * MEMORY_SHARE
     if host > free:
-        raise LookupError(f"needs {host / 2**30:.1f} GiB of the host, {free / 2**30:.1f} are free")
+        raise LeftOutError(f"needs {host / 2**30:.1f} GiB of the host, {free / 2**30:.1f} are free")
     free = describe_device(device.name).memory_free * MEMORY_SHARE
     if there > free:
-        raise LookupError(f"needs {there / 2**30:.1f} GiB of {device.name}, "
+        raise LeftOutError(f"needs {there / 2**30:.1f} GiB of {device.name}, "
                           f"{free / 2**30:.1f} are free")  # fmt: skip
 
 
 def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
-          copy: _core.Bench | None, device: Device, quick: bool) -> None:  # fmt: skip
-    """Time everybody in turns, and keep the samples in the row."""
+          copy: _core.Bench | None, device: Device, quick: bool) -> list[Peer]:  # fmt: skip
+    """Time everybody in turns, and keep the samples in the row; return the peers with a time."""
+    others = [PeerRacer(peer) for peer in peers]
     racers = [(Racer(ours.time, row.warm, row.cold), ours.copies)]
-    for peer in peers:
-        row.peers.append(PeerRow(peer.name, peer.version))
-        racers.append((Racer(peer.time, row.peers[-1].warm, row.peers[-1].cold), peer.copies))
+    racers += [(racer, racer.peer.copies) for racer in others]
     copied = Timing()
     for bench, warm in ((kernels, row.kernels), (copy, copied)):
         if bench:
@@ -439,17 +430,17 @@ def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
         racer.plan(ROUNDS[quick], SAMPLE_SECONDS[quick])
     for turn in range(ROUNDS[quick]):
         for racer, copies in racers:
-            if turn < racer.rounds:
-                racer.warm.samples.append(racer.time(racer.runs, False))
-                if copies > 1:
-                    racer.cold.samples.append(racer.time(racer.runs, True))
+            racer.sample(turn, copies > 1)
     if copy:
         row.copy_rate = copy.bytes() / copied.median
+    row.refused += [(racer.peer.name, racer.failure) for racer in others if racer.failure]
+    row.peers = [racer.row for racer in others if not racer.failure]
+    return [racer.peer for racer in others if not racer.failure]
 
 
 def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
              held: list[_peers.Arguments]) -> Row:  # fmt: skip
-    """Verify, time and verify again; raise LookupError where it cannot be, _WrongError where ours
+    """Verify, time and verify again; raise LeftOutError where it cannot be, _WrongError where ours
     is wrong. `held` has the arguments if a work before has drawn them.
     """  # noqa: D205
     names = [name for name in _peers.names(work.task.family) if name in wanted]
@@ -464,14 +455,14 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
         ours = _ours(work, arguments, device)
         got = ours.run()
     except (TypeError, ValueError, MemoryError) as error:
-        raise LookupError(f"gpuopt does not take it: {error}") from None
+        raise LeftOutError(f"gpuopt does not take it: {error}") from None
     kernels, copy = _kernels(work, arguments, device), _copy(work, arguments, device)
     check = _works.check_of(work, arguments)
     _verify(work, check, got, kernels)
     gpu = device.kind == "cuda"
     peers, row.refused = _peers.find(work.task, arguments, gpu, names)
     peers = _right(check, peers, row)
-    _race(row, ours, peers, kernels, copy, device, quick)
+    peers = _race(row, ours, peers, kernels, copy, device, quick)
     _verify(work, check, ours.run(), kernels)
     still = {peer.name for peer in _right(check, peers, row)}
     row.peers = [peer for peer in row.peers if peer.name in still]
@@ -486,15 +477,22 @@ def _is_meant(work: Work, name: str) -> bool:
     return {first, *rest} <= work.words
 
 
-def _chosen(works: list[Work], only: Sequence[str] | None) -> list[Work]:
+def _names(given: Iterable[str], argument: str) -> list[str]:
+    """Return a list of names; TypeError where it is none."""
+    names = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
+    for name in names:
+        if name is given or not isinstance(name, str):
+            raise TypeError(f"{argument}: must be a list of names, not {given!r:.60}")
+    return names
+
+
+def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
     """Return the works that `only` means, in their own order."""
     if only is None:
         return works
     titles = {work.title for work in works}
     chosen: set[str] = set()
-    for name in only:
-        if not isinstance(name, str):
-            raise TypeError(f"only: must be strings, not {name!r}")
+    for name in _names(only, "only"):
         found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
         if not found:
             known = ", ".join(map(repr, _works.GROUPS))
@@ -506,9 +504,10 @@ def _chosen(works: list[Work], only: Sequence[str] | None) -> list[Work]:
     return [each for each in works if each.title in chosen]
 
 
-def _check_peers(peers: Sequence[str] | None) -> Sequence[str]:
+def _check_peers(peers: Iterable[str] | None) -> Sequence[str]:
     if peers is None:
         return _peers.NAMES
+    peers = _names(peers, "peers")
     for name in peers:
         if name not in _peers.NAMES:
             raise ValueError(
@@ -524,8 +523,8 @@ def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], prog
         progress(work.title, at / len(works))
         try:
             row = _measure(work, measured.device, wanted, measured.quick, held)
-        except LookupError as error:
-            measured.refused.append((work.title, str(error.args[0])))
+        except LeftOutError as error:
+            measured.refused.append((work.title, str(error)))
             line = _bench_table.left_out(*measured.refused[-1])
         except _WrongError as error:
             measured.wrong.append((work.title, str(error)))
@@ -543,9 +542,9 @@ def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], prog
 def bench(
     device: str | None = None,
     *,
-    only: Sequence[str] | None = None,
+    only: Iterable[str] | None = None,
     quick: bool = False,
-    peers: Sequence[str] | None = None,
+    peers: Iterable[str] | None = None,
     progress: Progress = lambda text, share: None,
     on_result: Callable[[str], None] = lambda line: None,
 ) -> Bench:
@@ -561,13 +560,13 @@ def bench(
     ----------
     device : str, optional
         "cuda", "cuda:1" or "cpu". Default: GPUOPT_DEVICE; else a GPU if there is one, else the cpu.
-    only : sequence of str, optional
+    only : iterable of str, optional
         Groups ("sum", "axis", "layout", "transpose", "permute", "stencil", "matmul", "vector",
         "call", "host"), or words of a work's title, as "axis float16 sum". Default: all,
         hundreds of works.
     quick : bool
         Smaller arrays and fewer samples; the bars are for the others.
-    peers : sequence of str, optional
+    peers : iterable of str, optional
         Which libraries: of "NumPy", "SciPy", "CuPy" (whose sums are CUB's, whose matrix products
         cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
         installed; on a GPU without NumPy and SciPy, but for arrays of the host.
@@ -614,8 +613,6 @@ def bench(
             f"device: {described.name} has no timer to compare with; it gives counters "
             "(gpuopt.ladder, gpuopt.profile), device='cuda' or 'cpu' gives times"
         )
-    if isinstance(only, str) or isinstance(peers, str):
-        raise TypeError("only, peers: must be lists of names, not one string")
     wanted = _check_peers(peers)
     works = _chosen(_works.works(described.kind, quick=quick), only)
     measured = Bench(

@@ -448,21 +448,21 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer
         result = "int64"
     task = _peers.Task(measured.family, measured.op, result)
     found, measured.peers_refused = _peers.find(task, case.arguments, gpu)
-    kept = []
-    step = next(
-        (r for r in rungs(measured.family) if not r.ceiling), None
-    )  # a transpose's check asks for the rung
-    for peer in found:
-        try:
-            got = _peers.result_of(peer)
-            error = case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
-            if error:
-                raise LookupError(f"gave {error}"[:100])
-        except LookupError as error:
-            measured.peers_refused.append((f"{peer.name} {peer.version}", str(error.args[0])))
-        else:
-            kept.append(peer)
-    return kept
+    return _right_peers(measured, case, found)
+
+
+def _right_peers(measured: Ladder, case: Case, peers: list[_peers.Peer]) -> list[_peers.Peer]:
+    """Return the peers whose result is right; note why the others are left out."""
+    # a transpose's check asks for the rung
+    step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
+
+    def error_of(got: np.ndarray) -> str:
+        return case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
+
+    right, refused = _peers.check(peers, error_of)
+    for peer, reason in refused:
+        measured.peers_refused.append((f"{peer.name} {peer.version}", reason))
+    return right
 
 
 @dataclass
@@ -483,6 +483,42 @@ class Racer:
         if not slow:
             once = self.time(3, False)
         self.runs = min(RUNS_MOST, max(1 if slow else 3, int(sample_seconds / once)))
+
+    def sample(self, turn: int, cold: bool = True) -> None:
+        """Take the samples of a round, unless it had fewer."""
+        if turn < self.rounds:
+            self.warm.samples.append(self.time(self.runs, False))
+            if cold:
+                self.cold.samples.append(self.time(self.runs, True))
+
+
+class PeerRacer(Racer):
+    """A library's: what it raises ends its race, not everybody's."""
+
+    def __init__(self, peer: _peers.Peer) -> None:
+        super().__init__(peer.time, Timing(), Timing())
+        self.peer, self.failure = peer, ""
+
+    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
+        """Choose as others do."""
+        self._try(super().plan, rounds, sample_seconds)
+
+    def sample(self, turn: int, cold: bool = True) -> None:
+        """Take the samples of a round, unless it had fewer or has failed."""
+        self._try(super().sample, turn, cold)
+
+    def _try(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self.failure:
+            return
+        try:
+            function(*arguments)
+        except Exception as error:  # whatever a library raises
+            self.failure = _peers.why(error)
+
+    @property
+    def row(self) -> PeerRow:
+        """What a table has of it."""
+        return PeerRow(self.peer.name, self.peer.version, self.warm, self.cold)
 
 
 # What a kernel asks for and a device has not, as its error says it.
@@ -533,24 +569,28 @@ def _time(
         )
         for row, *call in calls
     ]
-    for peer in peers:
-        measured.peers.append(PeerRow(peer.name, peer.version))
-        racers.append(Racer(peer.time, measured.peers[-1].warm, measured.peers[-1].cold))
-    for racer in racers:
+    others = [PeerRacer(peer) for peer in peers]
+    for racer in (*racers, *others):
         racer.plan(rounds)
-    fast = min(racers[: len(calls)], key=lambda each: each.time(1, False))
+    fast = min(racers, key=lambda each: each.time(1, False))
     spent = 0.0
     while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
         spent += fast.runs * fast.time(fast.runs, False)
     for turn in range(rounds):
         progress(f"timing, round {turn + 1} of {rounds}", 0.2 + 0.6 * turn / rounds)
-        for racer in racers:
-            if turn < racer.rounds:
-                racer.warm.samples.append(racer.time(racer.runs, False))
-                racer.cold.samples.append(racer.time(racer.runs, True))
+        for racer in (*racers, *others):
+            racer.sample(turn)
     progress("verifying again", 0.8)
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))
+    timed = [racer for racer in others if not racer.failure]
+    right = _right_peers(measured, case, [racer.peer for racer in timed])
+    measured.peers = [racer.row for racer in timed if racer.peer in right]
+    measured.peers_refused += [
+        (f"{racer.peer.name} {racer.peer.version}", racer.failure)
+        for racer in others
+        if racer.failure
+    ]
 
 
 def _count(

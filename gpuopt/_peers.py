@@ -30,6 +30,10 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class LeftOutError(Exception):
+    """Why a library cannot take part, or a work is not measured: what the table says of it."""
+
+
 @dataclass(frozen=True)
 class Task:
     """What is to be done with some arrays.
@@ -241,7 +245,7 @@ def _scipy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
 
 def _cupy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     if not gpu:
-        raise LookupError("runs on GPUs only")
+        raise LeftOutError("runs on GPUs only")
     cupy = importlib.import_module("cupy")
     call = _like_numpy(cupy, task)
     if task.family == "stencil1d":
@@ -253,9 +257,9 @@ def _cupy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
 def _cublas(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     """Transpose by cuBLAS's geam: 1 * a + 0 * a, written in the other order."""
     if not gpu:
-        raise LookupError("runs on GPUs only")
+        raise LeftOutError("runs on GPUs only")
     if task.axes is not None or task.dtype not in ("float32", "float64"):
-        raise LookupError("transposes matrices of float32 and float64")
+        raise LeftOutError("transposes matrices of float32 and float64")
     cupy = importlib.import_module("cupy")
     geam = importlib.import_module("cupy.cublas").geam
     calls = bound("cuBLAS", lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
@@ -284,9 +288,9 @@ def _from_torch(torch: Any) -> Callable[[Any], np.ndarray]:
 def _torch(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     torch = importlib.import_module("torch")
     if gpu and not torch.cuda.is_available():
-        raise LookupError("sees no GPU")
+        raise LeftOutError("sees no GPU")
     if task.family == "reduce" and task.op in ("and", "or", "xor"):
-        raise LookupError(f"has no {task.op} of all items")
+        raise LeftOutError(f"has no {task.op} of all items")
     torch.backends.cuda.matmul.allow_tf32 = False
     call, where = _torch_call(torch, task), "cuda" if gpu else "cpu"
     move = _to_torch(torch, where)
@@ -311,14 +315,14 @@ def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     jax = importlib.import_module("jax")
     jnp = importlib.import_module("jax.numpy")
     if gpu != (jax.default_backend() == "gpu"):
-        raise LookupError(f"runs on its {jax.default_backend()} backend here")
+        raise LeftOutError(f"runs on its {jax.default_backend()} backend here")
     widths = [each.itemsize for each in arguments if isinstance(each, np.ndarray)]
     if task.family != "reduce" or task.op in ("sum", "prod"):
         widths.append(np.dtype(task.dtype).itemsize)
     if max(widths) >= 8 and not jax.config.jax_enable_x64:
-        raise LookupError("has no 64-bit types unless JAX_ENABLE_X64 is set")
+        raise LeftOutError("has no 64-bit types unless JAX_ENABLE_X64 is set")
     if task.family == "reduce" and task.op in ("and", "or", "xor"):
-        raise LookupError(f"has no {task.op} of all items")
+        raise LeftOutError(f"has no {task.op} of all items")
     plain = _like_numpy(jnp, task)
     if task.family == "reduce":
         plain = _reduced_like_numpy(jnp, task)  # a number is made outside of jit
@@ -383,25 +387,51 @@ def find(
     for name in names(task.family) if wanted is None else wanted:
         try:
             peers.append(_MAKERS[name](task, arguments, gpu))
-        except ImportError:
-            refused.append((name, "not installed"))
-        except LookupError as error:
-            refused.append((name, str(error.args[0])))
         except Exception as error:  # a library that fails is left out, whatever it raises
             refused.append((name, why(error)))
     return peers, refused
 
 
-def result_of(peer: Peer) -> np.ndarray:
-    """Return what a peer computes, or raise LookupError with the reason why it does not."""
-    try:
-        return peer.run()
-    except Exception as error:
-        raise LookupError(why(error)) from None
+def check(
+    peers: Iterable[Peer], error_of: Callable[[np.ndarray], str]
+) -> tuple[list[Peer], list[tuple[Peer, str]]]:
+    """Return the peers whose result is right, and why the others are left out.
+
+    Parameters
+    ----------
+    peers : iterable of Peer
+    error_of : callable
+        Returns what is wrong with a result, "" where nothing is.
+
+    Returns
+    -------
+    right : list of Peer
+    refused : list of (Peer, str)
+    """
+    right: list[Peer] = []
+    refused: list[tuple[Peer, str]] = []
+    for peer in peers:
+        try:
+            error = error_of(peer.run())
+        except Exception as failure:  # the library's; or what it gave is no array to compare
+            refused.append((peer, why(failure)))
+        else:
+            if error:
+                refused.append((peer, f"gave {error}"[:160]))
+            else:
+                right.append(peer)
+    return right, refused
+
+
+_PACKAGES = ("numpy", "scipy", "cupy", "torch", "jax")
 
 
 def why(error: Exception) -> str:
-    """Return an error of a library's in one short line."""
+    """Return in one short line why a library is left out."""
+    if isinstance(error, LeftOutError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES:
+        return "not installed"
     return f"{type(error).__name__}: {error}".splitlines()[0][:100]
 
 

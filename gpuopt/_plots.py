@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuopt import _draw, _tables
+from gpuopt import _draw, _files, _tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def check_path(path: Path) -> None:
     ValueError
         Its ending names no format of matplotlib's.
     OSError
-        Its folder does not exist.
+        It is a folder, or its folder does not exist.
     ImportError
         matplotlib is missing.
     """
@@ -54,8 +54,7 @@ def check_path(path: Path) -> None:
     known = FigureCanvasBase.get_supported_filetypes()
     if path.suffix[1:].lower() not in known:
         raise ValueError(f"-o: {str(path)!r} must end in .{', .'.join(sorted(known))}")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"-o: there is no folder {str(path.parent)!r}")
+    _files.check(path, "-o")
 
 
 # --- labels that cover nothing
@@ -66,8 +65,15 @@ class _Labels:
 
     def __init__(self, ax: Axes) -> None:
         self.ax = ax
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        canvas = ax.figure.canvas
+        if not hasattr(canvas, "get_renderer"):  # one for files alone: of the same size, and left
+            canvas = FigureCanvasAgg(ax.figure)
+            canvas.draw()
+            ax.figure.set_canvas(canvas)
         ax.figure.canvas.draw()  # fixes where everything is
-        self.renderer = ax.figure.canvas.get_renderer()
+        self.renderer = canvas.get_renderer()
         self.inside = ax.get_window_extent(self.renderer)
         self.taken: list[Bbox] = []
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpuopt import _arguments
+from gpuopt import _arguments, _files
 from gpuopt._progress import bar
 from gpuopt._readme import parts, write_between_marks
 
@@ -18,7 +18,7 @@ def _print_json(told: dict[str, Any], path: str) -> None:
     if path == "-":
         print(text)
     else:
-        Path(path).write_text(text + "\n")
+        _files.write(path, text + "\n")
 
 
 def _run_bench(arguments: argparse.Namespace) -> int:
@@ -27,8 +27,8 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     # What cannot be written is said before hundreds of works, not after them.
     if arguments.write_readme:
         parts(arguments.write_readme, arguments.marks)
-    if arguments.json and not Path(arguments.json).parent.is_dir():
-        raise ValueError(f"--json: {Path(arguments.json).parent} is no folder")
+    if arguments.json and arguments.json != "-":
+        _files.check(arguments.json, "--json")
     with bar() as progress:
         measured = _bench.bench(
             arguments.device,
@@ -39,10 +39,10 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             on_result=progress.line,
         )
     table = measured.table(arguments.every)
-    if arguments.json:
-        _print_json(measured.to_dict(), arguments.json)
     if arguments.json != "-":
         print(table)
+    if arguments.json:
+        _print_json(measured.to_dict(), arguments.json)
     if arguments.write_readme:
         write_between_marks(arguments.write_readme, arguments.marks, table)
     if measured.wrong:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
+
+from gpuopt import _files
 
 MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
 
@@ -16,7 +19,7 @@ def parts(path: Path, marks: str) -> tuple[str, str, str]:
     ValueError
         The page has no such marks.
     """
-    text = path.read_text()
+    text = path.read_bytes().decode()  # with the line ends that it has
     begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
     before, found, rest = text.partition(begin)
     _, also_found, after = rest.partition(end)
@@ -34,5 +37,9 @@ def write_between_marks(path: Path, marks: str, table: str) -> None:
         The page has no such marks.
     """
     before, end, after = parts(path, marks)
-    head = MARKS[0].format(marks=marks, command="python -m gpuopt " + " ".join(sys.argv[1:]))
-    path.write_text(f"{before}{head}\n```text\n{table}\n```\n{end}{after}")
+    command = shlex.join(["python", "-m", "gpuopt", *sys.argv[1:]])
+    head = MARKS[0].format(marks=marks, command=command)
+    written = f"{head}\n```text\n{table}\n```\n"
+    if "\r\n" in before:
+        written = written.replace("\n", "\r\n")
+    _files.write(path, f"{before}{written}{end}{after}")

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gpuopt import _cases, _core, _draw, _tables
+from gpuopt import _cases, _core, _draw, _files, _tables
 from gpuopt._devices import Device, describe, device_name
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters
@@ -186,7 +186,7 @@ class Report:
             The file cannot be written.
         """
         check_path(path)
-        Path(path).write_text(self.html(), encoding="utf-8")
+        _files.write(path, self.html())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers, without the pictures, for JSON and ``python -m gpuopt compare``."""
@@ -216,12 +216,11 @@ def check_path(path: str | os.PathLike[str]) -> None:
     ValueError
         It does not end in ".html".
     OSError
-        Its folder does not exist.
+        It is a folder, or its folder does not exist.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path: {os.fspath(path)!r} must end in .html, the only format there is")
-    if not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"path: there is no folder {str(Path(path).parent)!r}")
+    _files.check(path, "path")
 
 
 # --- the parts of the page

@@ -11,14 +11,13 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuopt import _ceilings, _core, _draw
+from gpuopt import _ceilings, _core, _draw, _files
 from gpuopt._ceilings import Ceiling
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
@@ -388,13 +387,19 @@ def _driver() -> str:
     return f"CUDA {number // 1000}.{number % 1000 // 10}" if number else ""
 
 
-def _cache_file(device: Device) -> Path:
-    """Return where a device's roofline is kept: another driver or clock is another device."""
+def _cache_file(device: Device) -> Path | None:
+    """Return where a device's roofline is kept: another driver or clock is another device.
+
+    None for a user without a home.
+    """
     key = [
         FORMAT, _core.__version__, device.name, device.description, device.multiprocessors,
         device.memory_total, device.clock_mhz, device.memory_clock_mhz, _driver(),
     ]  # fmt: skip
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        return None
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
     return Path(home, "gpuopt", f"roofline-{device.kind}-{digest}.json")
 
@@ -403,9 +408,10 @@ def _kept(path: Path, quick: bool) -> Roofline | None:
     """Return what is kept on disk; None where it is missing, broken, or less than wanted."""
     try:
         kept = Roofline.from_dict(json.loads(path.read_text()))
-    except (OSError, ValueError):
+        kept.ridge(dtype="float32")  # which needs the memory's ceiling, and arithmetic's
+    except (OSError, ValueError, ArithmeticError):
         return None
-    usable = kept.ceilings and all(
+    usable = all(
         isinstance(each.rate, float) and 0 < each.rate < math.inf for each in kept.ceilings
     )
     return kept if usable and (quick or not kept.quick) else None
@@ -415,10 +421,7 @@ def _keep(path: Path, measured: Roofline) -> None:
     """Write to disk, whole or not at all; where that cannot be done, do without."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "w") as file:
-            json.dump(measured.to_dict(), file, indent=1)
-        os.replace(name, path)
+        _files.write(path, json.dumps(measured.to_dict(), indent=1))
 
 
 def roofline(
@@ -486,8 +489,8 @@ def roofline(
     if dtype not in (None, *known):
         raise ValueError(f"dtype: {dtype!r} has no ceiling; use one of {', '.join(known)}")
     described = describe_device(device_name(device, "cpu"))
-    path = _cache_file(described)
-    found = None if fresh or described.kind == "sim" else _kept(path, quick)
+    path = _cache_file(described) if described.kind != "sim" else None
+    found = _kept(path, quick) if path and not fresh else None
     if not found:
         found = Roofline(
             described,
@@ -498,7 +501,7 @@ def roofline(
             driver=_driver() if described.kind == "cuda" else "",
             quick=quick,
         )
-        if described.kind != "sim":
+        if path:
             _keep(path, found)
     found.dtype = dtype or "float32"
     found.peak()  # the device may have no such arithmetic

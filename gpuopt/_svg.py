@@ -12,6 +12,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from gpuopt import _files
+
 WIDTH = 900  # of a notebook's cell, in pixels
 
 # class: (light, dark)
@@ -103,7 +105,7 @@ class Picture:
             raise ValueError(
                 f"path: {os.fspath(path)!r} must end in .svg, the only format there is"
             )
-        Path(path).write_text(self.svg, encoding="utf-8")
+        _files.write(path, self.svg)
 
 
 class Canvas:

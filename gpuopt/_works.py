@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _parts
-from gpuopt._peers import VIEWS, Task
+from gpuopt._peers import VIEWS, LeftOutError, Task
 
 GROUPS = {
     "sum": "sums of whole arrays, 2^10 to 2^30 items",
@@ -333,7 +333,7 @@ def numpy_dtype(name: str) -> np.dtype:
 
     Raises
     ------
-    LookupError
+    LeftOutError
         ml_dtypes is not installed.
     """
     if name != "bfloat16":
@@ -341,7 +341,7 @@ def numpy_dtype(name: str) -> np.dtype:
     try:
         import ml_dtypes
     except ImportError:
-        raise LookupError("needs ml_dtypes (pip install ml_dtypes)") from None
+        raise LeftOutError("needs ml_dtypes (pip install ml_dtypes)") from None
     return np.dtype(ml_dtypes.bfloat16)
 
 

@@ -242,7 +242,17 @@ def test_a_quick_answer_is_not_given_for_a_full_one(monkeypatch):
 
 @pytest.mark.parametrize(
     "broken",
-    ["", "{", "[]", "{}", "null", '{"kind": "roofline", "format": 1}', "\udcff", "ceilings"],
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        '{"kind": "roofline", "format": 1}',
+        "\udcff",
+        "ceilings",
+        "peak",
+    ],
 )
 def test_a_broken_file_is_measured_again(monkeypatch, cache, broken):
     calls = measured_once(monkeypatch)
@@ -251,6 +261,10 @@ def test_a_broken_file_is_measured_again(monkeypatch, cache, broken):
     if broken == "ceilings":
         told = json.loads(file.read_text())
         told["ceilings"][0]["rate"] = math.nan
+        broken = json.dumps(told)
+    elif broken == "peak":
+        told = json.loads(file.read_text())
+        told["ceilings"] = [each for each in told["ceilings"] if "FMA" not in each["name"]]
         broken = json.dumps(told)
     file.write_bytes(broken.encode(errors="surrogateescape"))
     assert gpuopt.roofline("cpu").ceiling("DRAM").rate == 1e9

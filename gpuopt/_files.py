@@ -1,0 +1,54 @@
+"""Writes files whole or not at all: what was there stays until the new text is all there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from errno import EACCES, EBUSY, EPERM, EROFS
+from pathlib import Path
+
+
+def check(path: str | os.PathLike[str], argument: str) -> None:
+    """Refuse a path that no file can be written to, before anything is measured for it.
+
+    Raises
+    ------
+    OSError
+        It is a folder, or its folder does not exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{argument}: there is no folder {str(path.parent)!r}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder; name a file in it")
+
+
+def write(path: str | os.PathLike[str], data: str | bytes) -> None:
+    """Write text, in UTF-8 and with its own line ends, or bytes.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; it is as it was.
+    """
+    data = data.encode() if isinstance(data, str) else data
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():  # a pipe, a terminal
+        path.write_bytes(data)
+        return
+    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    try:
+        part.write_bytes(data)
+        if path.exists():
+            shutil.copymode(path, part)
+        os.replace(part, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        # a folder that is not ours, or a file that is mounted: there is only the file itself
+        if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS, EBUSY):
+            if isinstance(error, OSError):
+                error.filename, error.filename2 = str(path), None
+            raise
+        path.write_bytes(data)
