@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Literal, final
 
 import numpy as np
@@ -90,18 +90,13 @@ def tunings(family: str, /) -> list[dict[str, Any]]: ...
 def device_count(kind: str, /) -> int: ...
 def device_info(name: str, /) -> dict[str, Any]: ...
 def counter_table(kind: str, /) -> list[tuple[str, str, str]]: ...
-def record(
-    sink: Callable[[dict[str, Any]], None] | None,
-    collecting: bool,
-    default_device: str | None,
-    trace: tuple[int, tuple[int, int, int], int, int] | None,
-    /,
-) -> tuple[
-    Callable[[dict[str, Any]], None] | None,
-    bool,
-    str,
-    tuple[int, tuple[int, int, int], int, int] | None,
-]: ...
+def recorders(change: int, /) -> None: ...
+def tracing(
+    launches_before: int, block: tuple[int, int, int], warp: int, most_events: int, /
+) -> Any: ...  # a capsule
+
+recording: ContextVar[Any]
+
 def close_idle() -> tuple[int, int]: ...
 def presets() -> list[dict[str, Any]]: ...
 def config() -> dict[str, Any]: ...

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from gpuopt import _core
+from gpuopt import _core, _recording
 from gpuopt._listing import Listing
 
 _TABLE = _core.counter_table("sim")
@@ -271,12 +271,10 @@ class Profile:
     launches: list[Launch] = field(default_factory=list)
     result: Any = None
     collecting: bool = False
-    _before: tuple[Any, bool, str, Any] | None = None
 
     def __enter__(self) -> Profile:
-        """Record every launch from here on."""
-        outer = _core.record(self._sink, self.collecting, self.device, None)
-        self._before = outer
+        """Record every launch of this thread, or asyncio task, from here on."""
+        _recording.begin(self._sink, self.collecting, self.device)
         return self
 
     def __exit__(
@@ -285,15 +283,11 @@ class Profile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Go back to what was in force before."""
-        if self._before is not None:
-            _core.record(*self._before)
-        self._before = None
+        """Record no more."""
+        _recording.end(self._sink)
 
     def _sink(self, told: dict[str, Any]) -> None:
         self.launches.append(launch_of(told))
-        if self._before is not None and self._before[0] is not None:
-            self._before[0](told)  # an enclosing profile counts it too
 
     @property
     def counters(self) -> Counters:
@@ -337,6 +331,11 @@ class Profile:
 
     def __repr__(self) -> str:
         """Return the sums and the lines that cost most."""
+        if not self.launches:
+            return (
+                f"no launches on {self.device}: calls that name another device, or run on the cpu, "
+                "are not counted, nor those of other threads"
+            )
         total = self.counters
         lines = [f"{len(self.launches)} launches on {self.device}"]
         for launch in self.launches:
@@ -422,6 +421,9 @@ def profile(
 
     Notes
     -----
+    What other threads and asyncio tasks launch meanwhile is not counted. Profiles may nest: each
+    counts what the inner ones do.
+
     The counters are Nsight Compute's where it has the metric; instructions are PTX's, not the
     machine's. `Profile.describe` lists them all.
 

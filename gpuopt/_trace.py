@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuopt import _cases, _core, _pictures, _ptx, _source
+from gpuopt import _cases, _pictures, _ptx, _recording, _source
 from gpuopt._checks import whole
 from gpuopt._devices import Device
 from gpuopt._devices import device as describe_device
@@ -473,11 +473,8 @@ def _record(
     call: Callable[[], Any], what: tuple[int, tuple[int, int, int], int, int], device: str
 ) -> tuple[_Sink, Any]:
     sink = _Sink()
-    before = _core.record(sink, True, device, what)
-    try:
+    with _recording.traced(sink, device, what):
         result = call()
-    finally:
-        _core.record(*before)
     return sink, result
 
 

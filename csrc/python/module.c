@@ -16,9 +16,9 @@ static int module_exec(PyObject *module) {
     for (int i = 0; numpy && i < PY_OP_COUNT; i++)
         state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
     Py_XDECREF(numpy);
-    if (PyErr_Occurred() || py_errors_add(module, state) || py_bench_add(module, state) ||
-        py_module_add(module) || py_memory_add(module) || py_view_add(module, state) ||
-        py_prepared_add(module))
+    if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
+        py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
+        py_view_add(module, state) || py_prepared_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -34,7 +34,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
         Py_VISIT(state->gpu_names[i]);
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
-    Py_VISIT(state->sink);
+    Py_VISIT(state->recording);
     return 0;
 }
 
@@ -49,7 +49,7 @@ static int module_clear(PyObject *module) {
         Py_CLEAR(state->gpu_names[i]);
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
-    Py_CLEAR(state->sink);
+    Py_CLEAR(state->recording);
     return 0;
 }
 
@@ -109,11 +109,12 @@ static PyMethodDef module_methods[] = {
      "device_info($module, name, /)\n--\n\nWhat is known of a device, as a dict."},
     {"counter_table", py_counter_table, METH_O,
      "counter_table($module, kind, /)\n--\n\nA kind's counters: name, metric, meaning."},
-    {"record", (PyCFunction)(void (*)(void))py_record, METH_FASTCALL,
-     "record($module, sink, collecting, default_device, trace, /)\n--\n\n"
-     "Tell sink of every launch from now on; returns the four values in force before. trace is "
-     "None "
-     "or (launches before, (x, y, z) of the block, warp or -1, most events)."},
+    {"recorders", py_recorders, METH_O,
+     "recorders($module, change, /)\n--\n\nOne more or one less looks at the context variable "
+     "`recording`."},
+    {"tracing", py_tracing, METH_VARARGS,
+     "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
+     "What a recording holds to have a launch traced: (x, y, z) of the block, warp or -1."},
     {"close_idle", py_close_idle, METH_NOARGS,
      "close_idle($module, /)\n--\n\nClose the queues that wait for their next call; what they "
      "hold is freed.\nReturns (allocations, bytes) that simulated GPUs of this process still had "

@@ -322,21 +322,27 @@ static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *
 /* The kind that `device=`, an enclosing profile or GPUOPT_DEVICE names; leaves NULL where none
  * does. */
 static int named_device(struct py_state *state, PyObject *device, const struct device_ops **kind,
-                        const char **which) {
-    const char *argument = "device", *name = NULL;
+                        char which[DEVICE_WHICH]) {
+    const char *argument = "device", *name = NULL, *number = "";
+    char recorded[PY_DEVICE_NAME];
+    *which = '\0';
     if (py_given(device)) {
         name = py_text(device, argument);
         if (!name)
             return -1;
-    } else if (*state->default_device) {
-        name = state->default_device;
     } else {
-        name = getenv("GPUOPT_DEVICE");
-        argument = "GPUOPT_DEVICE";
+        if (py_recording_device(state, recorded))
+            return -1;
+        name = recorded;
+        if (!*recorded) {
+            name = getenv("GPUOPT_DEVICE");
+            argument = "GPUOPT_DEVICE";
+        }
     }
     if (!name || !*name)
         return 0;
-    const enum status status = device_find(argument, name, kind, which);
+    const enum status status = device_find(argument, name, kind, &number);
+    PyOS_snprintf(which, DEVICE_WHICH, "%s", number);
     if (status)
         py_raise(state, status);
     return status ? -1 : 0;
@@ -375,9 +381,8 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
 
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
                             const struct device_ops **kind, char which[DEVICE_WHICH]) {
-    const char *name = "";
     *kind = NULL;
-    if (named_device(state, device, kind, &name))
+    if (named_device(state, device, kind, which))
         return -1;
     if (!*kind) {
         int count = 0;
@@ -388,7 +393,6 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
         }
         *kind = kind_named(count ? "cuda" : "sim");
     }
-    PyOS_snprintf(which, DEVICE_WHICH, "%s", name);
     return 0;
 }
 
@@ -397,8 +401,7 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
     const struct reg_family *family = problem->family;
     const struct device_ops *kind = NULL;
     const struct reg_rung *rung = NULL;
-    const char *which = "";
-    if (named_device(state, device, &kind, &which))
+    if (named_device(state, device, &kind, target->which))
         return -1;
     if (py_given(variant)) {
         rung = find_rung(family, variant, kind);
@@ -410,7 +413,6 @@ int py_choose(struct py_state *state, const struct py_problem *problem, PyObject
     if (!rung)
         rung = best_rung(family, kind);
     target->kind = kind;
-    PyOS_snprintf(target->which, sizeof target->which, "%s", which);
     target->choice =
         (struct ops_choice){.family = family, .rung = rung, .any_rung = !py_given(variant)};
     target->choice.signature = find_signature(problem, rung, &target->items);

@@ -66,11 +66,8 @@ struct py_state {
     PyObject *masked_array; /* numpy.ma.MaskedArray, once it is needed */
     PyObject *bench_type, *view_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0"..., once they are used */
-    PyObject *sink; /* called with each launch's counters; NULL: nothing is recorded */
-    int collecting; /* findings are recorded instead of raised */
-    int traces;     /* one of the launches is traced: */
-    struct device_tracing tracing;
-    char default_device[32]; /* for a call that names none; "" */
+    PyObject *recording;               /* a ContextVar: who is told of launches */
+    long recorders;                    /* how many are in force, in all contexts */
     struct py_pool pools[PY_POOLS];
     struct py_home homes[PY_HOMES];
 };
@@ -192,10 +189,15 @@ void py_unlock(struct py_unlocked *unlocked, struct device *device);
 void py_lock(struct py_unlocked *unlocked);
 
 /* py_profile.c: what devices count, for whoever asked to be told. */
+int py_recording_add(PyObject *module, struct py_state *state);
 void py_recording_begin(struct py_state *state, struct ops_queue *queue);
 /* Hands the launches since then to the sink. Keeps an exception that is already set. */
 int py_recording_end(struct py_state *state, struct ops_queue *queue);
-PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* The device for a call that names none; "" where nothing in force says. */
+enum { PY_DEVICE_NAME = 64 };
+int py_recording_device(struct py_state *state, char name[PY_DEVICE_NAME]);
+PyObject *py_recorders(PyObject *module, PyObject *change);
+PyObject *py_tracing(PyObject *module, PyObject *arguments);
 PyObject *py_counter_table(PyObject *module, PyObject *kind);
 
 /* CUDA's legacy default stream, for which libraries also say 0; the per-thread one is 2. */

@@ -3,12 +3,79 @@
 
 #include <string.h>
 
+/* gpuopt/_recording.py's Recording. */
+enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
+
 /* Where the launches of one call go. */
 struct telling {
     const struct device_ops *ops;
-    PyObject *sink;
+    PyObject *recording;
     int failed;
 };
+
+int py_recording_add(PyObject *module, struct py_state *state) {
+    PyObject *contexts = PyImport_ImportModule("contextvars");
+    if (contexts)
+        state->recording = PyObject_CallMethod(contexts, "ContextVar", "s", "gpuopt.recording");
+    Py_XDECREF(contexts);
+    return state->recording ? PyModule_AddObjectRef(module, "recording", state->recording) : -1;
+}
+
+/* What is in force in this thread's context, a new reference; NULL, without an exception, for
+ * nothing. Mostly there is nothing anywhere, which costs nothing. */
+static PyObject *recording_of(const struct py_state *state) {
+    if (!state->recorders)
+        return NULL;
+    PyObject *recording = PyObject_CallMethod(state->recording, "get", "O", Py_None);
+    if (recording && PyTuple_Check(recording) && PyTuple_Size(recording) == RECORDING)
+        return recording;
+    Py_XDECREF(recording);
+    PyErr_Clear();
+    return NULL;
+}
+
+static const char tracing_name[] = "gpuopt.tracing";
+
+static void tracing_free(PyObject *capsule) {
+    PyMem_Free(PyCapsule_GetPointer(capsule, tracing_name));
+}
+
+PyObject *py_tracing(PyObject *module, PyObject *arguments) {
+    (void)module;
+    unsigned long long launches_before, most;
+    struct device_tracing *tracing = PyMem_Calloc(1, sizeof *tracing);
+    if (!tracing)
+        return PyErr_NoMemory();
+    PyObject *capsule = NULL;
+    if (PyArg_ParseTuple(arguments, "K(III)iK", &launches_before, &tracing->block[0],
+                         &tracing->block[1], &tracing->block[2], &tracing->warp, &most))
+        capsule = PyCapsule_New(tracing, tracing_name, tracing_free);
+    if (!capsule) {
+        PyMem_Free(tracing);
+        return NULL;
+    }
+    tracing->launches_before = launches_before;
+    tracing->most_events = most;
+    return capsule;
+}
+
+PyObject *py_recorders(PyObject *module, PyObject *change) {
+    struct py_state *state = py_state_of(module);
+    const long by = PyLong_AsLong(change);
+    if (by == -1 && PyErr_Occurred())
+        return NULL;
+    state->recorders += by;
+    return Py_NewRef(Py_None);
+}
+
+int py_recording_device(struct py_state *state, char name[PY_DEVICE_NAME]) {
+    PyObject *recording = recording_of(state);
+    const char *text = recording ? py_text(PyTuple_GetItem(recording, DEVICE), "device") : "";
+    if (text)
+        PyOS_snprintf(name, PY_DEVICE_NAME, "%s", text);
+    Py_XDECREF(recording);
+    return text ? 0 : -1;
+}
 
 static PyObject *values_list(const uint64_t *values, size_t count) {
     PyObject *list = PyList_New((Py_ssize_t)count);
@@ -98,17 +165,25 @@ static void tell(void *state, const struct device_report *report) {
         "values", values_list(report->values, telling->ops->counter_count), "lines",
         lines_list(report, telling->ops->counter_count), "findings", findings_list(report), "trace",
         trace_dict(report->trace));
-    PyObject *told = launch ? PyObject_CallFunctionObjArgs(telling->sink, launch, NULL) : NULL;
-    telling->failed = !told;
+    telling->failed = !launch;
+    for (PyObject *at = telling->recording; at != Py_None && !telling->failed;
+         at = PyTuple_GetItem(at, OUTER)) {
+        PyObject *told = PyObject_CallFunctionObjArgs(PyTuple_GetItem(at, SINK), launch, NULL);
+        telling->failed = !told;
+        Py_XDECREF(told);
+    }
     Py_XDECREF(launch);
-    Py_XDECREF(told);
 }
 
 void py_recording_begin(struct py_state *state, struct ops_queue *queue) {
-    const bool counts = queue->device->capabilities & DEVICE_COUNTERS;
-    queue->device->recording = counts && state->sink;
-    queue->device->collecting = counts && state->sink && state->collecting;
-    queue->device->tracing = counts && state->sink && state->traces ? &state->tracing : NULL;
+    struct device *device = queue->device;
+    PyObject *recording = device->capabilities & DEVICE_COUNTERS ? recording_of(state) : NULL;
+    device->recording = recording != NULL;
+    device->collecting = recording && PyTuple_GetItem(recording, COLLECTING) == Py_True;
+    device->tracing = NULL;
+    if (recording && PyTuple_GetItem(recording, TRACED) != Py_None)
+        device->tracing = PyCapsule_GetPointer(PyTuple_GetItem(recording, TRACED), tracing_name);
+    Py_XDECREF(recording); /* the context keeps it as long as the call is in it */
 }
 
 int py_recording_end(struct py_state *state, struct ops_queue *queue) {
@@ -119,10 +194,10 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
     queue->device->tracing = NULL;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    struct telling telling = {ops, state->sink ? Py_NewRef(state->sink) : NULL,
-                              state->sink == NULL};
+    struct telling telling = {.ops = ops, .recording = recording_of(state)};
+    telling.failed = !telling.recording;
     const enum status status = ops->counters(queue->device, tell, &telling);
-    Py_XDECREF(telling.sink);
+    Py_XDECREF(telling.recording);
     if (type) {
         PyErr_Restore(type, value, traceback); /* the call's own failure says more */
         return -1;
@@ -130,56 +205,6 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
     if (status)
         py_raise(state, status);
     return status || PyErr_Occurred() ? -1 : 0;
-}
-
-PyObject *py_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    struct py_state *state = py_state_of(module);
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError,
-                        "record() takes a sink, collecting, a default device and what to trace");
-        return NULL;
-    }
-    struct device_tracing tracing = {.warp = -1};
-    unsigned long long before_it, most;
-    if (arguments[3] != Py_None &&
-        !PyArg_ParseTuple(arguments[3], "K(III)iK", &before_it, &tracing.block[0],
-                          &tracing.block[1], &tracing.block[2], &tracing.warp, &most))
-        return NULL;
-    if (arguments[3] != Py_None) {
-        tracing.launches_before = before_it;
-        tracing.most_events = most;
-    }
-    const char *device = py_given(arguments[2]) ? py_text(arguments[2], "device") : "";
-    const int collecting = PyObject_IsTrue(arguments[1]);
-    if (!device || collecting < 0)
-        return NULL;
-    if (*device) {
-        const struct device_ops *ops;
-        const char *which;
-        const enum status status = device_find("device", device, &ops, &which);
-        if (status)
-            return py_raise(state, status);
-    }
-    PyObject *traced =
-        state->traces && !state->tracing.done
-            ? Py_BuildValue("(K(III)iK)", (unsigned long long)state->tracing.launches_before,
-                            state->tracing.block[0], state->tracing.block[1],
-                            state->tracing.block[2], state->tracing.warp,
-                            (unsigned long long)state->tracing.most_events)
-            : Py_NewRef(Py_None);
-    PyObject *before =
-        Py_BuildValue("(OOsN)", state->sink ? state->sink : Py_None,
-                      state->collecting ? Py_True : Py_False, state->default_device, traced);
-    if (!before)
-        return NULL;
-    PyObject *old = state->sink;
-    state->sink = arguments[0] == Py_None ? NULL : Py_NewRef(arguments[0]);
-    state->collecting = collecting;
-    state->traces = arguments[3] != Py_None;
-    state->tracing = tracing;
-    PyOS_snprintf(state->default_device, sizeof state->default_device, "%s", device);
-    Py_XDECREF(old);
-    return before;
 }
 
 PyObject *py_counter_table(PyObject *module, PyObject *kind) {
