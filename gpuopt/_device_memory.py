@@ -21,6 +21,7 @@ CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy
 BFLOAT = 4  # its code for bfloat16
 DIMENSIONS_MOST = 64  # as NumPy's
 BYTES_MOST = np.iinfo(np.intp).max
+NumberTypes = bool | int | float | complex
 
 
 class DeviceArray:
@@ -148,6 +149,28 @@ class DeviceArray:
 
     def __bool__(self) -> bool:
         return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only integers are an index, not {self.dtype}")
+        return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the one item of an array; several are not compared on a device."""
+        if not isinstance(other, NumberTypes | np.generic | np.ndarray | DeviceArray):
+            return NotImplemented
+        if self.size != 1 or getattr(other, "size", 1) != 1:
+            raise TypeError(
+                f"an array of shape {self.shape} on {self.device} is not compared there; compare "
+                "its .get()"
+            )
+        item = other if isinstance(other, NumberTypes) else other.item()
+        return bool(self.item() == item)
+
+    __hash__ = object.__hash__  # its identity's, as PyTorch's tensors have
 
     def __len__(self) -> int:
         if not self.shape:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
+from gpuopt._device_memory import DeviceArray
 from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
 from gpuopt._memory import TIMES, Buffer, Prepared, Texture, pinned, span, texture_plan
 
@@ -298,6 +299,16 @@ class Kernel:
                     f"with this one's texture()"
                 )
             return argument.handle.to_bytes(8, "little")
+        if isinstance(argument, DeviceArray) and address:
+            raise TypeError(
+                f"kernel {self.name}: argument {i + 1} is an array of gpuopt's, whose memory "
+                + (
+                    "another queue of the simulated GPU has; pass its .get(), or a Buffer"
+                    if argument.device.startswith("sim")
+                    else "is in the order of the legacy default stream; pass its .address after "
+                    "use_stream(1), or its .get()"
+                )
+            )
         if isinstance(argument, np.ndarray) and address:
             if isinstance(argument, np.ma.MaskedArray):
                 raise TypeError(
@@ -705,4 +716,8 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
     if b"\0" in ptx:
         line = ptx.count(b"\n", 0, ptx.index(b"\0")) + 1
         raise ptx_error(line, "holds a NUL character; is it PTX, or a compiled kernel?")
+    if b".version" not in ptx and re.search(rb"\b__global__\b|^\s*#\s*include\b", ptx, re.M):
+        raise ptx_error(
+            0, "this is CUDA C++; compile it first: nvcc -ptx -lineinfo -arch=compute_75 file.cu"
+        )
     return Module(ptx, device)

@@ -107,6 +107,22 @@ def test_texts_and_paths(tmp_path):
     assert gpuopt.load_ptx(text.replace("ß", "").encode("latin-1"), "sim")["add"]
 
 
+def test_cuda_source_is_told_from_ptx(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text('#include <cstdint>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n')
+    for given in (path, str(path), path.read_text(), path.read_bytes()):
+        with pytest.raises(gpuopt.PTXError, match=r"CUDA C\+\+; compile it first: nvcc -ptx"):
+            gpuopt.load_ptx(given, "sim")
+
+
+def test_an_array_of_ours_is_no_argument():
+    """Its memory is not the module's: what to pass instead is said."""
+    ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k(.param .u64 x) { ret; }"
+    kernel = gpuopt.load_ptx(ptx, "sim")["k"]
+    with pytest.raises(TypeError, match=r"kernel k: argument 1 is an array of gpuopt's.*\.get\(\)"):
+        kernel(1, 32, gpuopt.empty(3, device="sim"))
+
+
 def test_devices(monkeypatch):
     assert gpuopt.load_ptx(EMPTY, "sim").device == "sim:h200"
     assert gpuopt.load_ptx(EMPTY, "sim:g80").device == "sim:g80"

@@ -121,3 +121,25 @@ def test_a_thread_with_a_small_stack(bytes_of_stack):
         thread.join()
     """
     assert run_python(code).stdout == "5.0 1048576.0 362400.0\n"
+
+
+def test_one_item_is_a_number():
+    """Compared, formatted and used as an index like one; several are refused, not just unequal."""
+    one = gpuopt.reduce(gpuopt.asarray(np.int64([1, 2]), "sim"))
+    assert one == 3 and np.int64(3) == one and one == np.array([3]) and one == one
+    assert 3 == one  # noqa: SIM300
+    assert one != 4 and one in [3] and one not in [4]
+    assert one != "3" and one is not None and one != None  # noqa: E711
+    assert f"{one:.2f}|{one:>3}" == "3.00|  3" and f"{one}" == str(one)
+    assert "abcd"[one] == "d" and {one: 1}[one] == 1
+    real = gpuopt.asarray(np.float32(0.1), "sim")
+    assert real == np.float32(0.1) and real != 0.1 and f"{real:.1f}" == "0.1"
+    with pytest.raises(TypeError, match="only integers are an index, not float32"):
+        "abcd"[real]
+    several = gpuopt.asarray(np.arange(2), "sim")
+    for compare in (lambda: several == 1, lambda: several == several, lambda: one == several,
+                    lambda: several != np.arange(2)):  # fmt: skip
+        with pytest.raises(TypeError, match=r"on sim:h200 is not compared there.*\.get\(\)"):
+            compare()
+    with pytest.raises(ValueError, match="only an array of one item is a number"):
+        f"{several:.2f}"
