@@ -126,7 +126,10 @@ def test_coalescing_on_the_decks_gpus():
         "structure of arrays", "float", "float2",
     }  # fmt: skip
     assert each["permuted"] == each["misaligned by 1"] == each["stride 2"] == each["float3"] == 16
-    assert each["float4"] == 2
+    assert each["float4"] == each["structures aligned to 16"] == 2
+    aligned = ("array of structures", *(f"structures aligned to {k}" for k in (8, 16)))
+    assert [today[name].share for name in aligned] == [1 / 4, 1 / 2, 1]
+    assert [old[name].values["requests"] for name in aligned] == [192, 96, 48]
     assert newer["permuted"].values["transactions"] == 1
     assert newer["misaligned by 1"].values["transactions"] <= 2
     assert newer["float3"].share == today["float3"].share == pytest.approx(1 / 3)
@@ -402,7 +405,7 @@ def test_bad_input(name, more, error, text):
 
 
 def test_odd_sizes():
-    assert len(experiments.coalescing(1, device="sim").rows) == 20
+    assert len(experiments.coalescing(1, device="sim").rows) == 22
     assert experiments.double_literal(257, device="sim").rows
     assert experiments.register_pressure(257, steps=1, device="sim").rows
     assert experiments.block_size(33, device="sim").rows

@@ -32,6 +32,8 @@ PROBE("micro_idle", "coalescing", "adds one to words; every fourth thread does n
 PROBE("micro_float3_direct", "coalescing", "a structure of three floats a thread: three loads of stride 3")
 PROBE("micro_float3_shared", "coalescing", "the same through shared memory: loads and stores of stride 1")
 PROBE("micro_structures", "coalescing", "an array of structures of four floats, field by field")
+PROBE("micro_structures_8", "coalescing", "the same, aligned to 8 bytes: accesses of two words")
+PROBE("micro_structures_16", "coalescing", "the same, aligned to 16 bytes: accesses of four words")
 PROBE("micro_arrays", "coalescing", "the same as a structure of four arrays")
 #define ROW(words) PROBE("micro_wide_" #words, "coalescing", "accesses of " #words " words")
 MICRO_WIDTHS(ROW)
@@ -132,6 +134,28 @@ extern "C" __global__ void micro_structures(const particle *from, particle *to, 
         to[k].w = from[k].w + 1.0f;
     }
 }
+
+// Aligned, the structure is loaded and stored as a whole, in as few accesses as that allows.
+template <unsigned Bytes> struct alignas(Bytes) aligned : particle {};
+template <unsigned Bytes>
+__device__ void structures(const aligned<Bytes> *from, aligned<Bytes> *to, uint64 n) {
+    const uint64 k = global_thread();
+    if (k >= n)
+        return;
+    aligned<Bytes> one = from[k];
+    one.x += 1.0f;
+    one.y += 1.0f;
+    one.z += 1.0f;
+    one.w += 1.0f;
+    to[k] = one;
+}
+#define STRUCTURES(bytes)                                                               \
+    extern "C" __global__ void micro_structures_##bytes(const aligned<bytes> *from,     \
+                                                        aligned<bytes> *to, uint64 n) { \
+        structures(from, to, n);                                                        \
+    }
+STRUCTURES(8)
+STRUCTURES(16)
 
 extern "C" __global__ void micro_arrays(const float *from, float *to, uint64 n) {
     const uint64 k = global_thread();

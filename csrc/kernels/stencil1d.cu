@@ -33,13 +33,13 @@
 //   threads a block (least, most, default), items a thread, flags, the deck's time: it gives none
 RUNG(1, "global", "stencil1d_1",
      "every thread reads its 2r + 1 inputs from global memory: every input is read 2r + 1 times",
-     "D1 stencil, straightforward", 32, 1024, 256, 1, 0, 0)
+     "D1 stencil, straightforward", 16, 1024, 256, 1, 0, 0)
 RUNG(2, "shared", "stencil1d_2",
      "a block loads its inputs and the halo into shared memory once; a barrier, then the sum",
-     "D1 stencil with shared memory", 32, 1024, 256, 1, 0, 0)
+     "D1 stencil with shared memory, blocks of 16", 16, 1024, 256, 1, 0, 0)
 RUNG(2, "2-historical", "stencil1d_2h",
      "the deck's listing without the barrier: a thread reads the halo before it is there",
-     "D1 stencil, the data race", 32, 1024, 256, 1, RUNG_HISTORICAL, 0)
+     "D1 stencil, the data race", 16, 1024, 256, 1, RUNG_HISTORICAL, 0)
 RUNG(3, "registers", "stencil1d_3",
      "several outputs a thread, from a window of inputs that slides through its registers",
      "after D1 and D2", 32, 1024, 128, 4, RUNG_WIDE, 0)

@@ -176,6 +176,13 @@ def _trials(n: int) -> list[Trial]:
             asked=3, shared=12 * BLOCK,
         ),
         trial("array of structures", "structures", lambda: everything, n // 4, asked=4),
+        *(
+            trial(
+                f"structures aligned to {k}", f"structures_{k}", lambda: everything, n // 4,
+                asked=4, alignment=k,
+            )
+            for k in (8, 16)
+        ),
         trial("structure of arrays", "arrays", lambda: everything, n // 4, asked=4),
         *(
             trial(name, f"wide_{k}", lambda: everything, n // k, asked=k, words=k)
