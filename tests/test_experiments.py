@@ -80,7 +80,8 @@ def test_every_kernel_is_launched_by_its_experiment():
         launched = {launch.kernel for launch in profiled.launches}
         # PTX has no cap to run against: those are a GPU's
         capped = {f"micro_registers_cap_{cap}" for cap in CAPS}
-        assert kernels[name] - launched == (capped if name == "register_pressure" else set()), name
+        own = kernels.get(name, set())  # several_gpus runs the library's
+        assert own - launched == (capped if name == "register_pressure" else set()), name
     lab = _lab.Lab(gpuopt._devices.device("sim:h200"))
     for kernel in sorted(capped):
         x = np.random.default_rng(0).random(32, np.float32)
@@ -320,6 +321,26 @@ def test_block_sizes_in_time(on_cuda):
     few = min(row.parameters["blocks"] for row in rows.rows if row.name.startswith("copy, "))
     assert rows[f"copy, {few:,} blocks of 256"].share < 0.5 * rows["copy, blocks of 256"].share
     assert rows["copy, blocks of 16"].share < 0.8 * rows["copy, blocks of 256"].share
+
+
+def test_work_is_divided_between_gpus():
+    """Each loads its share, and numbers are all that comes back."""
+    n = 1 << 16
+    found = run("several_gpus", "sim", n=n)
+    assert found.device.name == "sim:h200"
+    for gpus, name in ((1, "1 GPU"), (2, "2 GPUs"), (4, "4 GPUs")):
+        whole, tasks = found[f"sum, {name}"], found[f"4 tasks, {name}"]
+        assert 4 * n / gpus <= whole.values["loads"] <= 1.01 * 4 * n / gpus
+        assert whole.values["back"] == 8 * gpus and tasks.values["back"] == 32
+        assert whole.share > 0.99 and tasks.share > 0.99
+    assert [row.parameters["gpus"] for row in run("several_gpus", "sim", n=3).rows] == [1, 2, 1, 2]
+
+
+@ON_CUDA
+def test_all_gpus_of_the_machine():
+    found = experiments.several_gpus(1 << 22, device="cuda")
+    assert found.rows[-1].parameters["gpus"] == gpuopt.available("cuda").count
+    assert found["sum, 1 GPU"].share == 1 and all(row.values["seconds"] > 0 for row in found.rows)
 
 
 # --- the table, the command line, mistakes

@@ -26,6 +26,7 @@ from gpuopt.experiments.launch_overhead import launch_overhead
 from gpuopt.experiments.low_occupancy_copy import low_occupancy_copy
 from gpuopt.experiments.overlap import overlap
 from gpuopt.experiments.register_pressure import register_pressure
+from gpuopt.experiments.several_gpus import several_gpus
 from gpuopt.experiments.texture import texture
 
 # The one list: the command line, the tests and the README iterate it.
@@ -45,6 +46,7 @@ EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
         host_link,
         overlap,
         launch_overhead,
+        several_gpus,
     )
 }
 
