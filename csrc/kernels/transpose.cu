@@ -96,7 +96,8 @@ __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns,
         out[packs * ITEMS + threadIdx.x] = in[packs * ITEMS + threadIdx.x];
 }
 
-// A thread takes a row of the input: a column of the output.
+// A thread takes a row of the input: a column of the output. For the deck's matrix that is 4 blocks
+// for the K40's 15 multiprocessors, and a load uses 12.5% of what it fetches.
 template <class T>
 __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 row = global_thread();
@@ -105,7 +106,7 @@ __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, u
             out[column * rows + row] = in[row * columns + column];
 }
 
-// New: a thread takes one item.
+// New: a thread takes one item. The deck's K40 reached 14% of its bandwidth's peak.
 template <class T>
 __device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     const uint64 row = thread_x(), column = thread_y(layer);
@@ -171,7 +172,9 @@ __device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 column
 }
 
 // New: a thread takes every Height-th item of its column of the tile. A whole tile needs no bounds:
-// its loads are all under way before the first of them is waited for.
+// its loads are all under way before the first of them is waited for. The deck says why: to keep its
+// K40's DRAM busy takes some 100 lines on their way to a multiprocessor, and one load of each
+// resident warp is 64. It reached 82% of the peak.
 template <unsigned Block, class T>
 __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     constexpr unsigned Height = Block / TILE;
