@@ -245,6 +245,39 @@ def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
     assert name == library and "AttributeError" in why
 
 
+@pytest.mark.parametrize("calls", [1, 2, 3, 20])
+def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
+    """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
+    real, made = _peers.Peer.time, []
+
+    def time(self, runs, cold):
+        made.append(self.name)
+        if self.name == "NumPy" and made.count("NumPy") > calls:
+            raise MemoryError("no more")
+        return real(self, runs, cold)
+
+    monkeypatch.setattr(_peers.Peer, "time", time)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=21)
+    assert all(len(row.warm.samples) == 21 for row in measured.rows)
+    assert "NumPy" not in {peer.name for peer in measured.peers}
+    assert (f"NumPy {np.__version__}", "MemoryError: no more") in measured.peers_refused
+    assert "left out: MemoryError: no more" in str(measured)
+
+
+def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
+    real, results = _peers.Peer.run, []
+
+    def run(self):
+        results.append(self.name)
+        return real(self) + (results.count(self.name) > 1)
+
+    monkeypatch.setattr(_peers.Peer, "run", run)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    assert results.count("NumPy") == 2 and not measured.peers
+    (why,) = (why for name, why in measured.peers_refused if name.startswith("NumPy"))
+    assert why.startswith("gave ")
+
+
 def test_times_without_a_timer_are_refused_with_what_there_is():
     with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
         gpuopt.ladder("add", 100, device="sim", peers=True)
