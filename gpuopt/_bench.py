@@ -20,6 +20,7 @@ import numpy as np
 from gpuopt import _bench_table, _core, _families, _parts, _peers, _works
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
+from gpuopt._checks import names
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
@@ -477,22 +478,13 @@ def _is_meant(work: Work, name: str) -> bool:
     return {first, *rest} <= work.words
 
 
-def _names(given: Iterable[str], argument: str) -> list[str]:
-    """Return a list of names; TypeError where it is none."""
-    names = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
-    for name in names:
-        if name is given or not isinstance(name, str):
-            raise TypeError(f"{argument}: must be a list of names, not {given!r:.60}")
-    return names
-
-
 def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
     """Return the works that `only` means, in their own order."""
     if only is None:
         return works
     titles = {work.title for work in works}
     chosen: set[str] = set()
-    for name in _names(only, "only"):
+    for name in names(only, "only"):
         found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
         if not found:
             known = ", ".join(map(repr, _works.GROUPS))
@@ -507,7 +499,7 @@ def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
 def _check_peers(peers: Iterable[str] | None) -> Sequence[str]:
     if peers is None:
         return _peers.NAMES
-    peers = _names(peers, "peers")
+    peers = names(peers, "peers")
     for name in peers:
         if name not in _peers.NAMES:
             raise ValueError(

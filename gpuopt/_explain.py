@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpuopt import _arguments, _ladder, _report, _source, _trace
+from gpuopt import _arguments, _files, _ladder, _report, _source, _trace
 from gpuopt._progress import bar
 from gpuopt._rungs import find
 from gpuopt._trace import SIZES
@@ -35,7 +35,7 @@ def _run_profile(arguments: argparse.Namespace) -> int:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    _report.check_path(arguments.output)
+    _files.check(arguments.output, "-o", *_report.ENDINGS)
     with bar() as progress:
         made = _report.report(
             arguments.device,
@@ -55,6 +55,11 @@ def _run_trace(arguments: argparse.Namespace) -> int:
             if arguments.picture
             else f"-o: needs --picture, one of {', '.join(PICTURES)}"
         )
+    which = {"access": arguments.access} if arguments.access is not None else {}
+    if arguments.picture:
+        _files.check(arguments.output, "-o", ".svg")
+        if which and arguments.picture not in ("coalescing", "banks"):
+            raise ValueError(f"--access: --picture {arguments.picture} shows all accesses")
     given: dict[str, Any] = {
         name: value
         for name in ("n", "block", "dtype", "op")
@@ -70,9 +75,6 @@ def _run_trace(arguments: argparse.Namespace) -> int:
         **given,
     )
     if arguments.picture:
-        which = {"access": arguments.access} if arguments.access is not None else {}
-        if which and arguments.picture not in ("coalescing", "banks"):
-            raise ValueError(f"--access: --picture {arguments.picture} shows all accesses")
         getattr(traced, arguments.picture)(**which).save(arguments.output)
     print(json.dumps(traced.to_dict()) if arguments.json else traced)
     return 0

@@ -25,7 +25,7 @@ GAP = 2.0  # pixels between two labels
 COLUMN = 40.0  # pixels: points nearer to each other share a column of names
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -48,7 +48,7 @@ def check_path(path: Path) -> None:
     ImportError
         matplotlib is missing.
     """
-    _pyplot()
+    pyplot()
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()
@@ -188,7 +188,7 @@ def _memories(roof: Roofline) -> list[str]:
 
 def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
     """Draw a roofline: a ramp for each memory, a roof for each arithmetic, the kernels."""
-    plt = _pyplot()
+    plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=(8.2, 5.2), layout="constrained")
     low, high, bottom, top = _draw.window(roof)
@@ -349,7 +349,9 @@ def _bars(
 
 def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
     """Draw a ladder's rungs, and the deck's figures beside them."""
-    plt = _pyplot()
+    plt = pyplot()
+    if not measured.rows:
+        raise ValueError("ladder: has no rung that was measured; there is nothing to draw")
     decks = [_tables.deck_rate(measured, row.rung) for row in measured.rows]
     beside = ax is None and measured.deck is not None and any(decks)
     peers = len(measured.peers) if measured.timed else 0
