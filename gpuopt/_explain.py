@@ -9,17 +9,15 @@ from typing import Any
 
 from gpuopt import _arguments, _files, _ladder, _report, _source, _trace
 from gpuopt._progress import bar
-from gpuopt._rungs import find
 from gpuopt._trace import SIZES
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
 
 
 def _run_profile(arguments: argparse.Namespace) -> int:
-    rung = find(arguments.family, arguments.variant)
-    title, counted = _ladder.count(
+    rung, title, counted = _ladder.count(
         arguments.family,
-        rung,
+        arguments.variant,
         arguments.n,
         op=arguments.op,
         dtype=arguments.dtype,
@@ -178,7 +176,7 @@ def _add_source(commands: Any) -> None:
         example="source reduce 3 --annotate",
     )
     add("family", help="the family of kernels")
-    _arguments.rung(add)
+    _arguments.rung(add, "the best for many items")
     add("--annotate", action="store_true", help=beside)
     _arguments.as_json(add)
 

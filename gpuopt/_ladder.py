@@ -29,7 +29,7 @@ from gpuopt._checks import whole
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
-from gpuopt._rungs import Rung, rungs
+from gpuopt._rungs import Rung, find, rungs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -613,28 +613,31 @@ def _count(
 
 def count(
     family: str,
-    rung: Rung,
+    variant: int | str | None = None,
     n: int | None = None,
     *,
     op: str | None = None,
     dtype: DTypeLike | None = None,
     block: int | None = None,
     device: str = "sim",
-) -> tuple[str, Profile]:
-    """Verify one rung and count what it does; return what it did it on, and the counters.
+) -> tuple[Rung, str, Profile]:
+    """Verify one rung and count what it does; return it, what it did it on, and the counters.
 
-    The parameters are `ladder`'s. Raises `VerificationError` where the result is wrong.
+    The parameters are `ladder`'s, and the rung's number or name; by default the one that the
+    library takes for the case. Raises `VerificationError` where the result is wrong.
     """
-    if rung.host:
+    rung = None if variant is None else find(family, variant)
+    if rung and rung.host:
         kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
         raise ValueError(
             f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
             f"{kernels}"
         )
     case = _cases.make(family, n, dtype, op=op)
-    counted = profile(lambda: case.call(rung, _block(rung, block), device), device=device)
+    rung = rung or find(family, case.bench(device).rung())
+    counted = profile(case.call, rung, _block(rung, block), device, device=device)
     _verify(case, rung, counted.result)
-    return f"{case.title}, on a {describe_device(device).description}", counted
+    return rung, f"{case.title}, on a {describe_device(device).description}", counted
 
 
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:

@@ -509,19 +509,20 @@ def _rung_call(
             f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "
             f"{', '.join(sorted(unknown)) or 'so many arguments'}"
         )
-    rung = find(family, arguments[0] if arguments else keywords.get("variant"))
+    n, threads = SIZES[family]
+    n = n if keywords.get("n") is None else keywords["n"]
+    case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
+    variant = arguments[0] if arguments else keywords.get("variant")
+    rung = find(family, case.bench(device).rung() if variant is None else variant)
     if rung.host:
         kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
         raise ValueError(
             f"variant: {rung.variant!r} runs on the cpu and has no kernel to trace; use one of "
             f"{kernels}"
         )
-    n, threads = SIZES[family]
     block = keywords.get("block")
     if block is None and threads and rung.block_min < rung.block_max:
         block = max(threads, rung.block_min)
-    n = n if keywords.get("n") is None else keywords["n"]
-    case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
     number = "" if rung.number is None or rung.historical else f"{rung.number} "
     return lambda: case.call(rung, block, device), f"{family} rung {number}{rung.name}"
 
@@ -548,7 +549,7 @@ def trace(
         A family, "reduce", "transpose", ..., of which a rung runs on random data; or whatever runs
         kernels: one of `load_ptx`'s, ``module["add"]``, or a function.
     *arguments
-        Of a family: the variant (default: the best rung). Of a callable: its arguments.
+        Of a family: the variant (default: what the library takes). Of a callable: its arguments.
     block_index : int or tuple of up to 3 ints
         The block to record, x first.
     warp : int, optional

@@ -240,6 +240,17 @@ def test_profile_prints_what_gpuopt_profile_counts():
         assert "Traceback" not in done.stderr
 
 
+def test_a_rung_that_is_not_named_is_the_librarys_own():
+    """The best of many items is not the best of few."""
+    x = np.arange(4096, dtype=np.int32)
+    own = gpuopt.profile(gpuopt.reduce, x, dtype=np.int32, device="sim").launches[0].kernel
+    told = json.loads(run("profile", "reduce", "-n", "4096", "--json").stdout)
+    assert told["launches"][0]["kernel"] == own and told["rung"] == 11
+    assert gpuopt.trace("reduce", n=4096).launch.kernel == own
+    told = json.loads(run("trace", "reduce", "-n", "4096", "--json").stdout)
+    assert told["kernel"] == own and told["title"] == "reduce rung 11 single-pass"
+
+
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
