@@ -128,7 +128,7 @@ class _Labels:
         named = sorted(named, key=lambda each: each[1])
         sizes = []
         for _, _, text in named:
-            label = self.ax.text(0, 0, text, fontsize=SMALL)
+            label = self.ax.text(0, 0, text, fontsize=SMALL, parse_math=False)
             box = label.get_window_extent(self.renderer)
             label.remove()
             sizes.append((box.width, box.height))
@@ -154,7 +154,7 @@ class _Labels:
                 ends = back([(x, y), (towards + (-2 if towards > x else 2), middle)])
                 self.ax.plot(*zip(*ends, strict=True), color=GREY, lw=0.5, zorder=4)
             self.ax.text(*back((box.x0, middle)), text, fontsize=SMALL, color=INK, va="center",
-                         ha="left", zorder=6)  # fmt: skip
+                         ha="left", zorder=6, parse_math=False)  # fmt: skip
             self.taken.append(box)
 
 
