@@ -17,14 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt import _bench_table, _core, _families, _parts, _peers, _works
+from gpuopt import _bench_table, _checks, _core, _families, _parts, _peers, _works
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._checks import names
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import MODES, PeerRacer, PeerRow, Progress, Racer, Timing
+from gpuopt._ladder import (
+    PeerRacer,
+    PeerRow,
+    Progress,
+    Racer,
+    Timing,
+    peer_from_dict,
+    timing_from,
+)
 from gpuopt._peers import VIEWS, LeftOutError, Peer
 from gpuopt._works import Bar, Check, Work
 
@@ -204,25 +212,23 @@ class Bench:
             if told["kind"] != "bench" or told["format"] != FORMAT:
                 raise KeyError("kind")
             rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            rest["device"] = Device(**told["device"])
+            _checks.told(cls, rest)
+            rest["device"] = Device(**_checks.told(Device, told["device"]))
             rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
             for name in ("refused", "wrong"):
                 rest[name] = [tuple(each) for each in told[name]]
             return cls(**rest)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"told: is no bench of format {FORMAT}, written by to_dict ({error})"
             ) from None
 
 
 def _row_from_dict(told: dict[str, Any]) -> Row:
-    rest = {key: value for key, value in told.items() if key != "bars"}
+    rest = _checks.told(Row, {key: value for key, value in told.items() if key != "bars"})
     for name in ("warm", "cold", "kernels"):
-        rest[name] = Timing(told[name]["samples"])
-    rest["peers"] = [
-        PeerRow(each["name"], each["version"], *(Timing(each[m]["samples"]) for m in MODES))
-        for each in told["peers"]
-    ]
+        rest[name] = timing_from(told[name]["samples"])
+    rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
     rest["refused"] = [tuple(each) for each in told["refused"]]
     return Row(**rest)
 
