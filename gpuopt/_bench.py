@@ -126,9 +126,7 @@ class Row:
     def meets(self, bar: Bar) -> bool | None:
         """Return whether a bar is met; None where that could not be measured."""
         reached = self.reached(bar)
-        if reached is None:
-            return None
-        return reached <= bar.value if bar.what == "us" else reached >= bar.value
+        return None if reached is None else _bench_table.meets(bar, reached)
 
 
 @dataclass

@@ -431,6 +431,28 @@ def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
     assert _bench_table.line(on_a_gpu, alone) == "matrix product: 2.0 us, 500,000 GFLOP/s"
 
 
+@pytest.mark.parametrize(
+    ("what", "value", "seconds", "told"),
+    [
+        ("x", 1.5, 2e-6 * 1.5001 / 1.5, "1.5x CuPy: 1.4999, MISSED"),
+        ("x", 1.5, 2e-6 * 1.51 / 1.5, "1.5x CuPy: 1.49, MISSED"),
+        ("x", 1.499, 2e-6 * 1.5001 / 1.498, "1.499x CuPy: 1.498, MISSED"),
+        ("us", 1.9, 1.90004e-6, "1.9 us: 1.90004, MISSED"),
+        ("us", 1.9, 1.9e-6, "1.9 us: 1.9, met"),
+    ],
+)
+def test_what_is_missed_reads_so(what, value, seconds, told, on_a_gpu, monkeypatch):
+    bar = _works.Bar("cuda", "", what, value, ("CuPy",) if what == "x" else ())
+    monkeypatch.setattr(_works, "bars", lambda *_: [bar])
+    assert _bench_table._judged(on_a_gpu, row(warm=Timing([seconds]))) == told
+
+
+def test_the_head_has_the_range_of_samples(on_a_gpu):
+    assert "medians of 3 samples" in str(on_a_gpu)
+    on_a_gpu.rows[4].warm = Timing([2e-6] * 9)
+    assert "medians of 3 to 9 samples" in str(on_a_gpu)
+
+
 def test_a_wrong_peer_is_left_out(monkeypatch):
     real = _peers._like_numpy
 
