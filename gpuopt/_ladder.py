@@ -203,6 +203,8 @@ class Ladder:
 
         Raises
         ------
+        ValueError
+            Every rung was left out.
         ImportError
             matplotlib is missing; the message names the extra that brings it.
         """

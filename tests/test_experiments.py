@@ -390,6 +390,10 @@ def test_devices_that_cannot(name):
         ("ilp", {"chains": [9]}, ValueError, "chains: must be 1 to 8, not 9"),
         ("ilp", {"warps": [0]}, ValueError, "warps: must be at least 1"),
         ("ilp", {"warps": [33]}, ValueError, "warps: must be 1 to 32"),
+        ("ilp", {"chains": 3}, TypeError, "chains: must be a list of ints, not 3"),
+        ("ilp", {"warps": "12"}, TypeError, "warps: must be a list of ints, not '12'"),
+        ("ilp", {"warps": None}, TypeError, "warps: must be a list of ints, not None"),
+        ("low_occupancy_copy", {"resident": 4}, TypeError, "resident: must be a list of ints"),
         ("ilp", {"warps": []}, ValueError, "chains, warps: give at least one"),
         ("ilp", {"warps": [32]}, ValueError, "chains, warps: give at least one"),  # a G80's block
         ("intrinsics", {"steps": 0}, ValueError, "steps: must be at least 1"),
@@ -399,6 +403,24 @@ def test_devices_that_cannot(name):
 def test_bad_input(name, more, error, text):
     with pytest.raises(error, match=text):
         EXPERIMENTS[name](device="sim", **more)
+
+
+def test_a_name_that_is_none():
+    for name in ("alchemy", ["banks"], None):
+        with pytest.raises(ValueError, match=r"name: .* is not an experiment; use one of coal"):
+            experiments.run(name)
+
+
+def test_a_summary_is_the_docstrings_line_also_without_docstrings():
+    summary = experiments.summary()
+    assert summary == {
+        name: function.__doc__.partition("\n")[0] for name, function in EXPERIMENTS.items()
+    }
+    command = "import gpuopt; print(gpuopt.experiments.summary())"
+    done = subprocess.run(
+        [sys.executable, "-OO", "-c", command], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == f"{summary}\n", done.stderr
 
 
 def test_odd_sizes():

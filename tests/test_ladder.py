@@ -283,6 +283,10 @@ def test_times_without_a_timer_are_refused_with_what_there_is():
         gpuopt.ladder("add", 100, device="sim", peers=True)
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
         gpuopt.ladder("fold")
+    with pytest.raises(ValueError, match=r"family: \['reduce'\] is not a ladder"):
+        gpuopt.ladder(["reduce"])
+    with pytest.raises(ValueError, match=r"op: \['sum'\] is not measured"):
+        gpuopt.ladder("reduce", op=["sum"], device="sim")
 
 
 def test_progress_goes_forward():
@@ -520,6 +524,17 @@ def test_the_plot_has_every_rung_and_no_text_is_cut(case, request):
     import matplotlib.pyplot as plt
 
     plt.close(figure)
+
+
+def test_a_ladder_without_rungs_has_no_plot(counted):
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+
+    empty = gpuopt.Ladder.from_dict(counted.to_dict() | {"rows": []})
+    before = plt.get_fignums()
+    with pytest.raises(ValueError, match="ladder: has no rung that was measured"):
+        empty.plot()
+    assert plt.get_fignums() == before
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch, timed):

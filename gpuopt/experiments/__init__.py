@@ -28,24 +28,44 @@ from gpuopt.experiments.overlap import overlap
 from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.texture import texture
 
-# The one list: the command line, the tests and the README iterate it.
+# The one list: the command line, the tests and the README iterate it. A line is its docstring's
+# first, which python -OO takes away.
+_LINES: dict[Callable[..., Experiment], str] = {
+    coalescing: (
+        "Coalescing: a warp's addresses in order, permuted, misaligned, strided, in structures."
+    ),
+    banks: "Shared-memory banks: strides 1 to 33, a permutation, a broadcast, a padded tile.",
+    divergence: "Divergence: up to 32 paths, by lane inside a warp or by warp.",
+    ilp: "ILP against TLP: independent chains of a thread times warps, against Little's law.",
+    low_occupancy_copy: (
+        "Bandwidth at low occupancy: copies by few threads that each have many loads in flight."
+    ),
+    intrinsics: (
+        "Intrinsics: sin, cos, sincos, exp, pow, 1/x, sqrt, accurate and fast: time and errors."
+    ),
+    double_literal: "2.5 against 2.5f in float code: what a double literal costs.",
+    register_pressure: (
+        "Register pressure: the same kernel with fewer and fewer registers: spills and occupancy."
+    ),
+    block_size: (
+        "Block and grid sizes: the decks' rules, swept for a copy, a reduction and a stencil."
+    ),
+    texture: (
+        "Textures: linear memory and 2-D arrays, clamped and wrapped, filtered, against plain "
+        "loads."
+    ),
+    host_link: (
+        "Copy between host and GPU: pageable against pinned memory, both ways, several sizes."
+    ),
+    overlap: (
+        "Copy in, compute, copy out: one after the other against chunks on two and more streams."
+    ),
+    launch_overhead: (
+        "Launch an empty kernel: back to back, waited for, in a graph; and the host's cost of it."
+    ),
+}
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
-    function.__name__: function
-    for function in (
-        coalescing,
-        banks,
-        divergence,
-        ilp,
-        low_occupancy_copy,
-        intrinsics,
-        double_literal,
-        register_pressure,
-        block_size,
-        texture,
-        host_link,
-        overlap,
-        launch_overhead,
-    )
+    function.__name__: function for function in _LINES
 }
 
 __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPERIMENTS]
@@ -64,9 +84,7 @@ def summary() -> dict[str, str]:
     >>> print(gpuopt.experiments.summary()["double_literal"])
     2.5 against 2.5f in float code: what a double literal costs.
     """
-    return {
-        name: (function.__doc__ or "").partition("\n")[0] for name, function in EXPERIMENTS.items()
-    }
+    return {function.__name__: line for function, line in _LINES.items()}
 
 
 def run(name: str, device: str | None = None) -> Experiment:
@@ -97,7 +115,7 @@ def run(name: str, device: str | None = None) -> Experiment:
     >>> gpuopt.experiments.run("double_literal", "sim:k40").device.name
     'sim:k40'
     """
-    if name not in EXPERIMENTS:
+    if not isinstance(name, str) or name not in EXPERIMENTS:
         raise ValueError(
             f"name: {name!r} is not an experiment; use one of {', '.join(EXPERIMENTS)}"
         )
