@@ -114,11 +114,14 @@ def _roofline(arguments: argparse.Namespace) -> int:
 def _reference_file(arguments: argparse.Namespace) -> int:
     from gpuopt import _reference
 
+    if arguments.output:
+        _files.check(arguments.output, "-o")
     with bar() as progress:
         told = _reference.measure(arguments.device, arguments.rounds, progress)
     name = _reference.file_name(told["roofline"]["device"]["description"])
     path = arguments.output or _reference.FOLDER / name
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not arguments.output:
+        path.parent.mkdir(parents=True, exist_ok=True)
     _files.write(path, json.dumps(told) + "\n")
     print(f"wrote {path}")
     return 0
@@ -282,8 +285,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _open_streams() -> None:
+    """Let what goes to a stream that was closed before the start go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
 def main() -> int:
     """Run a command; errors of the user's or the machine's are one line, not a traceback."""
+    _open_streams()
     arguments = _parser().parse_args()
     # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

@@ -61,9 +61,10 @@ def family(add: Add, names: Iterable[str]) -> None:
     add("family", choices=list(names), help="the family of kernels")
 
 
-def rung(add: Add) -> None:
+def rung(add: Add, otherwise: str = "what the library takes for the case") -> None:
     """Add a rung of the family."""
-    add("variant", type=variant, nargs="?", help="the rung, by number or name (default: the best)")
+    text = f"the rung, by number or name (default: {otherwise})"
+    add("variant", type=variant, nargs="?", help=text)
 
 
 def items(add: Add, otherwise: str, **more: Any) -> None:

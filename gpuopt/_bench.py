@@ -17,13 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt import _bench_table, _core, _families, _parts, _peers, _works
+from gpuopt import _bench_table, _checks, _core, _families, _parts, _peers, _works
 from gpuopt._cases import _with_output
 from gpuopt._ceilings import VerificationError
+from gpuopt._checks import names
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
-from gpuopt._ladder import MODES, PeerRacer, PeerRow, Progress, Racer, Timing
+from gpuopt._ladder import (
+    PeerRacer,
+    PeerRow,
+    Progress,
+    Racer,
+    Timing,
+    peer_from_dict,
+    timing_from,
+)
 from gpuopt._peers import VIEWS, LeftOutError, Peer
 from gpuopt._works import Bar, Check, Work
 
@@ -117,9 +126,7 @@ class Row:
     def meets(self, bar: Bar) -> bool | None:
         """Return whether a bar is met; None where that could not be measured."""
         reached = self.reached(bar)
-        if reached is None:
-            return None
-        return reached <= bar.value if bar.what == "us" else reached >= bar.value
+        return None if reached is None else _bench_table.meets(bar, reached)
 
 
 @dataclass
@@ -203,25 +210,23 @@ class Bench:
             if told["kind"] != "bench" or told["format"] != FORMAT:
                 raise KeyError("kind")
             rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            rest["device"] = Device(**told["device"])
+            _checks.told(cls, rest)
+            rest["device"] = Device(**_checks.told(Device, told["device"]))
             rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
             for name in ("refused", "wrong"):
                 rest[name] = [tuple(each) for each in told[name]]
             return cls(**rest)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"told: is no bench of format {FORMAT}, written by to_dict ({error})"
             ) from None
 
 
 def _row_from_dict(told: dict[str, Any]) -> Row:
-    rest = {key: value for key, value in told.items() if key != "bars"}
+    rest = _checks.told(Row, {key: value for key, value in told.items() if key != "bars"})
     for name in ("warm", "cold", "kernels"):
-        rest[name] = Timing(told[name]["samples"])
-    rest["peers"] = [
-        PeerRow(each["name"], each["version"], *(Timing(each[m]["samples"]) for m in MODES))
-        for each in told["peers"]
-    ]
+        rest[name] = timing_from(told[name]["samples"])
+    rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
     rest["refused"] = [tuple(each) for each in told["refused"]]
     return Row(**rest)
 
@@ -477,22 +482,13 @@ def _is_meant(work: Work, name: str) -> bool:
     return {first, *rest} <= work.words
 
 
-def _names(given: Iterable[str], argument: str) -> list[str]:
-    """Return a list of names; TypeError where it is none."""
-    names = [given] if isinstance(given, str) or not np.iterable(given) else list(given)
-    for name in names:
-        if name is given or not isinstance(name, str):
-            raise TypeError(f"{argument}: must be a list of names, not {given!r:.60}")
-    return names
-
-
 def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
     """Return the works that `only` means, in their own order."""
     if only is None:
         return works
     titles = {work.title for work in works}
     chosen: set[str] = set()
-    for name in _names(only, "only"):
+    for name in names(only, "only"):
         found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
         if not found:
             known = ", ".join(map(repr, _works.GROUPS))
@@ -507,7 +503,7 @@ def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
 def _check_peers(peers: Iterable[str] | None) -> Sequence[str]:
     if peers is None:
         return _peers.NAMES
-    peers = _names(peers, "peers")
+    peers = names(peers, "peers")
     for name in peers:
         if name not in _peers.NAMES:
             raise ValueError(

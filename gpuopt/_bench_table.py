@@ -10,6 +10,7 @@ from gpuopt import _works
 
 if TYPE_CHECKING:
     from gpuopt._bench import Bench, Row
+    from gpuopt._works import Bar
 
 MANY = 16  # rows of a group; more are told in sum
 LABEL = 34  # characters of a work, at least
@@ -36,6 +37,11 @@ def _rate(value: float) -> str:
     return f"{value / 1e9:,.0f}" if value >= 1e10 else f"{value / 1e9:.1f}"
 
 
+def meets(bar: Bar, reached: float) -> bool:
+    """Tell whether what was reached is enough for a bar."""
+    return reached <= bar.value if bar.what == "us" else reached >= bar.value
+
+
 def _judged(measured: Bench, row: Row) -> str:
     """Return each bar, what was reached, and whether that meets it."""
     told = []
@@ -45,7 +51,7 @@ def _judged(measured: Bench, row: Row) -> str:
             told.append(f"{bar}: not measured")
         else:
             digits = {"GB/s": 0, "us": 1}.get(bar.what, 2)
-            if not met and float(f"{reached:.{digits}f}") == bar.value:
+            while not met and meets(bar, float(f"{reached:.{digits}f}")):
                 digits += 1  # else it reads as if it were met
             told.append(f"{bar}: {reached:,.{digits}f}, {'met' if met else 'MISSED'}")
     return "; ".join(told)
@@ -193,15 +199,15 @@ def _some(titles: list[str]) -> str:
 
 def text(measured: Bench, every: bool) -> str:
     """Return the table; without `every`, groups of many rows are told in sum."""
-    first = measured.rows[0] if measured.rows else None
     lines = [
         f"gpuopt {measured.version} on {measured.device.description} ({measured.device.name})"
         + (", a quick look" if measured.quick else "")
         + (f"; beside it {versions}" if (versions := _versions(measured)) else ""),
     ]
-    if first:
+    if measured.rows:
+        taken = _span([len(row.warm.samples) for row in measured.rows], str)  # of slow works fewer
         lines += [
-            f"medians of {len(first.warm.samples)} samples of calls from Python, back to back; "
+            f"medians of {taken} samples of calls from Python, back to back; "
             "ratio: to the fastest other library; cold: other data each time",
         ]
         if any(row.kernels.samples for row in measured.rows):

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from gpuopt import _draw
+from gpuopt._checks import whole
 from gpuopt._devices import Device, device_name
+from gpuopt._devices import device as describe_device
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._roofline import Roofline, roofline
-from gpuopt._rungs import rungs
+from gpuopt._rungs import Rung, rungs
 
-WORD = 4
 # Deck D2: of each rung's inner loop, the floating-point operations and the words that they need,
 # and the memory that gives them. A rung that is not here is judged by the algorithm alone.
 LOOPS = {
@@ -63,6 +66,8 @@ class CaseStudy:
     source : str
         Of the ceilings: "measured" or "datasheet".
     rows : list of CaseRow
+    dtype : str
+        Of the matrices.
 
     Examples
     --------
@@ -76,6 +81,7 @@ class CaseStudy:
     n: int
     source: str
     rows: list[CaseRow]
+    dtype: str = "float32"
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
@@ -85,8 +91,8 @@ class CaseStudy:
         """Return the table."""
         how = "datasheet's" if self.source == "datasheet" else "measured"
         lines = [
-            f"matrix product of {self.n:,} x {self.n:,} float32, on {self.device.description} "
-            f"({self.device.name})",
+            f"matrix product of {self.n:,} x {self.n:,} {self.dtype}, on "
+            f"{self.device.description} ({self.device.name})",
             f"predicted: intensity x the {how} bandwidth of what feeds the inner loop, or the peak",
             "",
             f"{'rung':<14}{'flops/words':>12}{'flops/byte':>12}{'fed by':>16}"
@@ -108,15 +114,31 @@ class CaseStudy:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def _row(name: str, n: int, roof: Roofline, measured: float, deck: float) -> CaseRow:
-    if name in LOOPS:
-        flops, words, memory = LOOPS[name]
-        intensity = flops / (words * WORD)
+def _row(rung: Rung, n: int, dtype: str, roof: Roofline, measured: float) -> CaseRow:
+    word = np.dtype(dtype).itemsize
+    if rung.name in LOOPS:
+        flops, words, memory = LOOPS[rung.name]
+        intensity = flops / (words * word)
     else:  # each matrix moved once
         flops, words, memory = 0, 0, "DRAM"
-        intensity = 2 * n**3 / (3 * n**2 * WORD)
-    predicted = roof.attainable(intensity, dtype="float32", memory=memory)
-    return CaseRow(name, flops, words, intensity, memory, predicted, measured, deck)
+        intensity = 2 * n**3 / (3 * n**2 * word)
+    predicted = roof.attainable(intensity, dtype=dtype, memory=memory)
+    deck = 2e6 * 1024**3 / rung.deck_us if rung.deck_us else 0.0
+    return CaseRow(rung.name, flops, words, intensity, memory, predicted, measured, deck)
+
+
+def _check(measured: Ladder) -> None:
+    """Refuse a ladder that is no matrix product's, has no times, or is another machine's."""
+    if not isinstance(measured, Ladder):
+        raise TypeError(f"measured: must be a ladder, not {measured!r:.60}")
+    if measured.family != "matmul" or not measured.timed:
+        raise ValueError("measured: must be a ladder of family 'matmul' with times")
+    here = describe_device(measured.device.name)
+    if measured.device.description != here.description:
+        raise ValueError(
+            f"measured: was measured on {measured.device.description}, but {here.name} is "
+            f"{here.description} here"
+        )
 
 
 def matmul_case_study(
@@ -138,7 +160,8 @@ def matmul_case_study(
     quick : bool
         A quick roofline.
     measured : Ladder, optional
-        The "matmul" ladder, if it was measured already; `n` and `device` are then its own.
+        The "matmul" ladder, if it was measured on this machine already; `n`, `device` and dtype
+        are then its own.
     progress : callable
         Called with a line for people who wait, and the share of the work that is done.
 
@@ -149,7 +172,10 @@ def matmul_case_study(
     Raises
     ------
     ValueError
-        `measured` is another family's ladder, or has no times; n is less than 1.
+        `measured` is another family's ladder, or another machine's, or has no times; n is less
+        than 1.
+    TypeError
+        `measured` is no ladder, or n no integer.
     VerificationError, DeviceError, DeviceMemoryError
         As `gpuopt.roofline` and `gpuopt.ladder`.
 
@@ -165,11 +191,12 @@ def matmul_case_study(
     >>> [round(row.predicted / 1e9) for row in study.rows[:3]]
     [44, 333, 444]
     """
-    if n < 1:
-        raise ValueError(f"n: must be at least 1, not {n!r}")
-    if measured is not None and (measured.family != "matmul" or not measured.timed):
-        raise ValueError("measured: must be a ladder of family 'matmul' with times")
-    name = measured.device.name if measured else device_name(device, "cpu")
+    n = whole(n, "n", 1)
+    if measured is None:
+        name = device_name(device, "cpu")
+    else:
+        _check(measured)
+        name = measured.device.name
     roof = roofline(name, quick=quick, progress=lambda text, share: progress(text, share / 2))
     if measured is None and roof.device.kind != "sim":
         measured = ladder(
@@ -179,20 +206,11 @@ def matmul_case_study(
             counters=False,
             progress=lambda text, share: progress(text, 0.5 + share / 2),
         )
-    rows = []
     if measured:
-        n = round(measured.n**0.5)
-        for each in measured.rows:
-            rate = measured.operations / each.cold.median
-            rows.append((each.rung, rate))
+        n, dtype = round(measured.n**0.5), measured.dtype
+        found = [(each.rung, measured.operations / each.cold.median) for each in measured.rows]
     else:
-        rows = [(rung, 0.0) for rung in rungs("matmul") if not rung.host and not rung.historical]
-    return CaseStudy(
-        roof.device,
-        n,
-        roof.source,
-        [
-            _row(rung.name, n, roof, rate, 2e6 * 1024**3 / rung.deck_us if rung.deck_us else 0.0)
-            for rung, rate in rows
-        ],
-    )
+        dtype = "float32"
+        found = [(rung, 0.0) for rung in rungs("matmul") if not rung.host and not rung.historical]
+    rows = [_row(rung, n, dtype, roof, rate) for rung, rate in found]
+    return CaseStudy(roof.device, n, roof.source, rows, dtype)

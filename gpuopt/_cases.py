@@ -266,12 +266,12 @@ def make(
     ValueError, TypeError
         The argument that is wrong is named.
     """
-    if family not in ITEMS:
+    if not isinstance(family, str) or family not in ITEMS:
         known = ", ".join(map(repr, ITEMS))
         raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
     if op is not None and family != "reduce":
         raise ValueError(f"op: {family} has no operations, only reduce has; leave op out")
-    if op is not None and op not in UFUNCS:
+    if op is not None and (not isinstance(op, str) or op not in UFUNCS):
         raise ValueError(f"op: {op!r} is not measured; use one of {', '.join(map(repr, UFUNCS))}")
     items = _items(family, op or "sum", dtype)
     n = ITEMS[family][0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)

@@ -64,7 +64,7 @@ class Ceiling:
         "DRAM read", "L2 read", "shared memory", "FMA float32", ...
     unit : {"B/s", "FLOP/s"}
     rate : float
-        In that unit.
+        In that unit: the best sample's.
     spread : float
         Distance of the samples' quartiles, as a share of the median; 0 for a datasheet's.
 
@@ -96,14 +96,18 @@ class _Problem:
     def rate(
         self, rung: str, work: float, check: Callable[[np.ndarray], bool], quick: bool
     ) -> tuple[float, float]:
-        """Return work a second and its spread; the result is checked before and after."""
+        """Return the best sample's work a second, and the samples' spread.
+
+        What a device can do at most is what it did once: other work of a busy machine makes
+        samples longer, none shorter. The result is checked before and after.
+        """
         bench = self.bench
         self.verify(rung, check)
         once = bench.time(rung, runs=2)
         runs = max(2, int(SAMPLE_SECONDS[quick] / once))
         samples = [bench.time(rung, runs=runs) for _ in range(ROUNDS[quick])]
         self.verify(rung, check)
-        return work / statistics.median(samples), spread(samples)
+        return work / min(samples), spread(samples)
 
     def verify(self, rung: str, check: Callable[[np.ndarray], bool]) -> None:
         """Raise VerificationError where a run's result is wrong."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuopt._bench import Bench
 from gpuopt._ladder import MODES, Ladder, Row, Timing
@@ -17,6 +17,8 @@ from gpuopt._tables import label
 LEAST_CHANGE = 0.01  # a smaller one is not told, however small the spread
 FORMAT = 1  # of what to_dict gives
 LABEL = 18  # characters of a row's name, at least
+
+Measured = TypeVar("Measured", Roofline, Ladder, Bench)
 
 
 @dataclass
@@ -55,7 +57,7 @@ def load(path: Path) -> Measurements:
                 found.benches.append(Bench.from_dict(each))
             else:
                 found.ladders.append(Ladder.from_dict(each if kind else {}))
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{path}: is nothing that 'python -m gpuopt ladder --json', 'roofline --json', "
                 f"'bench --json' or 'reference' wrote ({error})"
@@ -170,7 +172,7 @@ def _times(old: Any, new: Any) -> dict[str, Change]:
 
 def _counts(old: Row, new: Row) -> dict[str, Change]:
     then, now = (row.counted.counters.warp_instructions for row in (old, new))
-    return {"": Change(then, now, now / then)}
+    return {"": Change(then, now, now / then)} if then else {}
 
 
 def _ceilings(old: Roofline, new: Roofline) -> Section:
@@ -206,28 +208,42 @@ def _benches(old: Bench, new: Bench) -> Section:
     return Section(title, "s", rows)
 
 
-def _same_work(ladder: Ladder) -> tuple[Any, ...]:
-    of = (ladder.family, ladder.op, ladder.dtype, ladder.n, ladder.block)
-    return (*of, ladder.device.kind)
+def _work(measured: Measured) -> tuple[Any, ...]:
+    """Return what two measurements of the same work on the same kind of device share."""
+    of: tuple[Any, ...] = ()
+    if isinstance(measured, Ladder):
+        of = (measured.family, measured.op, measured.dtype, measured.n, measured.block)
+    return (*of, measured.device.kind)
+
+
+def _pairs(old: list[Measured], new: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
+    """Return what was measured twice: on the same device, else on the only one of its kind."""
+
+    def machine(measured: Measured) -> tuple[str, str]:
+        return measured.device.name, measured.device.description
+
+    for after in new:
+        before = [each for each in old if _work(each) == _work(after)]
+        again = [each for each in new if _work(each) == _work(after)]
+        found = [each for each in before if machine(each) == machine(after)]
+        if not found and len(set(map(machine, before))) == len(set(map(machine, again))) == 1:
+            found = before
+        if found:
+            yield found[-1], after
 
 
 def _sections(old: Measurements, new: Measurements) -> Iterable[Section]:
-    for before, after in zip(old.roofs, new.roofs, strict=False):
-        yield _ceilings(before, after)
-    ladders = {_same_work(each): each for each in old.ladders}
-    for after in new.ladders:
-        if _same_work(after) in ladders:
-            yield _ladders(ladders[_same_work(after)], after)
-    benches = {each.device.kind: each for each in old.benches}
-    for after in new.benches:
-        if after.device.kind in benches:
-            yield _benches(benches[after.device.kind], after)
+    yield from (_ceilings(*pair) for pair in _pairs(old.roofs, new.roofs))
+    yield from (_ladders(*pair) for pair in _pairs(old.ladders, new.ladders))
+    yield from (_benches(*pair) for pair in _pairs(old.benches, new.benches))
 
 
 def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Comparison:
     """Compare two files with measurements, rung by rung.
 
-    A change is named where it is more than both spreads together, and more than 1%.
+    A change is named where it is more than both spreads together, and more than 1%. Devices are
+    told apart by name and description; where a file has only one of a kind, that is compared with
+    the other file's, whichever it is.
 
     Parameters
     ----------

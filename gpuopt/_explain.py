@@ -7,19 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpuopt import _arguments, _ladder, _report, _source, _trace
+from gpuopt import _arguments, _files, _ladder, _report, _source, _trace
 from gpuopt._progress import bar
-from gpuopt._rungs import find
 from gpuopt._trace import SIZES
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
 
 
 def _run_profile(arguments: argparse.Namespace) -> int:
-    rung = find(arguments.family, arguments.variant)
-    title, counted = _ladder.count(
+    rung, title, counted = _ladder.count(
         arguments.family,
-        rung,
+        arguments.variant,
         arguments.n,
         op=arguments.op,
         dtype=arguments.dtype,
@@ -35,7 +33,7 @@ def _run_profile(arguments: argparse.Namespace) -> int:
 
 
 def _run_report(arguments: argparse.Namespace) -> int:
-    _report.check_path(arguments.output)
+    _files.check(arguments.output, "-o", *_report.ENDINGS)
     with bar() as progress:
         made = _report.report(
             arguments.device,
@@ -55,6 +53,11 @@ def _run_trace(arguments: argparse.Namespace) -> int:
             if arguments.picture
             else f"-o: needs --picture, one of {', '.join(PICTURES)}"
         )
+    which = {"access": arguments.access} if arguments.access is not None else {}
+    if arguments.picture:
+        _files.check(arguments.output, "-o", ".svg")
+        if which and arguments.picture not in ("coalescing", "banks"):
+            raise ValueError(f"--access: --picture {arguments.picture} shows all accesses")
     given: dict[str, Any] = {
         name: value
         for name in ("n", "block", "dtype", "op")
@@ -70,9 +73,6 @@ def _run_trace(arguments: argparse.Namespace) -> int:
         **given,
     )
     if arguments.picture:
-        which = {"access": arguments.access} if arguments.access is not None else {}
-        if which and arguments.picture not in ("coalescing", "banks"):
-            raise ValueError(f"--access: --picture {arguments.picture} shows all accesses")
         getattr(traced, arguments.picture)(**which).save(arguments.output)
     print(json.dumps(traced.to_dict()) if arguments.json else traced)
     return 0
@@ -176,7 +176,7 @@ def _add_source(commands: Any) -> None:
         example="source reduce 3 --annotate",
     )
     add("family", help="the family of kernels")
-    _arguments.rung(add)
+    _arguments.rung(add, "the best for many items")
     add("--annotate", action="store_true", help=beside)
     _arguments.as_json(add)
 

@@ -9,17 +9,25 @@ from errno import EACCES, EBUSY, EPERM, EROFS
 from pathlib import Path
 
 
-def check(path: str | os.PathLike[str], argument: str) -> None:
+def check(path: str | os.PathLike[str], argument: str, *endings: str) -> None:
     """Refuse a path that no file can be written to, before anything is measured for it.
 
     Raises
     ------
+    ValueError
+        It has none of the endings, if there are such.
     OSError
         It is a folder, or its folder does not exist.
     """
     path = Path(path)
+    if endings and path.suffix.lower() not in endings:
+        raise ValueError(
+            f"{argument}: {str(path)!r} must end in {endings[0]}, the only format there is"
+        )
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{argument}: there is no folder {str(path.parent)!r}")
+        raise FileNotFoundError(
+            f"{argument}: there is no folder {str(path.parent)!r} for {str(path)!r}"
+        )
     if path.is_dir():
         raise IsADirectoryError(f"{argument}: {str(path)!r} is a folder; name a file in it")
 

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gpuopt import _cases, _core, _peers, _tables
+from gpuopt import _cases, _checks, _core, _peers, _tables
 from gpuopt._cases import Case
 from gpuopt._ceilings import Progress, VerificationError, copy_bandwidth, spread
-from gpuopt._checks import whole
+from gpuopt._checks import finite, whole
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
-from gpuopt._rungs import Rung, rungs
+from gpuopt._rungs import Rung, find, rungs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,6 +203,8 @@ class Ladder:
 
         Raises
         ------
+        ValueError
+            Every rung was left out.
         ImportError
             matplotlib is missing; the message names the extra that brings it.
         """
@@ -242,17 +244,15 @@ class Ladder:
             if told["kind"] != "ladder" or told["format"] != FORMAT:
                 raise KeyError("kind")
             rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            rest["device"] = Device(**told["device"])
+            _checks.told(cls, rest)
+            rest["device"] = Device(**_checks.told(Device, told["device"]))
             rest["deck"] = tuple(told["deck"]) if told["deck"] else None
             rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
             rest["refused"] = [(_rung_from_dict(each), why) for each, why in told["refused"]]
-            rest["peers"] = [
-                PeerRow(each["name"], each["version"], *(Timing(each[m]["samples"]) for m in MODES))
-                for each in told["peers"]
-            ]
+            rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
             rest["peers_refused"] = [tuple(each) for each in told["peers_refused"]]
             return cls(**rest)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"told: is no ladder of format {FORMAT}, written by to_dict ({error})"
             ) from None
@@ -268,7 +268,22 @@ def _rung_to_dict(rung: Rung) -> dict[str, Any]:
 
 
 def _rung_from_dict(told: dict[str, Any]) -> Rung:
-    return Rung(**told, signatures=[], kernels=[])
+    return Rung(**_checks.told(Rung, told), signatures=[], kernels=[])
+
+
+def timing_from(samples: list[float]) -> Timing:
+    """Return the timing of which a file tells; ValueError or TypeError where that is none."""
+    if not all(finite(each, "samples") > 0 for each in samples):
+        raise ValueError("samples: must be more than 0")
+    return Timing(samples)
+
+
+def peer_from_dict(told: dict[str, Any]) -> PeerRow:
+    """Return the peer's row of which a file tells."""
+    _checks.told(PeerRow, told)
+    return PeerRow(
+        told["name"], told["version"], *(timing_from(told[mode]["samples"]) for mode in MODES)
+    )
 
 
 def _row_to_dict(row: Row) -> dict[str, Any]:
@@ -301,16 +316,17 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
     if told["counted"]:
         launches = []
         for each in told["counted"]["launches"]:
-            counters = Counters([each["counters"].get(name, 0) for name in Counters()])
-            rest = {name: each[name] for name in LAUNCH}
+            counters = [whole(each["counters"].get(name, 0), name, 0) for name in Counters()]
+            rest = _checks.told(Launch, {name: each[name] for name in LAUNCH})
             rest |= {name: tuple(each[name]) for name in ("grid", "block")}
-            launches.append(Launch(**rest, counters=counters, lines=[], findings=[]))
+            launches.append(Launch(**rest, counters=Counters(counters), lines=[], findings=[]))
         counted = Profile(told["counted"]["device"], launches)
+    _checks.told(Row, told)
     return Row(
         _rung_from_dict(told["rung"]),
         told["algorithm_bytes"],
-        Timing(told["warm"]),
-        Timing(told["cold"]),
+        timing_from(told["warm"]),
+        timing_from(told["cold"]),
         counted,
         tuple(told["reference"]) if told["reference"] else None,
     )
@@ -613,28 +629,31 @@ def _count(
 
 def count(
     family: str,
-    rung: Rung,
+    variant: int | str | None = None,
     n: int | None = None,
     *,
     op: str | None = None,
     dtype: DTypeLike | None = None,
     block: int | None = None,
     device: str = "sim",
-) -> tuple[str, Profile]:
-    """Verify one rung and count what it does; return what it did it on, and the counters.
+) -> tuple[Rung, str, Profile]:
+    """Verify one rung and count what it does; return it, what it did it on, and the counters.
 
-    The parameters are `ladder`'s. Raises `VerificationError` where the result is wrong.
+    The parameters are `ladder`'s, and the rung's number or name; by default the one that the
+    library takes for the case. Raises `VerificationError` where the result is wrong.
     """
-    if rung.host:
+    rung = None if variant is None else find(family, variant)
+    if rung and rung.host:
         kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
         raise ValueError(
             f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
             f"{kernels}"
         )
     case = _cases.make(family, n, dtype, op=op)
-    counted = profile(lambda: case.call(rung, _block(rung, block), device), device=device)
+    rung = rung or find(family, case.bench(device).rung())
+    counted = profile(case.call, rung, _block(rung, block), device, device=device)
     _verify(case, rung, counted.result)
-    return f"{case.title}, on a {describe_device(device).description}", counted
+    return rung, f"{case.title}, on a {describe_device(device).description}", counted
 
 
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:

@@ -39,6 +39,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def _recorded(trace: Trace, warp: int) -> None:
+    """Refuse a warp of which a trace has nothing."""
+    have = sorted(set(trace.events["warp"].tolist()))
+    if warp not in have:
+        raise ValueError(f"warp: {warp} has no events in this trace; it has warps {have}")
+
+
 # --- the tree
 
 
@@ -465,12 +472,13 @@ def tile(trace: Trace, warp: int, columns: int | None) -> Picture:
     writers, readers = _tile_words(trace)
     if not writers and not readers:
         raise ValueError(f"tile: {trace.where} uses no shared memory")
+    _recorded(trace, warp)
     columns = columns or _tile_columns(trace)
+    if columns > 64:
+        raise ValueError(f"columns: {columns} is not from 1 to 64")
     words = sorted({*writers, *readers})
     first = words[0] // columns * columns
     rows = (words[-1] - first) // columns + 1
-    if not 1 <= columns <= 64:
-        raise ValueError(f"columns: {columns} is not from 1 to 64")
     shown = min(rows, ROWS_MOST // 4)
     canvas = Canvas()
     title = f"{trace.title}: the way through shared memory"
@@ -531,13 +539,11 @@ def _who(threads: list[int]) -> str:
 def timeline(trace: Trace, warp: int, first: int, rows: int) -> Picture:
     """Draw a warp's instructions, one below the other, and the lanes that execute them."""
     events = trace.events
+    _recorded(trace, warp)
     of_warp = np.flatnonzero((events["warp"] == warp) & (events["part"] == 0))
-    if not of_warp.size:
-        have = sorted({int(each) for each in events["warp"]})
-        raise ValueError(f"warp: {warp} has no events in this trace; it has warps {have}")
-    if first < 0 or first >= of_warp.size:
+    if first >= of_warp.size:
         raise ValueError(f"first: {first} is not from 0 to {of_warp.size - 1}")
-    if not 1 <= rows <= ROWS_MOST:
+    if rows > ROWS_MOST:
         raise ValueError(f"rows: {rows} is not from 1 to {ROWS_MOST}")
     chosen = of_warp[first : first + rows]
     lanes = trace.lanes(warp)

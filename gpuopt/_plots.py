@@ -25,7 +25,7 @@ GAP = 2.0  # pixels between two labels
 COLUMN = 40.0  # pixels: points nearer to each other share a column of names
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -48,7 +48,7 @@ def check_path(path: Path) -> None:
     ImportError
         matplotlib is missing.
     """
-    _pyplot()
+    pyplot()
     from matplotlib.backend_bases import FigureCanvasBase
 
     known = FigureCanvasBase.get_supported_filetypes()
@@ -128,7 +128,7 @@ class _Labels:
         named = sorted(named, key=lambda each: each[1])
         sizes = []
         for _, _, text in named:
-            label = self.ax.text(0, 0, text, fontsize=SMALL)
+            label = self.ax.text(0, 0, text, fontsize=SMALL, parse_math=False)
             box = label.get_window_extent(self.renderer)
             label.remove()
             sizes.append((box.width, box.height))
@@ -154,7 +154,7 @@ class _Labels:
                 ends = back([(x, y), (towards + (-2 if towards > x else 2), middle)])
                 self.ax.plot(*zip(*ends, strict=True), color=GREY, lw=0.5, zorder=4)
             self.ax.text(*back((box.x0, middle)), text, fontsize=SMALL, color=INK, va="center",
-                         ha="left", zorder=6)  # fmt: skip
+                         ha="left", zorder=6, parse_math=False)  # fmt: skip
             self.taken.append(box)
 
 
@@ -188,7 +188,7 @@ def _memories(roof: Roofline) -> list[str]:
 
 def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
     """Draw a roofline: a ramp for each memory, a roof for each arithmetic, the kernels."""
-    plt = _pyplot()
+    plt = pyplot()
     if ax is None:
         _, ax = plt.subplots(figsize=(8.2, 5.2), layout="constrained")
     low, high, bottom, top = _draw.window(roof)
@@ -349,7 +349,9 @@ def _bars(
 
 def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
     """Draw a ladder's rungs, and the deck's figures beside them."""
-    plt = _pyplot()
+    plt = pyplot()
+    if not measured.rows:
+        raise ValueError("ladder: has no rung that was measured; there is nothing to draw")
     decks = [_tables.deck_rate(measured, row.rung) for row in measured.rows]
     beside = ax is None and measured.deck is not None and any(decks)
     peers = len(measured.peers) if measured.timed else 0

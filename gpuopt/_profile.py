@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from math import prod
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any
@@ -243,6 +244,12 @@ def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
     return {each.name: value(getattr(told, each.name)) for each in fields(told)}
 
 
+def _grid(launch: Launch) -> str:
+    """Return how many blocks of how many threads a launch has, along all axes together."""
+    blocks = prod(launch.grid)
+    return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
+
+
 @dataclass
 class Profile:
     """The launches of a block of code; a context manager, made by `gpuopt.profile`.
@@ -337,10 +344,11 @@ class Profile:
                 "are not counted, nor those of other threads"
             )
         total = self.counters
-        lines = [f"{len(self.launches)} launches on {self.device}"]
+        count = len(self.launches)
+        lines = [f"{count} launch{'es' * (count != 1)} on {self.device}"]
         for launch in self.launches:
             lines.append(
-                f"  {launch.kernel}, {launch.grid[0]:,} blocks of {launch.block[0]}, occupancy "
+                f"  {launch.kernel}, {_grid(launch)}, occupancy "
                 f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
                 f"{launch.achieved_occupancy:.0%}"
             )

@@ -10,13 +10,13 @@ import html as _html
 import io
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from gpuopt import _cases, _core, _draw, _files, _tables
+from gpuopt import _cases, _core, _draw, _files, _plots, _tables
+from gpuopt._checks import names
 from gpuopt._devices import Device, describe, device_name
 from gpuopt._ladder import Ladder, ladder
 from gpuopt._profile import Counters
@@ -26,6 +26,7 @@ from gpuopt._trace import trace
 
 FORMAT = 1  # of what to_dict gives
 FAMILIES = tuple(_cases.ITEMS)
+ENDINGS = (".html", ".htm")
 QUICK_ROUNDS = 3
 # Items of a quick report: on a GPU, on the cpu, and where they are counted.
 QUICK_ITEMS = {
@@ -185,7 +186,7 @@ class Report:
         OSError
             The file cannot be written.
         """
-        check_path(path)
+        _files.check(path, "path", *ENDINGS)
         _files.write(path, self.html())
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,21 +207,6 @@ _HOW = (
     "the same compiled kernels on the simulated GPU, under Nsight Compute's definitions; its "
     "instructions are PTX's."
 )
-
-
-def check_path(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that no page can be written to, before anything is measured.
-
-    Raises
-    ------
-    ValueError
-        It does not end in ".html".
-    OSError
-        It is a folder, or its folder does not exist.
-    """
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"path: {os.fspath(path)!r} must end in .html, the only format there is")
-    _files.check(path, "path")
 
 
 # --- the parts of the page
@@ -244,19 +230,26 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def _drawn(draw: Callable[[], Any], caption: str) -> str:
+    """Return a plot as matplotlib's SVG; no figure of it stays open, also of one that failed."""
+    plt = _plots.pyplot()
+    before = plt.get_fignums()
+    try:
+        with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": caption}):
+            text = io.StringIO()
+            draw().figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    finally:
+        for number in set(plt.get_fignums()).difference(before):
+            plt.close(number)
+    return text.getvalue()
+
+
 def _plot(draw: Callable[[], Any], caption: str) -> str:
     """Return a plot in the page's colours; without matplotlib, what to install."""
     try:
-        import matplotlib.pyplot as plt
-
-        with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": caption}):
-            figure = draw().figure
-            text = io.StringIO()
-            figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-            plt.close(figure)
+        svg = _drawn(draw, caption)
     except ImportError as error:
         return f'<p class="note">{_html.escape(str(error))}</p>'
-    svg = text.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     # An id is the page's, not the drawing's: two drawings may have the same one.
@@ -361,7 +354,7 @@ def report(
     device: str | None = None,
     *,
     quick: bool = False,
-    families: Sequence[str] | None = None,
+    families: Iterable[str] | None = None,
     progress: Callable[[str, float], None] = lambda text, share: None,
 ) -> Report:
     """Measure a device's ceilings and every ladder, for one page with plots and pictures.
@@ -374,7 +367,7 @@ def report(
         its own rungs are timed and the kernels counted; on a simulated GPU they are counted.
     quick : bool
         Fewer items and samples: less than a minute.
-    families : sequence of str, optional
+    families : iterable of str, optional
         Which ladders: "reduce", "transpose", ... Default: all.
     progress : callable
         Called with what is being done, and the share of the work that is done, from 0 to 1.
@@ -387,6 +380,8 @@ def report(
     ------
     ValueError
         An unknown device or family; the message lists them.
+    TypeError
+        `families` is no list of names.
     VerificationError
         A kernel gave a wrong result.
     DeviceError, DeviceMemoryError
@@ -404,7 +399,7 @@ def report(
     >>> "bank conflicts" in page and "Tesla M2090" in page
     True
     """
-    wanted = FAMILIES if families is None else tuple(families)
+    wanted = FAMILIES if families is None else names(families, "families")
     for each in wanted:
         if each not in FAMILIES:
             known = ", ".join(f"'{family}'" for family in FAMILIES)

@@ -12,15 +12,19 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuopt import _ceilings, _core, _draw, _files
+from numpy.typing import DTypeLike
+
+from gpuopt import _ceilings, _checks, _core, _draw, _files
 from gpuopt._ceilings import Ceiling
+from gpuopt._checks import finite
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
+from gpuopt._dtypes import TYPES, name_of, named_dtype, supported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,6 +124,16 @@ class Bound:
         )
 
 
+def _arithmetic(dtype: DTypeLike) -> str:
+    """Return the name of an arithmetic: a dtype's, or that of tensor cores."""
+    if isinstance(dtype, str) and (dtype == "bfloat16" or dtype.startswith("tensor")):
+        return dtype
+    found = named_dtype(dtype)
+    if not supported(found):
+        raise TypeError(f"dtype: no kernel computes in {found}; {TYPES}")
+    return name_of(found)
+
+
 @dataclass
 class Roofline:
     """A device's ceilings, and kernels under them; it shows itself as text, `plot` draws it.
@@ -176,12 +190,12 @@ class Roofline:
             )
         return max(found, key=lambda each: each.rate)
 
-    def peak(self, dtype: str | None = None) -> Ceiling:
+    def peak(self, dtype: DTypeLike | None = None) -> Ceiling:
         """Return the arithmetic's ceiling; integers, which have none, count as float32.
 
         Parameters
         ----------
-        dtype : str, optional
+        dtype : dtype, optional
             "float64", "float32", "float16", or "tensor float16". Default: the roofline's.
 
         Returns
@@ -192,14 +206,16 @@ class Roofline:
         ------
         ValueError
             The device has none for this dtype; the message lists those that it has.
+        TypeError
+            It is no dtype.
         """
-        wanted = dtype or self.dtype
+        wanted = self.dtype if dtype is None else _arithmetic(dtype)
         if wanted.startswith("tensor"):
             return self.ceiling(wanted)
         return self.ceiling(f"FMA {wanted if wanted.startswith('float') else 'float32'}")
 
     def attainable(
-        self, intensity: float, *, dtype: str | None = None, memory: str = "DRAM"
+        self, intensity: float, *, dtype: DTypeLike | None = None, memory: str = "DRAM"
     ) -> float:
         """Return the rate that the ceilings allow a kernel.
 
@@ -207,7 +223,7 @@ class Roofline:
         ----------
         intensity : float
             Operations for each byte that is moved; more than 0.
-        dtype : str, optional
+        dtype : dtype, optional
             As `peak`.
         memory : str
             The ceiling that feeds it: "DRAM" (the best of read, write and copy), "DRAM copy",
@@ -222,12 +238,18 @@ class Roofline:
             raise ValueError(f"intensity: must be more than 0, not {intensity!r}")
         return min(self.peak(dtype).rate, intensity * self.ceiling(memory).rate)
 
-    def ridge(self, *, dtype: str | None = None, memory: str = "DRAM") -> float:
+    def ridge(self, *, dtype: DTypeLike | None = None, memory: str = "DRAM") -> float:
         """Return the intensity from which on arithmetic binds, in operations a byte."""
         return self.peak(dtype).rate / self.ceiling(memory).rate
 
     def place(
-        self, name: str, flops: float, bytes: float, seconds: float, *, dtype: str | None = None
+        self,
+        name: str,
+        flops: float,
+        bytes: float,
+        seconds: float,
+        *,
+        dtype: DTypeLike | None = None,
     ) -> Point:
         """Put a kernel's run on the roofline.
 
@@ -238,20 +260,39 @@ class Roofline:
             Operations, and bytes that the algorithm reads and writes; not both 0. A kernel without
             operations (a copy) is in the table and has a bound, but no place in a plot.
         seconds : float
-        dtype : str, optional
+        dtype : dtype, optional
             Of its arithmetic.
 
         Returns
         -------
         Point
+
+        Raises
+        ------
+        ValueError
+            A number that is negative or not finite, nothing done, no time; or the device has no
+            ceiling for the dtype.
+        TypeError
+            No number, no dtype.
         """
+        flops, bytes = finite(flops, "flops"), finite(bytes, "bytes")
+        seconds = finite(seconds, "seconds")
         if not seconds > 0:
             raise ValueError(f"seconds: must be more than 0, not {seconds!r}")
         if not (flops >= 0 and bytes >= 0 and flops + bytes > 0):
             raise ValueError(
                 f"flops, bytes: must not be negative, and not both 0, not {flops!r}, {bytes!r}"
             )
-        point = Point(name, float(flops), float(bytes), float(seconds), dtype or self.dtype)
+        point = Point(
+            str(name), flops, bytes, seconds, self.dtype if dtype is None else _arithmetic(dtype)
+        )
+        ratios = [point.rate] * bool(flops) + [point.bandwidth] * bool(bytes)
+        ratios += [point.intensity] * bool(flops and bytes)
+        if not all(0 < each < math.inf for each in ratios):
+            raise ValueError(
+                f"flops, bytes, seconds: {flops!r}, {bytes!r} and {seconds!r} have no finite ratios"
+            )
+        self.peak(point.dtype)  # a ceiling that is missing is told here, not whenever all are shown
         self.points.append(point)
         return point
 
@@ -365,15 +406,14 @@ class Roofline:
         try:
             if told["kind"] != "roofline" or told["format"] != FORMAT:
                 raise KeyError("kind")
-            rest = {key: told[key] for key in ("source", "dtype", "date", "version", "driver")}
-            return cls(
-                device=Device(**told["device"]),
-                ceilings=[Ceiling(**each) for each in told["ceilings"]],
-                points=[Point(**each) for each in told["points"]],
-                quick=bool(told["quick"]),
-                **rest,
-            )
-        except (KeyError, TypeError) as error:
+            rest = _checks.told(cls, {each.name: told[each.name] for each in fields(cls)})
+            rest["device"] = Device(**_checks.told(Device, told["device"]))
+            rest["ceilings"] = [Ceiling(**_checks.told(Ceiling, c)) for c in told["ceilings"]]
+            rest["points"] = [Point(**_checks.told(Point, each)) for each in told["points"]]
+            if not all(each.rate > 0 for each in rest["ceilings"]):
+                raise ValueError("rate: must be more than 0")
+            return cls(**rest)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(
                 f"told: is no roofline of format {FORMAT}, written by to_dict ({error})"
             ) from None
@@ -427,7 +467,7 @@ def _keep(path: Path, measured: Roofline) -> None:
 def roofline(
     device: str | None = None,
     *,
-    dtype: str | None = None,
+    dtype: DTypeLike | None = None,
     quick: bool = False,
     fresh: bool = False,
     progress: Callable[[str, float], None] = lambda text, share: None,
@@ -486,6 +526,8 @@ def roofline(
     7.52
     """
     known = ("float64", "float32", "float16", "tensor float16")
+    if not (dtype is None or isinstance(dtype, str)):
+        dtype = name_of(named_dtype(dtype))
     if dtype not in (None, *known):
         raise ValueError(f"dtype: {dtype!r} has no ceiling; use one of {', '.join(known)}")
     described = describe_device(device_name(device, "cpu"))

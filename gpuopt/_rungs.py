@@ -37,7 +37,7 @@ class Rung:
     historical : bool
         As a deck wrote it, undefined on today's hardware: never chosen by default.
     best : bool
-        What ``variant=None`` runs.
+        What ``variant=None`` runs, but where the case (few items, a dtype) has a better one.
     ceiling : bool
         Bounds the ladder and is no step of it: a plain copy.
     host : bool
@@ -81,7 +81,10 @@ class Rung:
 
 
 def find(family: str, variant: int | str | None) -> Rung:
-    """Return a rung by number or name; None is the best kernel. ValueError lists the valid ones."""
+    """Return a rung by number or name; ValueError lists the valid ones.
+
+    None is the best kernel for many items: what a case takes by itself, its bench's `rung` tells.
+    """
     listed = rungs(family)
     # a bool is an int, and no number of a rung
     named = isinstance(variant, str | int | np.integer) and not isinstance(variant, bool)

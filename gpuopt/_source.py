@@ -449,7 +449,8 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     family : str
         "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
     variant : int or str, optional
-        The rung, by number or name; also one of the cpu's, which is C. Default: the best kernel.
+        The rung, by number or name; also one of the cpu's, which is C. Default: the best
+        kernel for many items.
     annotate : bool
         Count a run on the simulated GPU, and show beside each line its warp instructions,
         divergent branches, bank conflicts, and sectors a request to global memory.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from gpuopt import _files
@@ -101,10 +100,7 @@ class Picture:
         OSError
             The file cannot be written.
         """
-        if Path(path).suffix.lower() != ".svg":
-            raise ValueError(
-                f"path: {os.fspath(path)!r} must end in .svg, the only format there is"
-            )
+        _files.check(path, "path", ".svg")
         _files.write(path, self.svg)
 
 

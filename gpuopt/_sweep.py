@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -375,10 +376,14 @@ def _measure(problem: _Problem, family: str, kind: str) -> Size:
 def _items(family: str, n: int | Sequence[int] | None, kind: str) -> Sequence[int]:
     if n is None:
         return ITEMS[family][kind == "cpu"]
-    every = [n] if isinstance(n, int) else list(n)
-    for each in every:
-        if isinstance(each, bool) or not isinstance(each, int) or each < 1:
-            raise ValueError(f"n: must be numbers of items, at least 1, not {each!r}")
+    every = []
+    for each in n if np.iterable(n) else [n]:
+        try:
+            every.append(0 if isinstance(each, bool) else index(each))
+        except TypeError:
+            every.append(0)
+        if every[-1] < 1:
+            raise ValueError(f"n: must be numbers of items, at least 1, not {each!r:.60}")
     return every
 
 
@@ -435,7 +440,7 @@ def sweep(
     >>> swept.sizes[0].best.seconds <= swept.sizes[0].default.seconds
     True
     """
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         known = ", ".join(map(repr, FAMILIES))
         raise ValueError(f"family: {family!r} cannot be swept; use one of {known}")
     dtype = named_dtype(dtype).name

@@ -251,13 +251,17 @@ class Trace:
             raise ValueError(f"access: {self.where} makes no access to {space} memory")
         if number is None:
             return max(found[:RANKED_MOST], key=lambda each: (cost(each), -each.warp))
-        try:
-            return found[index(number)]
-        except IndexError:
+        number = whole(number, "access", 0)
+        if number >= len(found):
             raise ValueError(
                 f"access: there is no number {number}; {self.where} makes {len(found)} accesses "
                 f"to {space} memory, from 0"
-            ) from None
+            )
+        return found[number]
+
+    def _chosen(self, warp: int | None) -> int:
+        """Return the warp that is meant, by default the first that was recorded."""
+        return (self.warp or 0) if warp is None else whole(warp, "warp", 0)
 
     def tree(self) -> Picture:
         """Draw which thread combines what with what, in which step, and which lanes wait.
@@ -326,13 +330,13 @@ class Trace:
         )
         return _pictures.banks(self, chosen)
 
-    def tile(self, warp: int = 0, columns: int | None = None) -> Picture:
+    def tile(self, warp: int | None = None, columns: int | None = None) -> Picture:
         """Draw which thread wrote and which read each word of shared memory.
 
         Parameters
         ----------
-        warp : int
-            The warp whose words stand out.
+        warp : int, optional
+            The warp whose words stand out. Default: the first that was recorded.
         columns : int, optional
             Words a row, up to 64. Default: the distance between the lanes of a warp that writes a
             column, else the least one between two rows that are written.
@@ -345,9 +349,12 @@ class Trace:
         Raises
         ------
         ValueError
-            The kernel uses no shared memory; a number of columns that cannot be drawn.
+            The kernel uses no shared memory; a warp that was not recorded; a number of columns
+            that cannot be drawn.
         """
-        return _pictures.tile(self, index(warp), columns)
+        if columns is not None:
+            columns = whole(columns, "columns", 1)
+        return _pictures.tile(self, self._chosen(warp), columns)
 
     def timeline(self, warp: int | None = None, first: int = 0, rows: int = 160) -> Picture:
         """Draw a warp's instructions and the lanes that execute them, from top to bottom.
@@ -370,8 +377,8 @@ class Trace:
         ValueError
             A warp that was not recorded; `first` or `rows` out of range.
         """
-        chosen = (self.warp or 0) if warp is None else index(warp)
-        return _pictures.timeline(self, chosen, index(first), index(rows))
+        first, rows = whole(first, "first", 0), whole(rows, "rows", 1)
+        return _pictures.timeline(self, self._chosen(warp), first, rows)
 
     def _costs(self) -> list[dict[str, Any]]:
         """Return every instruction that accesses memory, with what its accesses cost."""
@@ -506,19 +513,20 @@ def _rung_call(
             f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "
             f"{', '.join(sorted(unknown)) or 'so many arguments'}"
         )
-    rung = find(family, arguments[0] if arguments else keywords.get("variant"))
+    n, threads = SIZES[family]
+    n = n if keywords.get("n") is None else keywords["n"]
+    case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
+    variant = arguments[0] if arguments else keywords.get("variant")
+    rung = find(family, case.bench(device).rung() if variant is None else variant)
     if rung.host:
         kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
         raise ValueError(
             f"variant: {rung.variant!r} runs on the cpu and has no kernel to trace; use one of "
             f"{kernels}"
         )
-    n, threads = SIZES[family]
     block = keywords.get("block")
     if block is None and threads and rung.block_min < rung.block_max:
         block = max(threads, rung.block_min)
-    n = n if keywords.get("n") is None else keywords["n"]
-    case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
     number = "" if rung.number is None or rung.historical else f"{rung.number} "
     return lambda: case.call(rung, block, device), f"{family} rung {number}{rung.name}"
 
@@ -545,7 +553,7 @@ def trace(
         A family, "reduce", "transpose", ..., of which a rung runs on random data; or whatever runs
         kernels: one of `load_ptx`'s, ``module["add"]``, or a function.
     *arguments
-        Of a family: the variant (default: the best rung). Of a callable: its arguments.
+        Of a family: the variant (default: what the library takes). Of a callable: its arguments.
     block_index : int or tuple of up to 3 ints
         The block to record, x first.
     warp : int, optional

@@ -13,11 +13,34 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Any
 
 from gpuopt import _core
 from gpuopt._checks import whole
 from gpuopt._devices import Device
+from gpuopt._devices import device as describe_device
+
+__all__ = [
+    "GPUS",
+    "WARP",
+    "Gpu",
+    "Occupancy",
+    "Passes",
+    "Transactions",
+    "Tree",
+    "bank_conflicts",
+    "brent",
+    "cost",
+    "gpu",
+    "littles_law",
+    "occupancy",
+    "peak_bandwidth",
+    "peak_flops",
+    "roofline_bound",
+    "transactions",
+    "tree_reduction",
+]
 
 WARP = 32  # lanes
 
@@ -82,8 +105,8 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     ----------
     which : str, Device or Gpu
         A preset (a key of `GPUS`: "g80", "gt200", "m2090", "k40", "v100", "t4", "a100", "a10",
-        "l4", "h200", "b200", "rtx5090"), or a device of `gpuopt.devices`, which counts as the
-        preset of its compute capability.
+        "l4", "h200", "b200", "rtx5090"), also as the name of its device, "sim:g80"; or a device of
+        `gpuopt.devices`, which counts as the preset of its compute capability.
 
     Returns
     -------
@@ -93,6 +116,8 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     ------
     ValueError
         No such preset, or a compute capability that none has.
+    TypeError
+        Something else.
 
     Examples
     --------
@@ -110,13 +135,21 @@ def gpu(which: str | Device | Gpu) -> Gpu:
             f"gpu: nothing is known of compute capability {which.compute_capability or 'none'} "
             f"({which.name}); use one of {', '.join(GPUS)}"
         )
-    if which not in GPUS:
-        raise ValueError(f"gpu: {which!r} is not a preset; use one of {', '.join(GPUS)}")
-    return GPUS[which]
+    if not isinstance(which, str):
+        raise TypeError(f"gpu: must be a preset's name or a device, not {which!r:.60}")
+    name = which
+    if which == "sim":  # its default
+        name = describe_device(which).name
+    name = name.removeprefix("sim:")
+    if name not in GPUS:
+        raise ValueError(f"gpu: {which!r:.60} is not a preset; use one of {', '.join(GPUS)}")
+    return GPUS[name]
 
 
 def _positive(**values: float) -> None:
     for name, value in values.items():
+        if not isinstance(value, Real):
+            raise TypeError(f"{name}: must be a number, not {value!r:.60}")
         if not value > 0:
             raise ValueError(f"{name}: must be more than 0, not {value!r}")
 
@@ -142,6 +175,8 @@ def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
     ------
     ValueError
         An argument that is not more than 0.
+    TypeError
+        An argument that is no number.
 
     Notes
     -----
@@ -180,6 +215,8 @@ def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
     ------
     ValueError
         An argument that is not more than 0.
+    TypeError
+        An argument that is no number.
 
     Notes
     -----
@@ -216,6 +253,8 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
     ------
     ValueError
         An argument that is not more than 0.
+    TypeError
+        An argument that is no number.
 
     Notes
     -----
@@ -252,6 +291,8 @@ def littles_law(latency: float, rate: float) -> float:
     ------
     ValueError
         An argument that is not more than 0.
+    TypeError
+        An argument that is no number.
 
     Notes
     -----
@@ -286,7 +327,9 @@ def brent(work: float, depth: float, processors: float) -> float:
     Raises
     ------
     ValueError
-        An argument that is not more than 0; a depth larger than the work.
+        An argument that is not more than 0; a depth larger than the work, or infinite.
+    TypeError
+        An argument that is no number.
 
     Notes
     -----
@@ -301,6 +344,8 @@ def brent(work: float, depth: float, processors: float) -> float:
     _positive(work=work, depth=depth, processors=processors)
     if depth > work:
         raise ValueError(f"depth: {depth!r} is more than the work, {work!r}")
+    if math.isinf(depth):
+        raise ValueError("depth: must be finite")
     return depth + (work - depth) / processors
 
 
@@ -321,7 +366,7 @@ def cost(work: float, depth: float, processors: float) -> float:
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         As `brent`.
 
     Notes
@@ -554,12 +599,16 @@ def _segments(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:
 def _lanes(addresses: Sequence[int | None], size: int) -> list[tuple[int, int]]:
     """Return the lanes that take part in an access, and their addresses."""
     if size not in (1, 2, 4, 8, 16):
-        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size}")
-    if len(addresses) > WARP:
-        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(addresses)}")
+        raise ValueError(f"size: must be 1, 2, 4, 8 or 16 bytes, not {size!r:.60}")
+    try:
+        each_lane = list(addresses)
+    except TypeError:
+        raise TypeError(f"addresses: must be a sequence, not {addresses!r:.60}") from None
+    if len(each_lane) > WARP:
+        raise ValueError(f"addresses: a warp has {WARP} lanes, not {len(each_lane)}")
     active = [
         (lane, whole(each, "addresses", 0))
-        for lane, each in enumerate(addresses)
+        for lane, each in enumerate(each_lane)
         if each is not None
     ]
     if any(each % size for _, each in active):

@@ -431,6 +431,28 @@ def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
     assert _bench_table.line(on_a_gpu, alone) == "matrix product: 2.0 us, 500,000 GFLOP/s"
 
 
+@pytest.mark.parametrize(
+    ("what", "value", "seconds", "told"),
+    [
+        ("x", 1.5, 2e-6 * 1.5001 / 1.5, "1.5x CuPy: 1.4999, MISSED"),
+        ("x", 1.5, 2e-6 * 1.51 / 1.5, "1.5x CuPy: 1.49, MISSED"),
+        ("x", 1.499, 2e-6 * 1.5001 / 1.498, "1.499x CuPy: 1.498, MISSED"),
+        ("us", 1.9, 1.90004e-6, "1.9 us: 1.90004, MISSED"),
+        ("us", 1.9, 1.9e-6, "1.9 us: 1.9, met"),
+    ],
+)
+def test_what_is_missed_reads_so(what, value, seconds, told, on_a_gpu, monkeypatch):
+    bar = _works.Bar("cuda", "", what, value, ("CuPy",) if what == "x" else ())
+    monkeypatch.setattr(_works, "bars", lambda *_: [bar])
+    assert _bench_table._judged(on_a_gpu, row(warm=Timing([seconds]))) == told
+
+
+def test_the_head_has_the_range_of_samples(on_a_gpu):
+    assert "medians of 3 samples" in str(on_a_gpu)
+    on_a_gpu.rows[4].warm = Timing([2e-6] * 9)
+    assert "medians of 3 to 9 samples" in str(on_a_gpu)
+
+
 def test_a_wrong_peer_is_left_out(monkeypatch):
     real = _peers._like_numpy
 
@@ -454,6 +476,58 @@ def test_a_peer_that_fails_when_it_runs_is_left_out(monkeypatch):
     assert ("NumPy", "ZeroDivisionError: integer division or modulo by zero") in only.refused
 
 
+def tired(monkeypatch, calls):
+    """Let NumPy's transposes raise after so many calls; a ladder and a bench make some dozens."""
+    real, made = _peers._like_numpy, []
+
+    def call_of(xp, task):
+        call = real(xp, task)
+
+        def once(*given):
+            made.append(task)
+            if len(made) > calls:
+                raise MemoryError("no more")
+            return call(*given)
+
+        return once
+
+    monkeypatch.setattr(_peers, "_like_numpy", call_of)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 20])
+def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
+    """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
+    tired(monkeypatch, calls)
+    found = gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=["NumPy"])
+    (only,) = found.rows
+    assert only.warm.samples and not only.peers and not found.refused and not found.wrong
+    assert only.refused == [("NumPy", "MemoryError: no more")]
+    assert "NumPy left out: MemoryError: no more" in str(found)
+
+
+def test_what_a_library_raises_is_told_as_it_is(monkeypatch):
+    def told(error):
+        return _peers.why(error)
+
+    assert told(ModuleNotFoundError("No module named 'cupy'", name="cupy")) == "not installed"
+    for error, text in (
+        (ModuleNotFoundError("No module named 'nvidia'", name="nvidia"), "No module named"),
+        (ImportError("libcublas.so.12: cannot open"), "ImportError: libcublas.so.12"),
+        (KeyError("stream"), "KeyError: 'stream'"),
+        (IndexError("tuple index out of range"), "IndexError: tuple index"),
+        (LookupError("nothing"), "LookupError: nothing"),
+    ):
+        assert text in told(error) and told(error) != "not installed"
+    assert told(_peers.LeftOutError("sees no GPU")) == "sees no GPU"
+    assert "\n" not in told(RuntimeError("one\ntwo")) and len(told(RuntimeError("x" * 999))) <= 100
+
+
+def test_names_may_come_from_anywhere():
+    chosen = (name for name in ["transpose float64"])
+    found = gpuopt.bench("cpu", quick=True, only=chosen, peers=(name for name in ["NumPy"]))
+    assert len(found.rows) == 1 and [peer.name for peer in found.rows[0].peers] == ["NumPy"]
+
+
 def test_what_does_not_fit_is_left_out_with_a_word(monkeypatch):
     cpu = _bench.describe_device("cpu")
     small = replace(cpu, memory_free=1 << 20)
@@ -474,8 +548,11 @@ def test_bad_arguments_name_themselves():
         gpuopt.bench("cpu", peers=["MATLAB"])
     with pytest.raises(TypeError, match="must be a list of names"):
         gpuopt.bench("cpu", only="sum")
-    with pytest.raises(TypeError, match="only: must be a list of names"):
-        gpuopt.bench("cpu", only=[7])
+    for only in ([7], 7):
+        with pytest.raises(TypeError, match="only: must be a list of names"):
+            gpuopt.bench("cpu", only=only)
+    with pytest.raises(TypeError, match="peers: must be a list of names"):
+        gpuopt.bench("cpu", peers="NumPy")
 
 
 def test_words_choose_works():

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,6 +100,60 @@ def test_a_reader_who_leaves_is_no_error():
     assert done.stdout.startswith("gpuopt ") and done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "closed", "status"),
+    [
+        ("devices", ">&-", 0),
+        ("devices", "2>&-", 0),
+        ("devices", "<&- >&- 2>&-", 0),
+        ("ladder add -n 100 --device sim", "2>&-", 0),
+        ("--help", ">&-", 0),
+        ("ladder reduce --device abacus", "2>&-", 1),
+        ("fold", "2>&-", 2),
+    ],
+)
+def test_a_stream_that_is_closed_is_no_error(arguments, closed, status):
+    """What would go there goes nowhere; the rest is as it was."""
+    command = f"{sys.executable} -m gpuopt {arguments}"
+    plain, done = (
+        subprocess.run(f"{command} {more}", shell=True, capture_output=True, text=True, timeout=60)
+        for more in ("", closed)
+    )
+    assert done.returncode == plain.returncode == status
+    assert done.stdout == ("" if ">&-" in closed.replace("2>&-", "") else plain.stdout)
+    assert done.stderr == ("" if "2>&-" in closed else plain.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_what_cannot_be_written_is_told():
+    for more in ("> /dev/full", "--json /dev/full"):
+        command = (
+            f"{sys.executable} -m gpuopt bench --device cpu --quick --only 'sum of 2^10' {more}"
+        )
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_files_that_cannot_be_are_refused_before_anything_is_measured(tmp_path):
+    picture = tmp_path / "tree.svg"
+    picture.mkdir()
+    for command in (
+        ["reference", "-o", str(tmp_path)],
+        ["trace", "reduce", "3", "--n", "2^30", "--picture", "tree", "-o", str(picture)],
+        ["roofline", "--device", "cpu", "--fresh", "-o", str(picture)],
+        ["ladder", "reduce", "--n", "2^30", "-o", str(picture)],
+        ["bench", "--device", "cpu", "--json", str(tmp_path)],
+    ):  # all of it would take longer than this waits
+        line = [sys.executable, "-m", "gpuopt", *command]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 1 and "is a folder; name a file in it" in done.stderr, command
+        assert done.stdout == ""
+    done = run("reference", "-o", str(tmp_path / "none" / "gpu.json"))
+    assert done.returncode == 1 and "-o: there is no folder" in done.stderr
+    assert not (tmp_path / "none").exists()
+
+
 def test_devices_and_config():
     done = run("devices")
     assert done.returncode == 0
@@ -183,6 +238,17 @@ def test_profile_prints_what_gpuopt_profile_counts():
         done = run("profile", *arguments)
         assert done.returncode != 0 and text in done.stderr and done.stdout == ""
         assert "Traceback" not in done.stderr
+
+
+def test_a_rung_that_is_not_named_is_the_librarys_own():
+    """The best of many items is not the best of few."""
+    x = np.arange(4096, dtype=np.int32)
+    own = gpuopt.profile(gpuopt.reduce, x, dtype=np.int32, device="sim").launches[0].kernel
+    told = json.loads(run("profile", "reduce", "-n", "4096", "--json").stdout)
+    assert told["launches"][0]["kernel"] == own and told["rung"] == 11
+    assert gpuopt.trace("reduce", n=4096).launch.kernel == own
+    told = json.loads(run("trace", "reduce", "-n", "4096", "--json").stdout)
+    assert told["kernel"] == own and told["title"] == "reduce rung 11 single-pass"
 
 
 @pytest.mark.parametrize(

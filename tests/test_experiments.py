@@ -414,6 +414,10 @@ def test_devices_that_cannot(name):
         ("ilp", {"chains": [9]}, ValueError, "chains: must be 1 to 8, not 9"),
         ("ilp", {"warps": [0]}, ValueError, "warps: must be at least 1"),
         ("ilp", {"warps": [33]}, ValueError, "warps: must be 1 to 32"),
+        ("ilp", {"chains": 3}, TypeError, "chains: must be a list of ints, not 3"),
+        ("ilp", {"warps": "12"}, TypeError, "warps: must be a list of ints, not '12'"),
+        ("ilp", {"warps": None}, TypeError, "warps: must be a list of ints, not None"),
+        ("low_occupancy_copy", {"resident": 4}, TypeError, "resident: must be a list of ints"),
         ("ilp", {"warps": []}, ValueError, "chains, warps: give at least one"),
         ("ilp", {"warps": [32]}, ValueError, "chains, warps: give at least one"),  # a G80's block
         ("intrinsics", {"steps": 0}, ValueError, "steps: must be at least 1"),
@@ -423,6 +427,12 @@ def test_devices_that_cannot(name):
 def test_bad_input(name, more, error, text):
     with pytest.raises(error, match=text):
         EXPERIMENTS[name](device="sim", **more)
+
+
+def test_a_name_that_is_none():
+    for name in ("alchemy", ["banks"], None):
+        with pytest.raises(ValueError, match=r"name: .* is not an experiment; use one of coal"):
+            experiments.run(name)
 
 
 def test_odd_sizes():

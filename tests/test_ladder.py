@@ -245,11 +245,48 @@ def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
     assert name == library and "AttributeError" in why
 
 
+@pytest.mark.parametrize("calls", [1, 2, 3, 20])
+def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
+    """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
+    real, made = _peers.Peer.time, []
+
+    def time(self, runs, cold):
+        made.append(self.name)
+        if self.name == "NumPy" and made.count("NumPy") > calls:
+            raise MemoryError("no more")
+        return real(self, runs, cold)
+
+    monkeypatch.setattr(_peers.Peer, "time", time)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=21)
+    assert all(len(row.warm.samples) == 21 for row in measured.rows)
+    assert "NumPy" not in {peer.name for peer in measured.peers}
+    assert (f"NumPy {np.__version__}", "MemoryError: no more") in measured.peers_refused
+    assert "left out: MemoryError: no more" in str(measured)
+
+
+def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
+    real, results = _peers.Peer.run, []
+
+    def run(self):
+        results.append(self.name)
+        return real(self) + (results.count(self.name) > 1)
+
+    monkeypatch.setattr(_peers.Peer, "run", run)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    assert results.count("NumPy") == 2 and not measured.peers
+    (why,) = (why for name, why in measured.peers_refused if name.startswith("NumPy"))
+    assert why.startswith("gave ")
+
+
 def test_times_without_a_timer_are_refused_with_what_there_is():
     with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
         gpuopt.ladder("add", 100, device="sim", peers=True)
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
         gpuopt.ladder("fold")
+    with pytest.raises(ValueError, match=r"family: \['reduce'\] is not a ladder"):
+        gpuopt.ladder(["reduce"])
+    with pytest.raises(ValueError, match=r"op: \['sum'\] is not measured"):
+        gpuopt.ladder("reduce", op=["sum"], device="sim")
 
 
 def test_progress_goes_forward():
@@ -344,6 +381,111 @@ def test_compare_counts_and_ceilings(counted, tmp_path):
     assert "warp instructions" in text and "DRAM" in text and "1.000" in text
 
 
+def on_gpu(measured, name, description, factor=1.0):
+    """Return a timed ladder as another GPU gives it."""
+    told = measured.to_dict()
+    told["device"] |= {"kind": "cuda", "name": name, "description": description}
+    for row in told["rows"]:
+        row["warm"] = [factor * each for each in row["warm"]]
+    return told
+
+
+def test_compare_tells_devices_of_a_kind_apart(timed, tmp_path):
+    first, second = ("cuda:0", "NVIDIA H200"), ("cuda:1", "NVIDIA A100")
+    old = write(tmp_path / "a", [on_gpu(timed, *first), on_gpu(timed, *second, 3.0)])
+    new = write(tmp_path / "b", [on_gpu(timed, *second, 3.0), on_gpu(timed, *first)])
+    found = _compare.compare(old, new)
+    assert [each.title.split(", ")[1] for each in found.sections] == [
+        "NVIDIA A100 -> NVIDIA A100", "NVIDIA H200 -> NVIDIA H200"
+    ]  # fmt: skip
+    ratios = [row["warm"].ratio for each in found.sections for row in each.rows.values()]
+    assert ratios == pytest.approx([1.0] * len(ratios))
+    # One of a kind on either side is compared with it; of two, nobody knows with which.
+    other = write(tmp_path / "c", on_gpu(timed, "cuda:0", "NVIDIA B200", 0.5))
+    alone = write(tmp_path / "d", on_gpu(timed, *first))
+    (section,) = _compare.compare(alone, other).sections
+    assert section.title.endswith("NVIDIA H200 -> NVIDIA B200")
+    for pair in ((old, other), (other, old)):
+        with pytest.raises(ValueError, match="no measurement of the same work"):
+            _compare.compare(*pair)
+
+
+def test_compare_tells_rooflines_of_a_kind_apart(tmp_path):
+    fermi, hopper = (gpuopt.roofline(f"sim:{name}").to_dict() for name in ("m2090", "h200"))
+    old, new = write(tmp_path / "a", [fermi, hopper]), write(tmp_path / "b", [hopper, fermi])
+    sections = _compare.compare(old, new).sections
+    assert len(sections) == 2
+    assert all(
+        change.ratio == 1
+        for each in sections
+        for row in each.rows.values()
+        for change in row.values()
+    )
+
+
+def edit(told, *path, value):
+    """Change a value deep in what a file tells."""
+    *way, last = path
+    inner = told
+    for key in way:
+        inner = inner[key]
+    inner[last] = value
+    return told
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("rows", 0, "warm"), [0.0, 1e-6]),
+        (("rows", 0, "cold"), [-1e-6]),
+        (("rows", 0, "warm"), ["1e-6"]),
+        (("rows", 0, "warm"), [float("nan")]),
+        (("rows", 0, "warm"), [10**400]),
+        (("rows", 0, "warm"), 3),
+        (("rows", 0, "algorithm_bytes"), "many"),
+        (("rows", 0, "rung", "name"), 7),
+        (("rows", 0, "counted", "launches", 0, "counters", "warp_instructions"), "many"),
+        (("rows", 0, "counted", "launches", 0, "counters", "warp_instructions"), -1),
+        (("rows", 0, "counted", "launches", 0, "occupancy"), "full"),
+        (("peers", 0, "warm", "samples"), [0]),
+        (("peers", 0, "name"), None),
+        (("device", "description"), 5),
+        (("device",), "cuda:0"),
+        (("copy_bandwidth",), "fast"),
+        (("copy_bandwidth",), float("inf")),
+        (("n",), 1.5),
+        (("title",), ["sum"]),
+        (("rows",), None),
+    ],
+)
+def test_edited_files_are_refused_by_name(path, value, timed, tmp_path):
+    good = write(tmp_path / "good.json", timed.to_dict())
+    told = json.loads(json.dumps(timed.to_dict()))
+    bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
+    for pair in ((good, bad), (bad, good)):
+        with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+            _compare.compare(*pair)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("ceilings", 0, "rate"), 0.0),
+        (("ceilings", 0, "rate"), "4 TB/s"),
+        (("ceilings", 0, "spread"), None),
+        (("ceilings", 0, "name"), 3),
+        (("ceilings",), 3),
+        (("device",), []),
+        (("quick",), "no"),
+    ],
+)
+def test_edited_rooflines_are_refused_by_name(path, value, tmp_path):
+    told = gpuopt.roofline("sim:h200").to_dict()
+    bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
+    with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+        _compare.compare(bad, bad)
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"kind": "reference"}', "\0"])
 def test_compare_refuses_other_files(text, tmp_path, timed):
     other = tmp_path / "other.json"
@@ -382,6 +524,17 @@ def test_the_plot_has_every_rung_and_no_text_is_cut(case, request):
     import matplotlib.pyplot as plt
 
     plt.close(figure)
+
+
+def test_a_ladder_without_rungs_has_no_plot(counted):
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+
+    empty = gpuopt.Ladder.from_dict(counted.to_dict() | {"rows": []})
+    before = plt.get_fignums()
+    with pytest.raises(ValueError, match="ladder: has no rung that was measured"):
+        empty.plot()
+    assert plt.get_fignums() == before
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch, timed):

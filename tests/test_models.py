@@ -203,6 +203,9 @@ def test_wrong_arguments():
         lambda: models.peak_flops(512, math.nan),
         lambda: models.littles_law(0, 1),
         lambda: models.brent(5, 6, 1),
+        lambda: models.brent(math.inf, math.inf, 2),
+        lambda: models.gpu("sim:abacus"),
+        lambda: models.gpu("cuda:0"),
         lambda: models.tree_reduction(0),
         lambda: models.tree_reduction(5, 1),
         lambda: models.occupancy("g80", 513),
@@ -217,3 +220,49 @@ def test_wrong_arguments():
     ):
         with pytest.raises(ValueError, match=r"^[a-z_]+: "):
             call()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: models.gpu(["h200"]), "gpu: must be a preset's name or a device"),
+        (lambda: models.gpu(None), "gpu: must be"),
+        (lambda: models.peak_bandwidth("384", 9e8), "bus_bits: must be a number, not '384'"),
+        (lambda: models.peak_flops(512, None), "clock: must be a number, not None"),
+        (lambda: models.littles_law(np.ones(2), 8), "latency: must be a number"),
+        (lambda: models.roofline_bound(1, [2]), "bandwidth: must be a number"),
+        (lambda: models.cost(8, 3, "many"), "processors: must be a number"),
+        (lambda: models.tree_reduction("8"), "n: must be an integer"),
+        (lambda: models.transactions("g80", 4), "addresses: must be a sequence"),
+        (lambda: models.bank_conflicts("g80", None), "addresses: must be a sequence"),
+        (lambda: models.transactions("g80", ["4"]), "addresses: must be an integer"),
+    ],
+)
+def test_arguments_of_another_type_are_named(call, text):
+    with pytest.raises(TypeError, match=f"^{text}"):
+        call()
+
+
+def test_numbers_of_any_kind_are_taken():
+    assert models.littles_law(np.float32(24), np.int64(8)) == 192
+    assert models.brent(10, 6, math.inf) == 6
+    assert models.transactions("h200", (4 * lane for lane in LANES)).count == 4
+    assert models.bank_conflicts("h200", np.arange(0, 128, 4)).passes == 1
+
+
+def test_a_simulated_gpu_goes_by_its_devices_name():
+    for name, limits in models.GPUS.items():
+        assert models.gpu(f"sim:{name}") is limits
+    assert models.gpu("sim") is models.gpu(gpuopt.roofline("sim").device)
+    assert models.occupancy("sim:h200", 128) == models.occupancy("h200", 128)
+
+
+def test_all_of_it_is_the_decks_arithmetic():
+    names = {}
+    exec("from gpuopt.models import *", names)
+    assert {"occupancy", "gpu", "GPUS", "WARP"} <= set(names) and "math" not in names
+    assert set(models.__all__) == {
+        name
+        for name, value in vars(models).items()
+        if getattr(value, "__module__", "") == models.__name__ and not name.startswith("_")
+    } | {"GPUS", "WARP"}

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import run_python
 
 import gpuopt
 from gpuopt import _compare, _plots, _report
@@ -225,15 +226,57 @@ def test_without_matplotlib_the_page_says_so(made, monkeypatch):
     def missing():
         raise ImportError("plotting needs matplotlib: pip install 'gpuopt[plot]'")
 
-    monkeypatch.setattr(_plots, "_pyplot", missing)
+    monkeypatch.setattr(_plots, "pyplot", missing)
     page = made.html()
     assert page.count("pip install &#x27;gpuopt[plot]&#x27;") == 1 + len(made.ladders)
     assert '<figure class="plot">' not in page and "<td>" in page
 
 
+def test_without_matplotlib_installed_the_page_names_the_extra(made, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    page = made.html()
+    assert page.count("pip install &#x27;gpuopt[plot]&#x27;") == 1 + len(made.ladders)
+
+
+def test_no_figure_stays_open(made, monkeypatch):
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.figure import Figure
+
+    mine = plt.figure()
+    before = plt.get_fignums()
+    made.html()
+    assert plt.get_fignums() == before
+    for owner, name in ((Figure, "savefig"), (_plots, "_bars")):  # drawn, and half drawn
+
+        def fails(*arguments, **more):
+            raise OSError("no more")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fails)
+            with pytest.raises(OSError, match="no more"):
+                made.html()
+        assert plt.get_fignums() == before
+    plt.close(mine)
+
+
+def test_a_page_is_made_by_any_of_matplotlibs_backends(tmp_path):
+    pytest.importorskip("matplotlib")
+    run_python(f"""
+        import gpuopt
+        made = gpuopt.report("sim:m2090", quick=True, families=["saxpy"])
+        made.save({str(tmp_path / "report.html")!r})
+    """, MPLBACKEND="svg")  # fmt: skip
+    assert (tmp_path / "report.html").read_text().count('<figure class="plot">') == 2
+
+
 def test_mistakes(made, tmp_path):
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
         gpuopt.report("sim", families=["fold"])
+    for families in ("reduce", 5, [["reduce"]]):
+        with pytest.raises(TypeError, match="families: must be a list of names"):
+            gpuopt.report("sim", families=families)
     with pytest.raises(ValueError, match=r"must end in \.html"):
         made.save(tmp_path / "report.pdf")
     with pytest.raises(OSError, match="no folder"):
@@ -250,9 +293,12 @@ def test_the_command(tmp_path):
     assert done.stderr == "" and "Tesla M2090" in (tmp_path / "report.html").read_text()
     done = run("--device", "sim", "--quick", "--family", "add", "--json", "-o", "r.html")
     assert json.loads(done.stdout)["kind"] == "report", done.stderr
+    folder = tmp_path / "folder.html"
+    folder.mkdir()
     for arguments, text in (
         (["-o", "report.pdf"], "must end in .html"),
         (["-o", "none/report.html"], "no folder"),
+        (["-o", str(folder)], "is a folder"),
         (["--family", "fold"], "reduce"),
         (["--device", "abacus"], "abacus"),
     ):

@@ -281,6 +281,18 @@ def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     assert calls == [False, False]
 
 
+def test_a_user_without_a_home_keeps_nothing(monkeypatch):
+    calls = measured_once(monkeypatch)
+
+    def home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(_roofline.Path, "home", home)
+    assert gpuopt.roofline("cpu").ceiling("DRAM").rate == gpuopt.roofline("cpu").ceilings[0].rate
+    assert calls == [False, False]
+
+
 def test_another_clock_or_driver_is_another_file(monkeypatch):
     device = describe("cpu")
     first = _roofline._cache_file(device)
@@ -296,6 +308,7 @@ def test_json_and_back():
     roof = h200()
     roof.place("kernel", 1e9, 1e6, 1e-3)
     assert gpuopt.Roofline.from_dict(json.loads(json.dumps(roof.to_dict()))) == roof
+    assert gpuopt.Roofline.from_dict(roof.to_dict() | {"matmul": []}) == roof
     for broken in ({}, {"kind": "ladder", "format": 1}, {**roof.to_dict(), "format": 0}, []):
         with pytest.raises(ValueError, match="told: "):
             gpuopt.Roofline.from_dict(broken)
@@ -330,11 +343,26 @@ def test_mistakes_name_what_there_is():
         roof.attainable(math.nan)
     with pytest.raises(ValueError, match="not placed; there is none yet"):
         roof.bound("nothing")
-    for flops, size, seconds in ((0, 0, 1), (1, 1, 0), (-1, 1, 1), (1, 1, math.nan)):
-        with pytest.raises(ValueError):
+    for flops, size, seconds in ((0, 0, 1), (1, 1, 0), (-1, 1, 1), (1, 1, math.nan),
+                                 (math.inf, 1, 1), (1, math.inf, 1), (1, 1, math.inf),
+                                 (1, 10**400, 1), (1e300, 1, 1e-300), (1e-300, 1, 1e300),
+                                 (1e300, 1e-300, 1), (1e-300, 1e300, 1)):  # fmt: skip
+        with pytest.raises(ValueError, match=r"^(flops|bytes|seconds|flops, bytes|.*ratios)"):
             roof.place("bad", flops, size, seconds)
+    for flops, size, seconds in (("1", 1, 1), (1, None, 1), (1, 1, [1]), (1j, 1, 1)):
+        with pytest.raises(TypeError, match=r"^(flops|bytes|seconds): must be a number"):
+            roof.place("bad", flops, size, seconds)
+    for dtype, error in (("foo", TypeError), (3, TypeError), ("object", TypeError),
+                         ("float16", ValueError), ("tensor int4", ValueError)):  # fmt: skip
+        with pytest.raises(error, match=r"^(dtype|ceiling): "):
+            roof.place("bad", 1, 1, 1, dtype=dtype)
+    assert not roof.points and "ridge" in str(roof), "what was refused is not there"
     with pytest.raises(ValueError, match="float64, float32, float16"):
         gpuopt.roofline("sim", dtype="int4")
+    with pytest.raises(ValueError, match="dtype: 'int32' has no ceiling"):
+        gpuopt.roofline("sim", dtype=np.int32)
+    with pytest.raises(TypeError, match="dtype: 7 is not a dtype"):
+        gpuopt.roofline("sim", dtype=7)
     with pytest.raises(ValueError, match="'FMA float16' is none of sim:m2090's ceilings"):
         gpuopt.roofline("sim:m2090", dtype="float16")
     with pytest.raises(ValueError, match="'cuda'"):
@@ -345,6 +373,19 @@ def test_mistakes_name_what_there_is():
     counted.copy_bandwidth = 1.0  # as if it were timed
     with pytest.raises(ValueError, match="NVIDIA H200"):
         roof.add(counted)
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float64"), np.float64, float, "f8", "float64"])
+def test_dtypes_of_any_form_are_taken(dtype):
+    roof = h200()
+    point = roof.place("double", 1e12, 1e9, 1, dtype=dtype)
+    assert point.dtype == "float64" and roof.bound(point).ceiling == "FMA float64"
+    assert roof.peak(dtype) == roof.peak("float64")
+    assert roof.attainable(1e6, dtype=dtype) == 32e12
+    assert json.dumps(roof.to_dict()) and "FMA float64" in str(roof)
+    if dtype != "f8":
+        double = gpuopt.roofline("sim:m2090", dtype=dtype)
+        assert double.dtype == "float64" and double.peak().name == "FMA float64"
 
 
 def test_a_ladder_on_the_roofline(monkeypatch):
@@ -417,6 +458,46 @@ def test_the_case_study_measured(monkeypatch):
         gpuopt.matmul_case_study(measured=gpuopt.ladder("matmul", 10, device="sim"))
     with pytest.raises(ValueError, match="n: "):
         gpuopt.matmul_case_study("cpu", 0)
+    for n in ("64", 64.0, None):
+        with pytest.raises(TypeError, match="n: must be an integer"):
+            gpuopt.matmul_case_study("cpu", n)
+    with pytest.raises(TypeError, match="measured: must be a ladder, not 'matmul'"):
+        gpuopt.matmul_case_study(measured="matmul")
+
+
+def test_the_case_study_is_of_the_ladders_dtype_and_machine(monkeypatch):
+    measured_once(monkeypatch)
+    ladder = gpuopt.ladder("matmul", 1024, dtype="float64", device="cpu", rounds=1)
+    study = gpuopt.matmul_case_study(measured=ladder)
+    assert study.dtype == "float64" and "32 x 32 float64, on" in str(study)
+    for row in study.rows:  # 2 n^3 operations for three matrices of 8-byte items
+        assert row.intensity == pytest.approx(2 * 32 / (3 * 8)) and row.predicted == 1e9
+    ladder.device = dataclasses.replace(ladder.device, description="another")
+    with pytest.raises(ValueError, match=r"measured: was measured on another, but cpu is "):
+        gpuopt.matmul_case_study(measured=ladder)
+
+
+def test_a_ceiling_is_the_best_sample(monkeypatch):
+    """What else the machine does makes samples longer: ticks of 4 ms, on a loaded one."""
+    samples = iter([1.0, 1.0, 3.0, 1.0, 2.0, 3.0, 3.0])
+
+    class Loaded:
+        device = "cpu"
+
+        def __init__(self, *arguments, **more):
+            pass
+
+        def run(self, rung):
+            return True
+
+        def time(self, rung, runs):
+            return next(samples)
+
+    monkeypatch.setattr(_core, "Bench", Loaded)
+    monkeypatch.setattr(_ceilings, "ROUNDS", (5, 5))
+    problem = _ceilings._Problem(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
+    rate, spread = problem.rate("memcpy", 8.0, bool, True)
+    assert rate == 8.0 and spread == 1.0
 
 
 # --- plots
@@ -448,6 +529,34 @@ def test_labels_of_the_plot_do_not_overlap():
     import matplotlib.pyplot as plt
 
     plt.close(figure)
+
+
+def test_a_name_is_no_mathematics():
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+
+    roof = h200()
+    roof.place(r"cost $\frac$ of a_b", 1e9, 1e9, 1)
+    axes = roof.plot()
+    axes.figure.canvas.draw()  # matplotlib's parser would refuse it
+    assert any(r"cost $\frac$ of a_b" in text.get_text() for text in axes.texts)
+    plt.close(axes.figure)
+
+
+def test_a_figure_that_draws_to_files_alone_has_its_labels():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    axes = crowded().plot(Figure().add_subplot())
+    assert sum(text.get_text().startswith("reduce ") for text in axes.texts) == 7
+    run_python("""
+        import io, gpuopt
+        roof = gpuopt.roofline("sim:m2090")
+        roof.place("one", 1e9, 1e9, 1)
+        import matplotlib.pyplot as plt
+        assert plt.get_backend() == "svg" and not hasattr(plt.figure().canvas, "get_renderer")
+        roof.plot().figure.savefig(io.BytesIO(), format="svg")
+    """, MPLBACKEND="svg")  # fmt: skip
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -205,6 +205,13 @@ def test_a_device_is_swept(family, device):
         assert constants == (wanted if device == "cuda" else set())
 
 
+@pytest.mark.parametrize("n", [np.int64(500), np.array([500]), [np.uint8(200), 500], (500,)])
+def test_any_integers_are_numbers_of_items(n):
+    swept = gpuopt.sweep("add", n, device="cpu")
+    assert len(swept.sizes) == np.size(n) and "500 float32" in swept.sizes[-1].title
+    json.dumps(swept.to_dict())
+
+
 def test_bad_arguments_name_themselves():
     with pytest.raises(ValueError, match=r"device: sim:g80 has no timer to choose by; it gives"):
         gpuopt.sweep("reduce", device="sim:g80")
@@ -212,6 +219,8 @@ def test_bad_arguments_name_themselves():
         gpuopt.sweep("fold")
     with pytest.raises(TypeError, match="dtype: 'int8'"):
         gpuopt.sweep("reduce", dtype="int8", device="cpu")
-    for n in (0, [5, -1], [1.5], True):
+    with pytest.raises(ValueError, match=r"family: \['reduce'\] cannot be swept"):
+        gpuopt.sweep(["reduce"])
+    for n in (0, [5, -1], [1.5], True, "12", [None], np.float32(3)):
         with pytest.raises(ValueError, match="n: must be numbers of items"):
             gpuopt.sweep("reduce", n, device="cpu")

@@ -420,6 +420,26 @@ def test_pictures_of_what_is_not_there(tiny):
         tiny.timeline(first=99)
     with pytest.raises(ValueError, match="columns: 65"):
         tiny.tile(columns=65)
+    for warp in (99, 2**70):
+        with pytest.raises(ValueError, match=rf"warp: {warp} has no events .* it has warps \[0\]"):
+            tiny.tile(warp)
+    for call, error, text in (
+        (lambda: tiny.tile(columns=0), ValueError, "columns: must be at least 1, not 0"),
+        (lambda: tiny.tile(0, "a"), TypeError, "columns: must be an integer, not 'a'"),
+        (lambda: tiny.tile(-1), ValueError, "warp: must be at least 0, not -1"),
+        (lambda: tiny.tile("a"), TypeError, "warp: must be an integer"),
+        (lambda: tiny.coalescing(-1), ValueError, "access: must be at least 0, not -1"),
+        (lambda: tiny.coalescing("a"), TypeError, "access: must be an integer"),
+        (lambda: tiny.banks(1.5), TypeError, "access: must be an integer"),
+        (lambda: tiny.timeline("a"), TypeError, "warp: must be an integer"),
+        (lambda: tiny.timeline(first=-1), ValueError, "first: must be at least 0"),
+        (lambda: tiny.timeline(rows="a"), TypeError, "rows: must be an integer"),
+        (lambda: tiny.timeline(rows=401), ValueError, "rows: 401 is not from 1 to 400"),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+    second = gpuopt.trace("reduce", 3, warp=1)
+    assert "warp 1" in second.tile().svg and second.tile().data == second.tile(1).data
     with pytest.raises(ValueError, match="space"):
         tiny.accesses("texture")
     with pytest.raises(ValueError, match="too many for a picture"):

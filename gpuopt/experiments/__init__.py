@@ -99,7 +99,7 @@ def run(name: str, device: str | None = None) -> Experiment:
     >>> gpuopt.experiments.run("double_literal", "sim:k40").device.name
     'sim:k40'
     """
-    if name not in EXPERIMENTS:
+    if not isinstance(name, str) or name not in EXPERIMENTS:
         raise ValueError(
             f"name: {name!r} is not an experiment; use one of {', '.join(EXPERIMENTS)}"
         )

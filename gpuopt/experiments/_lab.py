@@ -220,6 +220,13 @@ def size(n: Any, default: int, name: str = "n") -> int:
     return int(n)
 
 
+def several(values: Any, name: str) -> list[Any]:
+    """Return an argument that is a list; its items are looked at one by one."""
+    if isinstance(values, str) or not np.iterable(values):
+        raise TypeError(f"{name}: must be a list of ints, not {values!r:.60}")
+    return list(values)
+
+
 def wrong(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float = 0.0) -> str:
     """Tell where an array is off by more than a bound; written so that NaN fails."""
     exact = isinstance(bound, float) and not bound

@@ -85,8 +85,9 @@ def ilp(
     lab = Lab(described)
     steps = _lab.size(steps, 16_384 if lab.timed else 16, "steps")
     most = 32 if lab.timed else models.gpu(described.name.split(":")[1]).threads_per_block // 32
-    chains = [_between(each, CHAINS_MOST, "chains") for each in chains]
-    warps = [each for each in (_between(each, 32, "warps") for each in warps) if each <= most]
+    chains = [_between(each, CHAINS_MOST, "chains") for each in _lab.several(chains, "chains")]
+    warps = [_between(each, 32, "warps") for each in _lab.several(warps, "warps")]
+    warps = [each for each in warps if each <= most]
     if not chains or not warps:
         raise ValueError("chains, warps: give at least one of each that the device can have")
     multiprocessors = described.multiprocessors if lab.timed else 1

@@ -73,7 +73,7 @@ def low_occupancy_copy(
     n = _lab.size(n, 1 << 25 if lab.timed else WHOLE)
     n = -(-n // WHOLE) * WHOLE
     limits = models.gpu(described if lab.timed else described.name.split(":")[1])
-    resident = [_lab.size(each, 1, "resident") for each in resident]
+    resident = [_lab.size(each, 1, "resident") for each in _lab.several(resident, "resident")]
     data = np.random.default_rng(0).random(n, np.float32)
     trials = [
         _trial(data, words, accesses, blocks, limits, lab)
