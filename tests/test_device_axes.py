@@ -301,6 +301,16 @@ def test_other_families_take_any_layout(rng):
         assert turned.tobytes() == np.ascontiguousarray(numbers.T).tobytes()
 
 
+@pytest.mark.parametrize("op", ["sum", "count"])
+def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
+    """2^40 rows that overlap, of 2^22 bytes: the partial results tell how many a thread takes."""
+    x, rows = Strided(np.ones(64, np.uint8)), {"shape": (1 << 40, 1 << 22), "strides": (16, 1)}
+    x.view = x.view.replace(**rows)
+    with pytest.raises(gpuopt.DeviceMemoryError) as caught:
+        gpuopt.reduce(x, op, axis=0)
+    assert caught.value.bytes_asked == (1 << 40 >> 22) * (1 << 22) * 8
+
+
 def test_out_initial_dtype_and_nothing(rng):
     array = rng.integers(-100, 100, (6, 8, 5)).astype("i1")
     x = Strided(np.asfortranarray(array))

@@ -508,6 +508,22 @@ def test_float32_sums_are_exact_along_every_axis(device, rng):
         assert (np.abs(got - exact) <= np.spacing(np.abs(exact))).all()
 
 
+@pytest.mark.parametrize("device", ["sim:g80", "sim:gt200"])
+@pytest.mark.parametrize(
+    ("op", "dtype", "shape"),
+    [
+        ("sum", "uint8", (30_000, 3, 1)),  # rows of three items
+        ("argmin", "float32", (5000, 4, 1)),  # of a pack
+        ("sum", "float32", (1543, 48, 2)),  # slabs of few inner items
+        ("sum", "int8", (60_000, 2, 4)),  # slabs that fill it
+    ],
+)
+def test_16_kib_of_shared_memory_are_enough(device, op, dtype, shape, rng):
+    array = rng.integers(0, 99, shape).astype(dtype)
+    got = gpuopt.reduce(array, op, axis=1, device=device)
+    np.testing.assert_array_equal(got, of_numpy(array, op, axis=1))
+
+
 def test_dtype_out_and_initial(rng):
     array = items_of(rng, "int8", (6, 7))
     for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):
