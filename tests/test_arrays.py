@@ -341,6 +341,22 @@ def test_small_dtypes_of_what_is_no_array(device):
         assert got == want and got.dtype == want.dtype, values
 
 
+def test_add_of_an_integer_that_the_dtype_does_not_hold():
+    for x, y, name in (
+        (np.int32([1, 2]), 2**40, "y"),
+        (-(2**31) - 1, np.int32([1, 2]), "x"),
+        ([1], 2**63, "y"),
+        (np.int64([1]), 2**64, "y"),
+        (np.float32([1]), 2**2000, "y"),
+    ):
+        with pytest.raises(OverflowError):
+            np.add(x, y)
+        with pytest.raises(OverflowError, match=f"^{name}: .*dtype that holds it"):
+            gpuopt.add(x, y, device="cpu")
+    assert gpuopt.add(np.float64([1]), 2**64, device="cpu") == 2.0**64
+    assert gpuopt.add(np.int32([1]), -5, device="cpu").dtype == np.int32
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_dtype_converts_as_numpys_own(device):
     """Unsafe casts: the items first, then the operation, as in NumPy."""
