@@ -338,7 +338,7 @@ def reduce(
     along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
     if not along:
         array = _axis.once(array)
-    if along or _axis.serves_whole(array, variant, dtype, block, device):
+    if along or _axis.serves_whole(array, op, variant, dtype, out, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device
         )

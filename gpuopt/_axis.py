@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +22,6 @@ from gpuopt._axis_plan import (
     memory_order,
     scheme_of,
 )
-from gpuopt._devices import available
 from gpuopt._direct import How, receives
 from gpuopt._dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dtype, supported
 
@@ -38,24 +36,14 @@ UFUNCS = {
 }
 IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
 OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
-_SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
+_ON_LADDER = frozenset("?ilqfd")  # dtypes of its kernels, by their characters: names take longer
 
 AxisError = getattr(np, "exceptions", np).AxisError
 
 
 def once(array: object) -> object:
-    """Return what is no array of NumPy's as one, where its dtype must be known before it is read.
-
-    Python's numbers are left as they are, however they are nested: their dtypes are wide ones.
-    """
+    """Return what is no array of NumPy's as one: its dtype must be known before it is read."""
     if isinstance(array, np.ndarray):
-        return array
-    item = array
-    for _ in range(64):  # NumPy's axes
-        if type(item) not in (list, tuple) or not item:
-            break
-        item = item[0]
-    if type(item) in (bool, int, float, complex, list, tuple, str):
         return array
     try:
         return np.asarray(array)
@@ -63,26 +51,49 @@ def once(array: object) -> object:
         return array
 
 
+@lru_cache(512)
+def on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
+    """Tell whether the ladder has kernels from a dtype to that of the result (None: NumPy's)."""
+    if given.char not in _ON_LADDER or op not in UFUNCS:
+        return False
+    if result is None:
+        return given.kind != "f" or op not in ("and", "or", "xor")
+    if op not in ("sum", "prod"):
+        return result == given
+    if given.kind == "f":
+        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
+    return result.kind in "iu"
+
+
 def serves_whole(
-    array: object, variant: object, dtype: object, block: object, device: str | None
+    array: object,
+    op: object,
+    variant: object,
+    dtype: object,
+    out: object,
+    block: object,
+    device: str | None,
 ) -> bool:
-    """Tell whether a reduction of a whole array needs this family, for its small dtypes.
+    """Tell whether a reduction of a whole array needs this family, for its dtypes.
 
     The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
     """
     if variant is not None or block is not None or not isinstance(array, np.ndarray):
         return False
-    given = array.dtype
-    if given.kind == "V":
-        return is_bfloat16(given)
-    if dtype is not None and is_bfloat16(named_dtype(dtype)):
+    given, result = array.dtype, None
+    if dtype is None and out is None and given.char in _ON_LADDER:  # most calls
+        return False
+    if type(op) is not str or op not in UFUNCS or not supported(given):
+        return False
+    if dtype is not None:
+        result = named_dtype(dtype)
+    elif isinstance(out, np.ndarray):
+        result = _for_out(op, given, out.dtype)
+    if is_bfloat16(given) or (result is not None and is_bfloat16(result)):
         return True
-    if dtype is not None or given.char not in _SMALL:
-        return False
-    name = device or os.environ.get("GPUOPT_DEVICE") or ""
-    if not isinstance(name, str):
-        return False
-    return name.startswith(("cuda", "sim")) or (not name and bool(available("cuda")))
+    if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
+        return False  # the ladder reads them as the result's
+    return _core.axis_kind(device) != "cpu"
 
 
 def check_op(op: object) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from gpuopt import _axis as axis_rules
 from gpuopt import _core
 from gpuopt._arrays import check_out
-from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS
+from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS, on_ladder
 from gpuopt._axis_plan import Pass, scheme_of
 from gpuopt._device_arrays import (
     asarray,
@@ -29,8 +29,6 @@ from gpuopt._device_arrays import (
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt._views import View, check_device, is_run, run_offset, run_start, view_of
-
-_ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
 
 
 def _target(out: Any) -> View | None:
@@ -78,7 +76,7 @@ def reduce(
         computed = dtype
         if out is not None and dtype is None and op in UFUNCS:
             computed = axis_rules.result_dtype(op, view.dtype, None, out.dtype)
-        if named or (start is not None and _on_ladder(view.dtype, op, computed)):
+        if named or (start is not None and on_ladder(view.dtype, op, computed)):
             if target is None and out is not None:
                 check_out(out, (), out.dtype if dtype is None else dtype)
             return _whole(view, start, op, variant, computed, out, target, initial, block)
@@ -108,20 +106,6 @@ def _default(op: str, given: np.dtype) -> np.dtype:
 
 
 @lru_cache(512)
-def _on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
-    """Tell whether the ladder has kernels from a dtype to that of the result."""
-    if given.char not in _ON_LADDER or op not in UFUNCS:
-        return False
-    if result is None:
-        return given.kind != "f" or op not in ("and", "or", "xor")
-    if op not in ("sum", "prod"):
-        return result == given
-    if given.kind == "f":
-        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
-    return result.kind in "iu"
-
-
-@lru_cache(512)
 def _whole_call(
     layout: _Layout, device: str, op: str, dtype: np.dtype | None, to: _Layout | None
 ) -> tuple[_core.Prepared | None, np.dtype]:
@@ -134,7 +118,7 @@ def _whole_call(
     result = _default(op, given) if dtype is None else dtype
     fits = to is None or (to[0] == () and to[2] == result)
     n = math.prod(shape)
-    ladder = _on_ladder(given, op, dtype)
+    ladder = on_ladder(given, op, dtype)
     if not (fits and n and ladder and result.isnative) or start is None:
         return None, result
     items = (start, n * given.itemsize), (0, result.itemsize)
