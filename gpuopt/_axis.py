@@ -349,8 +349,10 @@ def _without_gaps(array: np.ndarray) -> np.ndarray:
 def _reduced(
     array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, how: How
 ) -> np.ndarray:
-    """Return the reduction of an array with items, as an array over the kept axes."""
-    array = _cast(array, op, result)
+    """Return the reduction of an array with items, as an array over the kept axes.
+
+    The items are such as `op` can be computed on (`_cast`).
+    """
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if op in PLACES and len(axes) > 1:
         array = np.ascontiguousarray(array)  # places count in C order
@@ -365,6 +367,13 @@ def _reduced(
 
 def first_of(initial: Any, result: np.dtype) -> np.ndarray:
     """Return `initial` as an item of the result's dtype, as NumPy takes it."""
+def with_initial(op: str, result: np.dtype) -> np.dtype:
+    """Return the dtype in which results are combined with `initial`, before they are rounded."""
+    if op not in ("sum", "prod") or kind_of(result) not in "fc":
+        return result
+    return np.dtype(np.complex128 if result.kind == "c" else np.float64)
+
+
     try:
         first = np.array(initial, result)
     except (TypeError, ValueError, OverflowError) as error:
@@ -419,14 +428,16 @@ def reduce_axis(
     kept = tuple(size for k, size in enumerate(array.shape) if k not in axes)
     shape = tuple(1 if k in axes else s for k, s in enumerate(array.shape)) if keepdims else kept
     if out is not None:
-        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
         arrays.check_out(out, shape, given if free and given is not None else result)
     check_kind(op, computed_on(op, array.dtype, result))
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
-        found = _reduced(array, op, axes, result, (variant, block, device))
+        wide = result if initial is ... or initial is None else with_initial(op, result)
+        array = _cast(array, op, result)
+        found = _reduced(array, op, axes, wide, (variant, block, device))
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
             found = UFUNCS[op](first_of(initial, result), found).astype(result, copy=False)

@@ -204,9 +204,8 @@ def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
 
 
 def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
-    """Queue the reduction of an array with items to `target`, which is in C order."""
+    """Queue the reduction of a readable array with items to `target`, which is in C order."""
     result = target.dtype
-    view = _readable(place, view, op, result)
     scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
     if not scheme.passes:
         view = place.join(compact(view))
@@ -227,11 +226,17 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
     copy(place, turned, target.replace(shape=kept, strides=None))
 
 
-def _fill(place: Place, target: View, value: Any) -> None:
-    """Set all items of an array to one."""
-    dtype = np.dtype(float) if is_bfloat16(target.dtype) else target.dtype
-    first = axis_rules.first_of(value, dtype)
+def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
+    """Set all items of an array to one, which is rounded to a dtype first."""
+    small = is_bfloat16(dtype)
+    first = axis_rules.first_of(value, np.dtype(float) if small else dtype)
+    with np.errstate(all="ignore"):
+        first = first if small else first.astype(target.dtype)
     one = place.join(view_of(asarray(first, place.view.device), "initial"))
+    if small:  # perhaps not NumPy's to round
+        rounded = place.empty((), dtype)
+        copy(place, one, rounded)
+        one = rounded
     spread = one.replace(shape=target.shape, strides=(0,) * len(target.shape))
     copy(place, spread, target.replace(strides=None))
 
@@ -242,16 +247,19 @@ def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
     identity = initial is ... or op == "mean"
     value = IDENTITIES.get(op, one) if identity else initial
     if math.prod(target.shape):
-        _fill(place, target, value)
+        _fill(place, target, value, target.dtype)
 
 
-def _with_initial(place: Place, found: View, op: str, initial: Any, target: View) -> None:
-    """Combine results with `initial`: a reduction of two rows."""
-    n = math.prod(found.shape)
-    rows = place.empty((2, n), found.dtype)
+def _with_initial(
+    place: Place, view: View, op: str, axes: tuple[int, ...], initial: Any, target: View
+) -> None:
+    """Queue the reduction of a readable array and of `initial`: of two rows, the first found."""
+    wide = axis_rules.with_initial(op, target.dtype)
+    n = math.prod(target.shape)
+    rows = place.empty((2, n), wide)
     row = rows.replace(shape=(n,))
-    copy(place, found.replace(shape=(n,), strides=None), row)
-    _fill(place, row.replace(address=row.address + n * found.dtype.itemsize), initial)
+    _reduced(place, view, op, axes, row)
+    _fill(place, row.replace(address=row.address + n * wide.itemsize), initial, target.dtype)
     _reduced(place, rows, op, (0,), target.replace(shape=(n,), strides=None))
 
 
@@ -261,14 +269,14 @@ def _compute(
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
     if math.prod(view.shape[k] for k in axes) == 0:
         _nothing(place, op, target.replace(shape=kept, strides=None), initial)
-    elif math.prod(view.shape) == 0:
         return
-    elif initial is ... or initial is None:
+    if math.prod(view.shape) == 0:
+        return
+    view = _readable(place, view, op, target.dtype)
+    if initial is ... or initial is None:
         _reduced(place, view, op, axes, target)
     else:
-        found = place.empty(kept, target.dtype)
-        _reduced(place, view, op, axes, found)
-        _with_initial(place, found, op, initial, target)
+        _with_initial(place, view, op, axes, initial, target)
 
 
 class _Asked(NamedTuple):

@@ -301,6 +301,19 @@ def test_other_families_take_any_layout(rng):
         assert turned.tobytes() == np.ascontiguousarray(numbers.T).tobytes()
 
 
+def test_initial_is_combined_before_the_result_is_rounded():
+    for dtype, items, op, initial, want in (
+        ("f4", [1e30, 1e30], "prod", 1e-30, 1e30),
+        ("f2", [60000, 60000], "sum", -60000, 60000),
+        ("c8", [3e38, 3e38], "sum", -3e38, 3e38),
+    ):
+        x = Strided(np.array(items, dtype))
+        for axis in (None, 0):
+            got = gpuopt.reduce(x, op, axis=axis, initial=initial)
+            np.testing.assert_allclose(got.get(), want, rtol=1e-3)
+            assert got.dtype == dtype
+
+
 @pytest.mark.parametrize("op", ["sum", "count"])
 def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
     """2^40 rows that overlap, of 2^22 bytes: the partial results tell how many a thread takes."""

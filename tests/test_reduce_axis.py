@@ -524,6 +524,25 @@ def test_16_kib_of_shared_memory_are_enough(device, op, dtype, shape, rng):
     np.testing.assert_array_equal(got, of_numpy(array, op, axis=1))
 
 
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("axis", [None, 0])
+def test_initial_is_combined_before_the_result_is_rounded(device, axis):
+    cases = [
+        ("float32", [1e30, 1e30], "prod", 1e-30, 1e30),
+        ("float32", [1e30] * 3, "prod", 0, 0),
+        ("float32", [3e38, 3e38], "sum", -3e38, 3e38),
+        ("float16", [60000, 60000], "sum", -60000, 60000),
+        ("complex64", [3e38j, 3e38j], "sum", -3e38j, 3e38j),
+        ("float32", [1.5], "sum", 1e39, np.inf),  # as NumPy rounds it
+    ]
+    for dtype, items, op, initial, want in cases:
+        with np.errstate(over="ignore"):
+            array, want = np.array(items, dtype), np.array(want, dtype)
+            got = gpuopt.reduce(array, op, axis=axis, initial=initial, device=device)
+        np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{op} of {items}")
+        assert got.dtype == want.dtype
+
+
 def test_dtype_out_and_initial(rng):
     array = items_of(rng, "int8", (6, 7))
     for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):
