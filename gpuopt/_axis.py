@@ -121,6 +121,8 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
             raise TypeError(
                 f"axis: must be an integer, a tuple of integers or None, not {axis!r}"
             ) from None
+        if not ndim and number in (0, -1) and each is axis and op != "mean":  # NumPy lets it pass
+            break
         if not -ndim <= number < ndim:
             raise AxisError(number, ndim, "axis")
         found.append(number % ndim)
@@ -157,10 +159,10 @@ def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) 
         return np.dtype(bool if op in ("any", "all") else np.int64)
     if dtype is not None:
         result = named_dtype(dtype).newbyteorder("=")
-    elif out is not None and op != "mean":
-        result = _for_out(op, given, out.newbyteorder("="))
-    elif op == "mean":
-        return np.dtype(np.float64) if given.kind in "biu" else given
+    elif out is not None or op == "mean":
+        if op == "mean" and given.kind in "biu":
+            given = np.dtype(np.float64)
+        result = given if out is None else _for_out(op, given, out.newbyteorder("="))
     elif op in ("sum", "prod") and given.kind in "biu":
         return np.dtype(np.uint64 if given.kind == "u" else np.int64)
     else:  # not the other of two C types with the same size
@@ -365,8 +367,6 @@ def _reduced(
     return found
 
 
-def first_of(initial: Any, result: np.dtype) -> np.ndarray:
-    """Return `initial` as an item of the result's dtype, as NumPy takes it."""
 def with_initial(op: str, result: np.dtype) -> np.dtype:
     """Return the dtype in which results are combined with `initial`, before they are rounded."""
     if op not in ("sum", "prod") or kind_of(result) not in "fc":
@@ -374,6 +374,8 @@ def with_initial(op: str, result: np.dtype) -> np.dtype:
     return np.dtype(np.complex128 if result.kind == "c" else np.float64)
 
 
+def first_of(initial: Any, result: np.dtype) -> np.ndarray:
+    """Return `initial` as an item of the result's dtype, as NumPy takes it."""
     try:
         first = np.array(initial, result)
     except (TypeError, ValueError, OverflowError) as error:
@@ -440,7 +442,8 @@ def reduce_axis(
         found = _reduced(array, op, axes, wide, (variant, block, device))
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
-            found = UFUNCS[op](first_of(initial, result), found).astype(result, copy=False)
+            first = first_of(initial, result).astype(found.dtype)
+            found = UFUNCS[op](first, found).astype(result, copy=False)
     found = np.asarray(found).reshape(shape)
     if out is None:
         return found if found.ndim else found[()]

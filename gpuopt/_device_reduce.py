@@ -377,7 +377,7 @@ def _along(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
     if host is not None:
-        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
         check_out(host, asked.shape, host.dtype if free else asked.result)
     made = None
     if target is None:

@@ -314,6 +314,13 @@ def test_initial_is_combined_before_the_result_is_rounded():
             assert got.dtype == dtype
 
 
+def test_mean_in_a_wider_out_and_the_axis_of_a_single_item():
+    out = gpuopt.empty((), np.float64, "sim")  # the mean of float32, not rounded to it
+    gpuopt.reduce(Strided(np.array([1, 2, 2], "f4")), "mean", out=out)
+    assert out.item() == 5 / 3
+    assert gpuopt.reduce(Strided(np.array(3, "f4")), axis=-1).item() == 3
+
+
 @pytest.mark.parametrize("op", ["sum", "count"])
 def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
     """2^40 rows that overlap, of 2^22 bytes: the partial results tell how many a thread takes."""

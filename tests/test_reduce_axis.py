@@ -543,6 +543,35 @@ def test_initial_is_combined_before_the_result_is_rounded(device, axis):
         assert got.dtype == want.dtype
 
 
+def test_the_axis_of_a_single_item():
+    item = np.float32(3)
+    for op in (*UFUNCS, *OTHERS):
+        if op in ("and", "or", "xor"):
+            continue
+        for axis in (0, -1, 1, (0,), ()):
+            try:
+                want = of_numpy(np.array(item), op, axis=axis)
+            except (TypeError, ValueError) as error:  # AxisError is one; NumPy's mean takes no 0
+                with pytest.raises(type(error)):
+                    gpuopt.reduce(item, op, axis=axis, device="cpu")
+            else:
+                got = gpuopt.reduce(item, op, axis=axis, device="cpu")
+                assert got == want and got.shape == want.shape, (op, axis)
+
+
+def test_mean_is_cast_to_out_as_numpys(rng):
+    array = rng.random((5, 4), np.float32) * 99
+    for dtype in ("int32", "int8", "float16", "float32", "float64"):
+        for items in (array, array.astype("int32")):
+            got, want = np.zeros(4, dtype), np.zeros(4, dtype)
+            assert gpuopt.reduce(items, "mean", axis=0, out=got, device="cpu") is got
+            want[...] = items.mean(axis=0, dtype=np.float64)
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(TypeError, match=r"^out: cannot cast"):
+        out = np.zeros(4, np.int32)
+        gpuopt.reduce(array, "mean", axis=0, dtype="float32", out=out, device="cpu")
+
+
 def test_dtype_out_and_initial(rng):
     array = items_of(rng, "int8", (6, 7))
     for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):
