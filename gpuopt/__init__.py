@@ -305,13 +305,14 @@ def reduce(
     The result is bitwise the same from run to run. On the cpu float16 and float32 accumulate in
     float64, in a tree whose shape depends on the number of items alone: the same bits from every
     rung, instruction set and number of threads. A result that overflows becomes infinite on every
-    device, without the RuntimeWarning that NumPy gives (a cast to an `out` that is narrower gives
-    it). Along axes and for small types, sums of float16, bfloat16 and float32 accumulate in float64
-    (on a GPU the first two by eights in float32) and are rounded once; so are sums and products of
-    float32 on rungs 11 to 13, the defaults. Rungs 1 to 10 accumulate in the result's dtype, as the
-    decks do: with u the unit roundoff (2^-24 for float32) and k the most additions that an item
-    goes through, the error is at most k * u * sum(abs(array)); k is about log2(n) for rungs 1 to 6
-    and n / (threads of the grid) + log2(n) for rungs 7 to 10.
+    device, and the mean of nothing NaN, without the RuntimeWarning that NumPy gives (a cast to an
+    `out` that is narrower gives it). Along axes and for small types, sums of float16, bfloat16 and
+    float32 accumulate in float64 (on a GPU the first two by eights in float32) and are rounded
+    once; so are sums and products of float32 on rungs 11 to 13, the defaults. Rungs 1 to 10
+    accumulate in the result's dtype, as the decks do: with u the unit roundoff (2^-24 for float32)
+    and k the most additions that an item goes through, the error is at most
+    k * u * sum(abs(array)); k is about log2(n) for rungs 1 to 6 and
+    n / (threads of the grid) + log2(n) for rungs 7 to 10.
 
     Source: decks D0 (DirectCompute Optimizations, NVIDIA GTC 2010) and D4 (Reduction, after M.
     Harris), reductions 1 to 7.
@@ -338,7 +339,7 @@ def reduce(
     along = axis is not None or keepdims or (type(op) is str and op in _axis.OTHERS)
     if not along:
         array = _axis.once(array)
-    if along or _axis.serves_whole(array, variant, dtype, block, device):
+    if along or _axis.serves_whole(array, op, variant, dtype, out, block, device):
         return _axis.reduce_axis(
             array, op, axis, keepdims, variant, dtype, out, initial, block, device
         )

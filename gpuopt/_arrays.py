@@ -93,23 +93,40 @@ def array_in(value: object, name: str) -> np.ndarray:
 def common(
     values: tuple[tuple[str, object], ...], dtypes: tuple[str, ...]
 ) -> tuple[np.dtype, list[np.ndarray]]:
-    """Return the dtype in which NumPy would combine some arguments, and them as arrays."""
-    found = [array_in(value, name) for name, value in values]
-    for each, (name, _) in zip(found, values, strict=True):
-        if each.dtype.kind not in "biuf":
+    """Return the dtype in which NumPy would combine some arguments, and them as arrays.
+
+    Raises
+    ------
+    TypeError
+        A dtype, or the common one, is none of `dtypes`.
+    OverflowError
+        A Python integer that the common dtype does not hold.
+    """
+    # A Python number has no dtype of its own to bring in; an integer perhaps fits none.
+    found = [value if type(value) is int else array_in(value, name) for name, value in values]
+    weak = []
+    for each, (name, value) in zip(found, values, strict=True):
+        weak.append(value if type(value) in (int, float) else each.dtype)
+        if type(value) is not int and each.dtype.kind not in "biuf":
             raise TypeError(f"{name}: dtype {each.dtype} is not supported; use {', '.join(dtypes)}")
-    # A Python number has no dtype of its own to bring in.
-    weak = [
-        value if type(value) in (int, float) else each.dtype
-        for each, (_, value) in zip(found, values, strict=True)
-    ]
     dtype = np.result_type(*weak).newbyteorder("=")
     if dtype.name not in dtypes:
         raise TypeError(
             f"{', '.join(name for name, _ in values)}: their common dtype {dtype} is not "
             f"supported; use {', '.join(dtypes)}"
         )
+    for k, (name, value) in enumerate(values):
+        if type(value) is int:
+            found[k] = _integer(value, dtype, name)
     return np.dtype(dtype.name), found
+
+
+def _integer(value: int, dtype: np.dtype, name: str) -> np.ndarray:
+    """Return a Python integer as an item."""
+    try:
+        return np.array(value, dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{name}: {error}; use arrays of a dtype that holds it") from None
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 from functools import lru_cache
 from typing import Any
 
@@ -23,7 +22,6 @@ from gpuopt._axis_plan import (
     memory_order,
     scheme_of,
 )
-from gpuopt._devices import available
 from gpuopt._direct import How, receives
 from gpuopt._dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dtype, supported
 
@@ -38,24 +36,14 @@ UFUNCS = {
 }
 IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
 OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
-_SMALL = "bhBHILQe"  # dtypes by their characters: names take a microsecond
+_ON_LADDER = frozenset("?ilqfd")  # dtypes of its kernels, by their characters: names take longer
 
 AxisError = getattr(np, "exceptions", np).AxisError
 
 
 def once(array: object) -> object:
-    """Return what is no array of NumPy's as one, where its dtype must be known before it is read.
-
-    Python's numbers are left as they are, however they are nested: their dtypes are wide ones.
-    """
+    """Return what is no array of NumPy's as one: its dtype must be known before it is read."""
     if isinstance(array, np.ndarray):
-        return array
-    item = array
-    for _ in range(64):  # NumPy's axes
-        if type(item) not in (list, tuple) or not item:
-            break
-        item = item[0]
-    if type(item) in (bool, int, float, complex, list, tuple, str):
         return array
     try:
         return np.asarray(array)
@@ -63,26 +51,49 @@ def once(array: object) -> object:
         return array
 
 
+@lru_cache(512)
+def on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
+    """Tell whether the ladder has kernels from a dtype to that of the result (None: NumPy's)."""
+    if given.char not in _ON_LADDER or op not in UFUNCS:
+        return False
+    if result is None:
+        return given.kind != "f" or op not in ("and", "or", "xor")
+    if op not in ("sum", "prod"):
+        return result == given
+    if given.kind == "f":
+        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
+    return result.kind in "iu"
+
+
 def serves_whole(
-    array: object, variant: object, dtype: object, block: object, device: str | None
+    array: object,
+    op: object,
+    variant: object,
+    dtype: object,
+    out: object,
+    block: object,
+    device: str | None,
 ) -> bool:
-    """Tell whether a reduction of a whole array needs this family, for its small dtypes.
+    """Tell whether a reduction of a whole array needs this family, for its dtypes.
 
     The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
     """
     if variant is not None or block is not None or not isinstance(array, np.ndarray):
         return False
-    given = array.dtype
-    if given.kind == "V":
-        return is_bfloat16(given)
-    if dtype is not None and is_bfloat16(named_dtype(dtype)):
+    given, result = array.dtype, None
+    if dtype is None and out is None and given.char in _ON_LADDER:  # most calls
+        return False
+    if type(op) is not str or op not in UFUNCS or not supported(given):
+        return False
+    if dtype is not None:
+        result = named_dtype(dtype)
+    elif isinstance(out, np.ndarray):
+        result = _for_out(op, given, out.dtype)
+    if is_bfloat16(given) or (result is not None and is_bfloat16(result)):
         return True
-    if dtype is not None or given.char not in _SMALL:
-        return False
-    name = device or os.environ.get("GPUOPT_DEVICE") or ""
-    if not isinstance(name, str):
-        return False
-    return name.startswith(("cuda", "sim")) or (not name and bool(available("cuda")))
+    if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
+        return False  # the ladder reads them as the result's
+    return _core.axis_kind(device) != "cpu"
 
 
 def check_op(op: object) -> None:
@@ -110,6 +121,8 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
             raise TypeError(
                 f"axis: must be an integer, a tuple of integers or None, not {axis!r}"
             ) from None
+        if not ndim and number in (0, -1) and each is axis and op != "mean":  # NumPy lets it pass
+            break
         if not -ndim <= number < ndim:
             raise AxisError(number, ndim, "axis")
         found.append(number % ndim)
@@ -146,10 +159,10 @@ def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) 
         return np.dtype(bool if op in ("any", "all") else np.int64)
     if dtype is not None:
         result = named_dtype(dtype).newbyteorder("=")
-    elif out is not None and op != "mean":
-        result = _for_out(op, given, out.newbyteorder("="))
-    elif op == "mean":
-        return np.dtype(np.float64) if given.kind in "biu" else given
+    elif out is not None or op == "mean":
+        if op == "mean" and given.kind in "biu":
+            given = np.dtype(np.float64)
+        result = given if out is None else _for_out(op, given, out.newbyteorder("="))
     elif op in ("sum", "prod") and given.kind in "biu":
         return np.dtype(np.uint64 if given.kind == "u" else np.int64)
     else:  # not the other of two C types with the same size
@@ -338,8 +351,10 @@ def _without_gaps(array: np.ndarray) -> np.ndarray:
 def _reduced(
     array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, how: How
 ) -> np.ndarray:
-    """Return the reduction of an array with items, as an array over the kept axes."""
-    array = _cast(array, op, result)
+    """Return the reduction of an array with items, as an array over the kept axes.
+
+    The items are such as `op` can be computed on (`_cast`).
+    """
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if op in PLACES and len(axes) > 1:
         array = np.ascontiguousarray(array)  # places count in C order
@@ -350,6 +365,13 @@ def _reduced(
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.astype(result)
     return found
+
+
+def with_initial(op: str, result: np.dtype) -> np.dtype:
+    """Return the dtype in which results are combined with `initial`, before they are rounded."""
+    if op not in ("sum", "prod") or kind_of(result) not in "fc":
+        return result
+    return np.dtype(np.complex128 if result.kind == "c" else np.float64)
 
 
 def first_of(initial: Any, result: np.dtype) -> np.ndarray:
@@ -408,17 +430,20 @@ def reduce_axis(
     kept = tuple(size for k, size in enumerate(array.shape) if k not in axes)
     shape = tuple(1 if k in axes else s for k, s in enumerate(array.shape)) if keepdims else kept
     if out is not None:
-        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
         arrays.check_out(out, shape, given if free and given is not None else result)
     check_kind(op, computed_on(op, array.dtype, result))
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
-        found = _reduced(array, op, axes, result, (variant, block, device))
+        wide = result if initial is ... or initial is None else with_initial(op, result)
+        array = _cast(array, op, result)
+        found = _reduced(array, op, axes, wide, (variant, block, device))
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
-            found = UFUNCS[op](first_of(initial, result), found).astype(result, copy=False)
+            first = first_of(initial, result).astype(found.dtype)
+            found = UFUNCS[op](first, found).astype(result, copy=False)
     found = np.asarray(found).reshape(shape)
     if out is None:
         return found if found.ndim else found[()]

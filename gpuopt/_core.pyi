@@ -37,6 +37,7 @@ def reduce(
     device: str | None,
     /,
 ) -> Any: ...
+def axis_kind(device: str | None, /) -> str: ...
 def call(
     problem: tuple[Any, ...], variant: int | str | None, block: int | None, device: str | None, /
 ) -> Literal[False] | None: ...  # False: an input has gaps, and it would have to be copied

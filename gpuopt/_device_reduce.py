@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 from gpuopt import _axis as axis_rules
 from gpuopt import _core
 from gpuopt._arrays import check_out
-from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS
+from gpuopt._axis import IDENTITIES, OTHERS, UFUNCS, on_ladder
 from gpuopt._axis_plan import Pass, scheme_of
 from gpuopt._device_arrays import (
     asarray,
@@ -29,8 +29,6 @@ from gpuopt._device_arrays import (
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt._views import View, check_device, is_run, run_offset, run_start, view_of
-
-_ON_LADDER = frozenset("?ilqfd")  # the dtypes of its kernels, by their characters
 
 
 def _target(out: Any) -> View | None:
@@ -78,7 +76,7 @@ def reduce(
         computed = dtype
         if out is not None and dtype is None and op in UFUNCS:
             computed = axis_rules.result_dtype(op, view.dtype, None, out.dtype)
-        if named or (start is not None and _on_ladder(view.dtype, op, computed)):
+        if named or (start is not None and on_ladder(view.dtype, op, computed)):
             if target is None and out is not None:
                 check_out(out, (), out.dtype if dtype is None else dtype)
             return _whole(view, start, op, variant, computed, out, target, initial, block)
@@ -108,20 +106,6 @@ def _default(op: str, given: np.dtype) -> np.dtype:
 
 
 @lru_cache(512)
-def _on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
-    """Tell whether the ladder has kernels from a dtype to that of the result."""
-    if given.char not in _ON_LADDER or op not in UFUNCS:
-        return False
-    if result is None:
-        return given.kind != "f" or op not in ("and", "or", "xor")
-    if op not in ("sum", "prod"):
-        return result == given
-    if given.kind == "f":
-        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
-    return result.kind in "iu"
-
-
-@lru_cache(512)
 def _whole_call(
     layout: _Layout, device: str, op: str, dtype: np.dtype | None, to: _Layout | None
 ) -> tuple[_core.Prepared | None, np.dtype]:
@@ -134,7 +118,7 @@ def _whole_call(
     result = _default(op, given) if dtype is None else dtype
     fits = to is None or (to[0] == () and to[2] == result)
     n = math.prod(shape)
-    ladder = _on_ladder(given, op, dtype)
+    ladder = on_ladder(given, op, dtype)
     if not (fits and n and ladder and result.isnative) or start is None:
         return None, result
     items = (start, n * given.itemsize), (0, result.itemsize)
@@ -220,9 +204,8 @@ def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
 
 
 def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
-    """Queue the reduction of an array with items to `target`, which is in C order."""
+    """Queue the reduction of a readable array with items to `target`, which is in C order."""
     result = target.dtype
-    view = _readable(place, view, op, result)
     scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
     if not scheme.passes:
         view = place.join(compact(view))
@@ -243,11 +226,17 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
     copy(place, turned, target.replace(shape=kept, strides=None))
 
 
-def _fill(place: Place, target: View, value: Any) -> None:
-    """Set all items of an array to one."""
-    dtype = np.dtype(float) if is_bfloat16(target.dtype) else target.dtype
-    first = axis_rules.first_of(value, dtype)
+def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
+    """Set all items of an array to one, which is rounded to a dtype first."""
+    small = is_bfloat16(dtype)
+    first = axis_rules.first_of(value, np.dtype(float) if small else dtype)
+    with np.errstate(all="ignore"):
+        first = first if small else first.astype(target.dtype)
     one = place.join(view_of(asarray(first, place.view.device), "initial"))
+    if small:  # perhaps not NumPy's to round
+        rounded = place.empty((), dtype)
+        copy(place, one, rounded)
+        one = rounded
     spread = one.replace(shape=target.shape, strides=(0,) * len(target.shape))
     copy(place, spread, target.replace(strides=None))
 
@@ -258,16 +247,19 @@ def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
     identity = initial is ... or op == "mean"
     value = IDENTITIES.get(op, one) if identity else initial
     if math.prod(target.shape):
-        _fill(place, target, value)
+        _fill(place, target, value, target.dtype)
 
 
-def _with_initial(place: Place, found: View, op: str, initial: Any, target: View) -> None:
-    """Combine results with `initial`: a reduction of two rows."""
-    n = math.prod(found.shape)
-    rows = place.empty((2, n), found.dtype)
+def _with_initial(
+    place: Place, view: View, op: str, axes: tuple[int, ...], initial: Any, target: View
+) -> None:
+    """Queue the reduction of a readable array and of `initial`: of two rows, the first found."""
+    wide = axis_rules.with_initial(op, target.dtype)
+    n = math.prod(target.shape)
+    rows = place.empty((2, n), wide)
     row = rows.replace(shape=(n,))
-    copy(place, found.replace(shape=(n,), strides=None), row)
-    _fill(place, row.replace(address=row.address + n * found.dtype.itemsize), initial)
+    _reduced(place, view, op, axes, row)
+    _fill(place, row.replace(address=row.address + n * wide.itemsize), initial, target.dtype)
     _reduced(place, rows, op, (0,), target.replace(shape=(n,), strides=None))
 
 
@@ -277,14 +269,14 @@ def _compute(
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
     if math.prod(view.shape[k] for k in axes) == 0:
         _nothing(place, op, target.replace(shape=kept, strides=None), initial)
-    elif math.prod(view.shape) == 0:
         return
-    elif initial is ... or initial is None:
+    if math.prod(view.shape) == 0:
+        return
+    view = _readable(place, view, op, target.dtype)
+    if initial is ... or initial is None:
         _reduced(place, view, op, axes, target)
     else:
-        found = place.empty(kept, target.dtype)
-        _reduced(place, view, op, axes, found)
-        _with_initial(place, found, op, initial, target)
+        _with_initial(place, view, op, axes, initial, target)
 
 
 class _Asked(NamedTuple):
@@ -385,7 +377,7 @@ def _along(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
     if host is not None:
-        free = dtype is None and op in UFUNCS  # NumPy casts to anything then
+        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
         check_out(host, asked.shape, host.dtype if free else asked.result)
     made = None
     if target is None:

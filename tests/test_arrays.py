@@ -341,6 +341,40 @@ def test_small_dtypes_of_what_is_no_array(device):
         assert got == want and got.dtype == want.dtype, values
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "complex64", "complex128"])
+@pytest.mark.parametrize("device", kinds())
+def test_dtypes_that_the_ladder_has_no_kernels_for(device, dtype):
+    array = np.arange(100).astype(dtype)
+    assert gpuopt.reduce(array, device=device) == 4950
+    got = gpuopt.reduce(np.ones(200, dtype), dtype=dtype, device=device)
+    assert got == np.ones(200, dtype).sum(dtype=dtype) and got.dtype == dtype
+    assert gpuopt.reduce([1 + 2j, 3], device=device) == 4 + 2j
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "complex64"])
+def test_a_profile_counts_dtypes_that_the_ladder_has_no_kernels_for(dtype):
+    array = np.arange(100).astype(dtype)
+    counted = gpuopt.profile(gpuopt.reduce, array)
+    assert counted.result == 4950 and counted.launches
+    assert gpuopt.check(gpuopt.reduce, array) == []
+
+
+def test_add_of_an_integer_that_the_dtype_does_not_hold():
+    for x, y, name in (
+        (np.int32([1, 2]), 2**40, "y"),
+        (-(2**31) - 1, np.int32([1, 2]), "x"),
+        ([1], 2**63, "y"),
+        (np.int64([1]), 2**64, "y"),
+        (np.float32([1]), 2**2000, "y"),
+    ):
+        with pytest.raises(OverflowError):
+            np.add(x, y)
+        with pytest.raises(OverflowError, match=f"^{name}: .*dtype that holds it"):
+            gpuopt.add(x, y, device="cpu")
+    assert gpuopt.add(np.float64([1]), 2**64, device="cpu") == 2.0**64
+    assert gpuopt.add(np.int32([1]), -5, device="cpu").dtype == np.int32
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_dtype_converts_as_numpys_own(device):
     """Unsafe casts: the items first, then the operation, as in NumPy."""

@@ -301,6 +301,36 @@ def test_other_families_take_any_layout(rng):
         assert turned.tobytes() == np.ascontiguousarray(numbers.T).tobytes()
 
 
+def test_initial_is_combined_before_the_result_is_rounded():
+    for dtype, items, op, initial, want in (
+        ("f4", [1e30, 1e30], "prod", 1e-30, 1e30),
+        ("f2", [60000, 60000], "sum", -60000, 60000),
+        ("c8", [3e38, 3e38], "sum", -3e38, 3e38),
+    ):
+        x = Strided(np.array(items, dtype))
+        for axis in (None, 0):
+            got = gpuopt.reduce(x, op, axis=axis, initial=initial)
+            np.testing.assert_allclose(got.get(), want, rtol=1e-3)
+            assert got.dtype == dtype
+
+
+def test_mean_in_a_wider_out_and_the_axis_of_a_single_item():
+    out = gpuopt.empty((), np.float64, "sim")  # the mean of float32, not rounded to it
+    gpuopt.reduce(Strided(np.array([1, 2, 2], "f4")), "mean", out=out)
+    assert out.item() == 5 / 3
+    assert gpuopt.reduce(Strided(np.array(3, "f4")), axis=-1).item() == 3
+
+
+@pytest.mark.parametrize("op", ["sum", "count"])
+def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
+    """2^40 rows that overlap, of 2^22 bytes: the partial results tell how many a thread takes."""
+    x, rows = Strided(np.ones(64, np.uint8)), {"shape": (1 << 40, 1 << 22), "strides": (16, 1)}
+    x.view = x.view.replace(**rows)
+    with pytest.raises(gpuopt.DeviceMemoryError) as caught:
+        gpuopt.reduce(x, op, axis=0)
+    assert caught.value.bytes_asked == (1 << 40 >> 22) * (1 << 22) * 8
+
+
 def test_out_initial_dtype_and_nothing(rng):
     array = rng.integers(-100, 100, (6, 8, 5)).astype("i1")
     x = Strided(np.asfortranarray(array))

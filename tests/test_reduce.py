@@ -616,6 +616,15 @@ def test_historical_runs_with_every_block(device, rung):
     assert gpuopt.reduce(np.ones(100), variant=5, device=device) == 100
 
 
+def test_every_rung_fits_the_shared_memory_of_turing(rng):
+    """Rung 12's ring is all 64 KiB that a block of a T4 may have."""
+    assert gpuopt.reduce(np.ones(5, np.float32), variant=12, device="sim:t4") == 5
+    items = rng.integers(-99, 99, 300_000)
+    assert gpuopt.reduce(items, variant=12, device="sim:t4") == items.sum()
+    listed = gpuopt.ladder("reduce", 4096, device="sim:t4")
+    assert {row.rung.number for row in listed.rows} == set(range(1, 14))
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_the_default_is_the_best_rung(device, rng):
     array = random_items(rng, np.float32, largest(device, 2**20 + 1))

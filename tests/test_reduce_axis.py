@@ -508,6 +508,70 @@ def test_float32_sums_are_exact_along_every_axis(device, rng):
         assert (np.abs(got - exact) <= np.spacing(np.abs(exact))).all()
 
 
+@pytest.mark.parametrize("device", ["sim:g80", "sim:gt200"])
+@pytest.mark.parametrize(
+    ("op", "dtype", "shape"),
+    [
+        ("sum", "uint8", (30_000, 3, 1)),  # rows of three items
+        ("argmin", "float32", (5000, 4, 1)),  # of a pack
+        ("sum", "float32", (1543, 48, 2)),  # slabs of few inner items
+        ("sum", "int8", (60_000, 2, 4)),  # slabs that fill it
+    ],
+)
+def test_16_kib_of_shared_memory_are_enough(device, op, dtype, shape, rng):
+    array = rng.integers(0, 99, shape).astype(dtype)
+    got = gpuopt.reduce(array, op, axis=1, device=device)
+    np.testing.assert_array_equal(got, of_numpy(array, op, axis=1))
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("axis", [None, 0])
+def test_initial_is_combined_before_the_result_is_rounded(device, axis):
+    cases = [
+        ("float32", [1e30, 1e30], "prod", 1e-30, 1e30),
+        ("float32", [1e30] * 3, "prod", 0, 0),
+        ("float32", [3e38, 3e38], "sum", -3e38, 3e38),
+        ("float16", [60000, 60000], "sum", -60000, 60000),
+        ("complex64", [3e38j, 3e38j], "sum", -3e38j, 3e38j),
+        ("float32", [1.5], "sum", 1e39, np.inf),  # as NumPy rounds it
+    ]
+    for dtype, items, op, initial, want in cases:
+        with np.errstate(over="ignore"):
+            array, want = np.array(items, dtype), np.array(want, dtype)
+            got = gpuopt.reduce(array, op, axis=axis, initial=initial, device=device)
+        np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{op} of {items}")
+        assert got.dtype == want.dtype
+
+
+def test_the_axis_of_a_single_item():
+    item = np.float32(3)
+    for op in (*UFUNCS, *OTHERS):
+        if op in ("and", "or", "xor"):
+            continue
+        for axis in (0, -1, 1, (0,), ()):
+            try:
+                want = of_numpy(np.array(item), op, axis=axis)
+            except (TypeError, ValueError) as error:  # AxisError is one; NumPy's mean takes no 0
+                with pytest.raises(type(error)):
+                    gpuopt.reduce(item, op, axis=axis, device="cpu")
+            else:
+                got = gpuopt.reduce(item, op, axis=axis, device="cpu")
+                assert got == want and got.shape == want.shape, (op, axis)
+
+
+def test_mean_is_cast_to_out_as_numpys(rng):
+    array = rng.random((5, 4), np.float32) * 99
+    for dtype in ("int32", "int8", "float16", "float32", "float64"):
+        for items in (array, array.astype("int32")):
+            got, want = np.zeros(4, dtype), np.zeros(4, dtype)
+            assert gpuopt.reduce(items, "mean", axis=0, out=got, device="cpu") is got
+            want[...] = items.mean(axis=0, dtype=np.float64)
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(TypeError, match=r"^out: cannot cast"):
+        out = np.zeros(4, np.int32)
+        gpuopt.reduce(array, "mean", axis=0, dtype="float32", out=out, device="cpu")
+
+
 def test_dtype_out_and_initial(rng):
     array = items_of(rng, "int8", (6, 7))
     for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):

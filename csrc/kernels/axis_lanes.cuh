@@ -49,8 +49,8 @@ template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op
     static __device__ Part whole(const Op &, Part part, places) { return part; }
 };
 
-// Sums of bytes in 32 bits: a multiplication by 1 at the byte's place and 0 elsewhere picks it. No
-// thread has 2^23 packs: the blocks together would have terabytes.
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_PACKS packs: a multiplication by 1
+// at the byte's place and 0 elsewhere picks it.
 template <unsigned Count> struct byte_sums {
     using Part = int32;
     int32 values[Count];

@@ -564,14 +564,16 @@ template <> __device__ void store_result(int64 *to, int64 value, uint64 halved) 
 // depend on it. atomicInc leaves the counter at 0 for the next launch.
 template <unsigned AtOnce, class Op, class Acc>
 __device__ void combine_stored(const Acc *partials, unsigned count, const whole<Acc> &to) {
-    __shared__ bool last;
+    // Behind the warps' values, in dynamic shared memory: rung 12's ring, which is free by now, is
+    // all that a block of a T4 may have.
+    bool *last = reinterpret_cast<bool *>(shared_memory<Acc>() + 2 * (blockDim.x / 32));
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicInc(to.tickets, gridDim.x - 1) == gridDim.x - 1;
+        *last = atomicInc(to.tickets, gridDim.x - 1) == gridDim.x - 1;
         __threadfence();
     }
     __syncthreads();
-    if (!last)
+    if (!*last)
         return;
     const volatile Acc *every = partials;
     Acc sum = Op::template identity<Acc>();

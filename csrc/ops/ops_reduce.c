@@ -67,7 +67,9 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
                              const struct reg_signature *signature, uint64_t n, uint64_t blocks,
                              struct ops_step *step) {
     const unsigned number = choice->rung->number, block = choice->block;
-    const unsigned values = number < SHUFFLE ? block : block / 32 * (number == DYNAMIC ? 2 : 1);
+    /* A value a warp; with one launch twice that, and whether the block ends last. */
+    const unsigned warps = block / 32;
+    const unsigned values = number < SHUFFLE ? block : number < SINGLE_PASS ? warps : 2 * warps + 1;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = block;
     step->shared_bytes = number == BULK ? REDUCE_RING_PLACES * RING_PART

@@ -18,6 +18,7 @@ enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINI
 enum { NUMBERS = DIVISOR + 1 };
 
 enum { BLOCK = AXIS_BLOCK, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { STAGE_EDGES = 2 * PACK }; /* bytes: slabs need not begin or end at packs */
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks, in x */
@@ -107,6 +108,16 @@ static enum dtype raw_type(const struct task *task) {
     return number ? task->signature->accumulator : task->signature->items;
 }
 
+/* Sums and counts. */
+static bool adds_bytes(const struct task *task) {
+    return dtype_size(task->signature->items) == 1 && dtype_size(raw_type(task)) > 1;
+}
+
+/* Whether a block may have so much shared memory: the oldest simulated GPUs have 16 KiB. */
+static bool has_shared(const struct ops_queue *queue, uint64_t bytes) {
+    return bytes <= (uint64_t)queue->info.shared_per_block;
+}
+
 static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
 
 static bool without_gaps(const uint64_t *n) {
@@ -132,8 +143,10 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
     splits = most(1, least(splits, reduced / share_least));
     splits = most(splits, divided_up(reduced, AXIS_SHARE / apart));
-    if (is_argmin(task)) /* a thread has a place for each of its packs */
+    if (is_argmin(task) && !task->partial) /* a thread has a place for each of its packs */
         splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 4) / apart));
+    if (adds_bytes(task)) /* in 32 bits: columns whose rows overlap can be that long */
+        splits = most(splits, divided_up(reduced, share_unit * AXIS_BYTE_PACKS));
     task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
     task->splits = divided_up(reduced, task->share);
     task->blocks = blocks * task->splits;
@@ -150,7 +163,8 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
-    uint64_t slabs = tuned(task, stage_bytes) / (slab * item);
+    const uint64_t stage = (uint64_t)queue->info.shared_per_block - STAGE_EDGES;
+    uint64_t slabs = least(tuned(task, stage_bytes), stage) / (slab * item);
     slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
     if (slabs > unit) /* blocks begin at packs */
         slabs -= slabs % unit;
@@ -164,7 +178,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
     task->blocks = divided_up(n[OUTER], slabs);
-    task->shared_bytes = slabs * slab * item + (uint64_t)2 * PACK;
+    task->shared_bytes = slabs * slab * item + STAGE_EDGES;
 }
 
 /* Rows of a word, one after the other, the first where a word may begin. */
@@ -179,24 +193,34 @@ static bool plan_words(struct task *task) {
     return true;
 }
 
-/* Rows of three items, one after the other, the first at a pack. */
-static void plan_triples(struct task *task) {
+/* Rows of three items, one after the other, the first where a pack may begin. */
+static bool plan_triples(const struct ops_queue *queue, struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     const uint64_t rows = PACK / item; /* of a thread */
     const size_t part = !is_argmin(task) ? value_size(task) : item <= 2 ? 4 : 2 * item;
+    const uint64_t shared_bytes = BLOCK * (rows + 1) * part;
+    if (task->numbers[REDUCED] != 3 || task->in % PACK != 0 || !has_shared(queue, shared_bytes))
+        return false;
     task->shape = AXIS_TRIPLES;
     task->blocks = divided_up(task->numbers[OUTER], rows * BLOCK);
-    task->shared_bytes = BLOCK * (rows + 1) * part;
+    task->shared_bytes = shared_bytes;
+    return true;
 }
 
 /* Rows of a few whole packs, one after the other, the first at a pack. */
-static void plan_groups(struct task *task, uint64_t packs) {
+static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64_t packs) {
+    uint64_t group = 1;
+    while (group < packs)
+        group *= 2;
+    const uint64_t rows = AXIS_GROUP_ROWS * BLOCK / group, shared_bytes = rows * value_size(task);
+    if (packs > group_packs(task) || !has_shared(queue, shared_bytes))
+        return false;
     task->shape = AXIS_GROUPS;
     task->wide = packs;
-    for (task->group = 1; task->group < packs;)
-        task->group *= 2;
-    task->blocks = divided_up(task->numbers[OUTER], AXIS_GROUP_ROWS * BLOCK / task->group);
-    task->shared_bytes = AXIS_GROUP_ROWS * BLOCK / task->group * value_size(task);
+    task->group = group;
+    task->blocks = divided_up(task->numbers[OUTER], rows);
+    task->shared_bytes = shared_bytes;
+    return true;
 }
 
 static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
@@ -268,14 +292,15 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
 
 /* The answer: whether that is how. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
+    const uint64_t shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
     const uint64_t inner = task->numbers[INNER], count = PACK / dtype_size(task->signature->items);
     const uint64_t unit = inner / gcd(inner, count), slabs = narrow_slabs(queue, task, unit);
-    if (!slabs)
+    if (!slabs || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_NARROW;
     task->group = BLOCK / slabs / unit * unit;
     task->blocks = divided_up(task->numbers[OUTER], slabs);
-    task->shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
+    task->shared_bytes = shared_bytes;
     return true;
 }
 
@@ -364,16 +389,10 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
-        if (n[INNER] == 1 && plan_words(task))
+        if (n[INNER] == 1 && (plan_words(task) || plan_triples(queue, task)))
             return;
-        if (n[INNER] == 1 && n[REDUCED] == 3 && task->in % PACK == 0) {
-            plan_triples(task);
+        if (at_packs && plan_groups(queue, task, n[REDUCED] / count))
             return;
-        }
-        if (at_packs && n[REDUCED] / count <= group_packs(task)) {
-            plan_groups(task, n[REDUCED] / count);
-            return;
-        }
         if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
             (n[INNER] > 1 || slab <= (is_argmin(task) ? STAGED_PLACES : STAGED_BYTES) / item)) {
             plan_staged(queue, task);
@@ -416,6 +435,15 @@ static bool is_streamed(const struct ops_queue *queue, const struct task *task, 
     return bytes > fits && results <= fits && results >= bytes / STREAMED_SHARE;
 }
 
+static enum status too_many(const struct task *task) {
+    return status_fail(STATUS_BAD_VALUE,
+                       "array: %llu x %llu x %llu items are too many blocks for one launch; "
+                       "reduce parts of it",
+                       (unsigned long long)task->numbers[OUTER],
+                       (unsigned long long)task->numbers[REDUCED],
+                       (unsigned long long)task->numbers[INNER]);
+}
+
 static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct task *task, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[plan->step_count++];
@@ -427,12 +455,7 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
                                 task->tiles,
                                 is_streamed(queue, task, plan->result_bytes)};
     if (task->blocks > GRID_MAX)
-        return status_fail(STATUS_BAD_VALUE,
-                           "array: %llu x %llu x %llu items are too many blocks for one launch; "
-                           "reduce parts of it",
-                           (unsigned long long)task->numbers[OUTER],
-                           (unsigned long long)task->numbers[REDUCED],
-                           (unsigned long long)task->numbers[INNER]);
+        return too_many(task);
     step->values[step->value_count++] = task->in;
     step->values[step->value_count++] = task->out;
     step->values[step->value_count++] = task->partials;
@@ -576,5 +599,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         return status;
     struct task last = second_pass(choice, &task, partials, plan->scratch, first.partial_index);
     plan_shape(queue, &last);
+    if (last.splits > 1)
+        return too_many(&task); /* there is no third pass */
     return add_step(queue, choice, &last, plan);
 }

@@ -63,6 +63,9 @@ static PyMethodDef module_methods[] = {
     {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
      "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
      "See gpuopt.reduce; initial=... is none given."},
+    {"axis_kind", py_axis_kind, METH_O,
+     "axis_kind($module, device, /)\n--\n\n"
+     "The kind of device that a reduction of the family reduce_axis runs on, if it names no rung."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
      "Run a family whose output is an array; see gpuopt/_arrays.py."},

@@ -158,6 +158,7 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_axis_kind(PyObject *module, PyObject *device);
 /* What a reduction of no items gives: `initial`, or the operation's identity. A 0-d array. */
 PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result);
 /* initial op value as a 0-d array of the result's dtype. */
