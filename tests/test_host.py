@@ -303,3 +303,21 @@ def test_reductions_against_numpy(work, rng):
         bar,
         9,
     )
+
+
+# Operands that are repeated, beside an array of 2048 x 2048.
+REPEATED = {
+    "a number": ("f4", lambda a: 1, 0.7),
+    "a row": ("f4", lambda a: a[0], 0.9),
+    "a column of integers": ("i4", lambda a: a[:, :1], 0.8),
+}
+
+
+@pytest.mark.speed
+@two_cores
+@pytest.mark.parametrize("work", REPEATED.values(), ids=REPEATED)
+def test_sums_with_what_is_repeated_against_numpy(work, rng):
+    dtype, part, bar = work
+    x = rng.integers(-100, 100, (2048, 2048)).astype(dtype)
+    y = part(x)
+    side_by_side(lambda: gpuopt.add(x, y, device="cpu"), lambda: np.add(x, y), bar, 9)
