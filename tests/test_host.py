@@ -61,7 +61,8 @@ BITS = """
     for dtype in ("f4", "f8"):
         x = rng.standard_normal(70_003).astype(dtype)
         tell(gpuopt.saxpy(1.7, x, x[::-1], **cpu))
-        for m, k, n in ((1, 1, 1), (5, 7, 9), (13, 300, 33), (97, 513, 131)):
+        for m, k, n in ((1, 1, 1), (5, 7, 9), (13, 300, 33), (97, 513, 131), (40, 9001, 1),
+                        (1, 9001, 40), (3, 9001, 40), (7, 9001, 9), (50, 9001, 3)):
             a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
             tell(gpuopt.matmul(a, b, **cpu))
     print(gpuopt._core.config()["instruction_set"], digest.hexdigest())
@@ -321,3 +322,21 @@ def test_sums_with_what_is_repeated_against_numpy(work, rng):
     x = rng.integers(-100, 100, (2048, 2048)).astype(dtype)
     y = part(x)
     side_by_side(lambda: gpuopt.add(x, y, device="cpu"), lambda: np.add(x, y), bar, 9)
+
+
+# Rows, products and columns of matrix products that read a matrix once, float32.
+READ_ONCE = {
+    "matrix and vector": ((4096, 1024, 1), 0.3),
+    "vector and matrix": ((1, 1024, 4096), 0.3),
+    "few long sums": ((8, 131_072, 8), 0.5),
+}
+
+
+@pytest.mark.speed
+@two_cores
+@pytest.mark.parametrize("work", READ_ONCE.values(), ids=READ_ONCE)
+def test_products_that_read_a_matrix_once_against_numpy(work, rng):
+    """NumPy adds up in float32, which takes half as many vectors."""
+    (m, k, n), bar = work
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    side_by_side(lambda: gpuopt.matmul(a, b, device="cpu"), lambda: a @ b, bar, 15)
