@@ -168,8 +168,11 @@ def check_kind(op: str, dtype: np.dtype) -> None:
         raise TypeError(f"array: op={op!r} does not take {name_of(dtype)} items")
 
 
-def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
-    """Return the dtype of items that the operation can be computed on; mostly what is given."""
+def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = False) -> np.dtype:
+    """Return the dtype of items that the operation can be computed on; mostly what is given.
+
+    The cpu multiplies small integers and complex64 as they are.
+    """
     if op in PLACES:
         return given
     if op in TRUTHS:
@@ -181,6 +184,8 @@ def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
     whole = given.kind in "biu" and result.kind in "iu"
     wider = kind_of(given) == kind_of(result) and result.itemsize >= given.itemsize
     wanted = given if whole or wider else result
+    if on_cpu and wanted.kind in "iuc":
+        return wanted
     if op == "prod" and wanted.kind == "c":
         return np.dtype(np.complex128)
     if op == "prod" and wanted.kind in "iu":
@@ -190,9 +195,9 @@ def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
     return wanted
 
 
-def _cast(array: np.ndarray, op: str, result: np.dtype) -> np.ndarray:
+def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndarray:
     """Return the array with items that the operation can be computed on; mostly as it is."""
-    wanted = computed_on(op, array.dtype, result)
+    wanted = computed_on(op, array.dtype, result, on_cpu=on_cpu)
     if array.dtype.kind == "c" and wanted.kind == "b":
         return array != 0
     return array.astype(wanted, copy=False)
@@ -303,7 +308,7 @@ def _planned(
         check_kind(op, dtype)
     except (TypeError, ValueError):
         return None
-    if computed_on(op, dtype, result) != dtype:
+    if computed_on(op, dtype, result, on_cpu=True) != dtype:
         return None
     plan = _plan(op, dtype, shape, strides, axes, keepdims, result)
     return plan if plan and plan.dtype == result else None
@@ -339,13 +344,17 @@ def _reduced(
     array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, how: How
 ) -> np.ndarray:
     """Return the reduction of an array with items, as an array over the kept axes."""
-    array = _cast(array, op, result)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if op in PLACES and len(axes) > 1:
-        array = np.ascontiguousarray(array)  # places count in C order
-    array = _without_gaps(array)
-    plan = _plan(op, array.dtype, array.shape, array.strides, axes, False, result)
-    found = np.asarray(plan.run(array, how, None))
+    for on_cpu in (True, False):  # the device is not known yet
+        items = _cast(array, op, result, on_cpu)
+        items = items.astype(items.dtype.newbyteorder("="), copy=False)
+        if op in PLACES and len(axes) > 1:
+            items = np.ascontiguousarray(items)  # places count in C order
+        items = _without_gaps(items)
+        plan = _plan(op, items.dtype, items.shape, items.strides, axes, False, result)
+        found = plan.run(items, how, None)
+        if found is not None:
+            break
+    found = np.asarray(found)
     if found.dtype != result:
         with np.errstate(over="ignore", invalid="ignore"):
             found = found.astype(result)

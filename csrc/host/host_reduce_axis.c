@@ -4,9 +4,13 @@
  * threads gives the same bits.
  */
 
-/* As the kernels', and products of complex numbers. */
+/* As the kernels', and products of small integers and of complex numbers. */
 #define HOST_REDUCE_AXIS_SIGNATURES(SIGNATURE) \
     REDUCE_AXIS_SIGNATURES(SIGNATURE)          \
+    SIGNATURE(prod, int8, int64)               \
+    SIGNATURE(prod, int16, int64)              \
+    SIGNATURE(prod, int32, int64)              \
+    SIGNATURE(prod, complex64, complex128)     \
     SIGNATURE(prod, complex128, complex128)
 
 #ifdef GPUOPT_RUNGS
