@@ -287,6 +287,8 @@ FASTER = {
     "sums of short rows of int8": ("i1", (1 << 20, 20), lambda a: a, "sum", 1, 3),
     "places in long columns": ("i1", (1 << 22, 3), lambda a: a[::2], "argmax", 0, 0.9),
     "products of columns of int32": ("i4", (2048, 2048), lambda a: a, "prod", 0, 0.8),
+    "products of complex columns": (
+        "c8", (2048, 2048), lambda a: np.where(a.real > 0, a.dtype.type(1j), -1), "prod", 0, 0.7),
     "products of rows of int16": ("i2", (2048, 2048), lambda a: a, "prod", 1, 1.5),
     "places in rows": ("f4", (262_144, 64), lambda a: a, "argmax", 1, 1),
 }  # fmt: skip
