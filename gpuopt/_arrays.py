@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,6 +18,11 @@ from gpuopt import _core
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
+
+
+def _is_run(given: object) -> bool:
+    """Tell whether an input is a run of memory: one of a device always is."""
+    return not isinstance(given, np.ndarray) or given.flags.c_contiguous
 
 
 @dataclass
@@ -32,6 +37,8 @@ class Problem:
         The signature: the dtype of the items, and the dtype that the caller wants them
         accumulated in.
     inputs : tuple of ndarray
+        Runs of memory in C order. An operand of `add` or `saxpy` may be a view in which items are
+        repeated; the cpu reads it in place, as the numbers tell.
     shape : tuple of int
         The result's.
     dtype : dtype
@@ -52,7 +59,7 @@ class Problem:
     def on(self, output: np.ndarray) -> tuple[object, ...]:
         """Return the tuple that `_core.call` and `_core.Bench` take."""
         numbers = tuple(number % 2**64 for number in self.numbers)
-        inputs = tuple(self.inputs)
+        inputs = tuple(each if _is_run(each) else (each,) for each in self.inputs)
         return (self.family, self.op, self.items, self.result, inputs, output, numbers)
 
 
@@ -171,7 +178,9 @@ def run(
         check_out(out, problem.shape, problem.dtype)
     if out is None or not takes_in_place(out, problem.dtype, problem.inputs):
         result = np.empty(problem.shape, problem.dtype)
-    _core.call(problem.on(result), variant, block, device)
+    if _core.call(problem.on(result), variant, block, device) is False:  # a GPU repeats nothing
+        whole = tuple(np.ascontiguousarray(each) for each in problem.inputs)
+        _core.call(replace(problem, inputs=whole).on(result), variant, block, device)
     if out is None or result is out:
         return result
     np.copyto(out, result, casting="same_kind")

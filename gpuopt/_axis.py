@@ -181,8 +181,11 @@ def check_kind(op: str, dtype: np.dtype) -> None:
         raise TypeError(f"array: op={op!r} does not take {name_of(dtype)} items")
 
 
-def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
-    """Return the dtype of items that the operation can be computed on; mostly what is given."""
+def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = False) -> np.dtype:
+    """Return the dtype of items that the operation can be computed on; mostly what is given.
+
+    The cpu multiplies small integers and complex64 as they are.
+    """
     if op in PLACES:
         return given
     if op in TRUTHS:
@@ -194,6 +197,8 @@ def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
     whole = given.kind in "biu" and result.kind in "iu"
     wider = kind_of(given) == kind_of(result) and result.itemsize >= given.itemsize
     wanted = given if whole or wider else result
+    if on_cpu and wanted.kind in "iuc":
+        return wanted
     if op == "prod" and wanted.kind == "c":
         return np.dtype(np.complex128)
     if op == "prod" and wanted.kind in "iu":
@@ -203,9 +208,9 @@ def computed_on(op: str, given: np.dtype, result: np.dtype) -> np.dtype:
     return wanted
 
 
-def _cast(array: np.ndarray, op: str, result: np.dtype) -> np.ndarray:
+def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndarray:
     """Return the array with items that the operation can be computed on; mostly as it is."""
-    wanted = computed_on(op, array.dtype, result)
+    wanted = computed_on(op, array.dtype, result, on_cpu=on_cpu)
     if array.dtype.kind == "c" and wanted.kind == "b":
         return array != 0
     return array.astype(wanted, copy=False)
@@ -316,7 +321,7 @@ def _planned(
         check_kind(op, dtype)
     except (TypeError, ValueError):
         return None
-    if computed_on(op, dtype, result) != dtype:
+    if computed_on(op, dtype, result, on_cpu=True) != dtype:
         return None
     plan = _plan(op, dtype, shape, strides, axes, keepdims, result)
     return plan if plan and plan.dtype == result else None
@@ -349,21 +354,26 @@ def _without_gaps(array: np.ndarray) -> np.ndarray:
 
 
 def _reduced(
-    array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, how: How
+    array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, wide: np.dtype, how: How
 ) -> np.ndarray:
     """Return the reduction of an array with items, as an array over the kept axes.
 
-    The items are such as `op` can be computed on (`_cast`).
+    It is of dtype `wide`, the result's or one that is rounded to it later.
     """
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if op in PLACES and len(axes) > 1:
-        array = np.ascontiguousarray(array)  # places count in C order
-    array = _without_gaps(array)
-    plan = _plan(op, array.dtype, array.shape, array.strides, axes, False, result)
-    found = np.asarray(plan.run(array, how, None))
-    if found.dtype != result:
+    for on_cpu in (True, False):  # the device is not known yet
+        items = _cast(array, op, result, on_cpu)
+        items = items.astype(items.dtype.newbyteorder("="), copy=False)
+        if op in PLACES and len(axes) > 1:
+            items = np.ascontiguousarray(items)  # places count in C order
+        items = _without_gaps(items)
+        plan = _plan(op, items.dtype, items.shape, items.strides, axes, False, wide)
+        found = plan.run(items, how, None)
+        if found is not None:
+            break
+    found = np.asarray(found)
+    if found.dtype != wide:
         with np.errstate(over="ignore", invalid="ignore"):
-            found = found.astype(result)
+            found = found.astype(wide)
     return found
 
 
@@ -438,8 +448,7 @@ def reduce_axis(
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
         wide = result if initial is ... or initial is None else with_initial(op, result)
-        array = _cast(array, op, result)
-        found = _reduced(array, op, axes, wide, (variant, block, device))
+        found = _reduced(array, op, axes, result, wide, (variant, block, device))
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
             first = first_of(initial, result).astype(found.dtype)

@@ -111,7 +111,7 @@ def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
     if op in ("and", "or", "xor"):
         return Work("bits", signed, signed, signed, -(op == "and"), -(op != "xor"))
     if op == "prod" and items.kind == "c":
-        return Work("prod", "complex128", "complex128", "complex128")
+        return Work("prod", items.name, "complex128", "complex128")
     divisor = n if op == "mean" else 0
     whole = op == "mean" and result.kind in "biu"  # cut off later
     stored, finish = _number_finish(np.dtype(float) if whole else result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -9,6 +11,33 @@ from gpuopt import _arrays as arrays
 from gpuopt import _device_arrays as device_arrays
 from gpuopt import _direct
 from gpuopt._arrays import FLOATS, NUMBERS, Problem
+
+_AXES = 8  # that the cpu walks along: DEVICE_AXES
+
+
+def _once(array: np.ndarray) -> np.ndarray:
+    """Return the array without what it only repeats, in a shape that broadcasts to its own."""
+    if 0 not in array.strides:
+        return array
+    return array[tuple(slice(None) if step else slice(1) for step in array.strides)]
+
+
+def _axes(shape: tuple[int, ...], views: tuple[np.ndarray, ...]) -> list[tuple[int, ...]]:
+    """Return the axes of views, the last first: size, and the steps of the views, in items.
+
+    Neighbours that are one axis to all of them are merged.
+    """
+    axes: list[tuple[int, ...]] = []
+    strides = zip(*(each.strides for each in views), strict=True)
+    for size, apart in reversed([*zip(shape, strides, strict=True)]):
+        if size == 1:
+            continue
+        steps = tuple(step // each.itemsize for step, each in zip(apart, views, strict=True))
+        if axes and steps == tuple(axes[-1][0] * step for step in axes[-1][1:]):
+            axes[-1] = (axes[-1][0] * size, *axes[-1][1:])
+        else:
+            axes.append((size, *steps))
+    return axes
 
 
 def _vector_problem(
@@ -20,9 +49,16 @@ def _vector_problem(
         raise ValueError(
             f"x, y: operands could not be broadcast together with shapes {x.shape} {y.shape}"
         ) from None
-    inputs = tuple(arrays.contiguous(np.broadcast_to(each, shape), dtype) for each in (x, y))
-    numbers = (inputs[0].size, arrays.bits(a, dtype))
-    return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, numbers)
+    runs = [arrays.contiguous(_once(each), dtype) for each in (x, y)]
+    inputs = tuple(run if run.shape == shape else np.broadcast_to(run, shape) for run in runs)
+    numbers = [math.prod(shape), arrays.bits(a, dtype)]
+    if not all(each.flags.c_contiguous for each in inputs):
+        axes = _axes(shape, inputs)
+        if len(axes) <= _AXES:
+            numbers += [len(axes), *(number for axis in axes for number in axis)]
+        else:
+            inputs = tuple(np.ascontiguousarray(each) for each in inputs)
+    return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, tuple(numbers))
 
 
 def _check_alike(views: dict[str, device_arrays.View]) -> None:
@@ -79,9 +115,10 @@ def add(
     Parameters
     ----------
     x, y : array_like
-        Of shapes that broadcast together; their common dtype must be int32, int64, float32 or
-        float64. Or both on a device, of one shape and dtype (one that is not in C order is made
-        so by a kernel there): the result is one there, of x's library, and nobody waits.
+        Of shapes that broadcast together, in place on the cpu; their common dtype must be int32,
+        int64, float32 or float64. Or both on a device, of one shape and dtype (one that is not in C
+        order is made so by a kernel there): the result is one there, of x's library, and nobody
+        waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",

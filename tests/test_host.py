@@ -61,7 +61,8 @@ BITS = """
     for dtype in ("f4", "f8"):
         x = rng.standard_normal(70_003).astype(dtype)
         tell(gpuopt.saxpy(1.7, x, x[::-1], **cpu))
-        for m, k, n in ((1, 1, 1), (5, 7, 9), (13, 300, 33), (97, 513, 131)):
+        for m, k, n in ((1, 1, 1), (5, 7, 9), (13, 300, 33), (97, 513, 131), (40, 9001, 1),
+                        (1, 9001, 40), (3, 9001, 40), (7, 9001, 9), (50, 9001, 3)):
             a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
             tell(gpuopt.matmul(a, b, **cpu))
     print(gpuopt._core.config()["instruction_set"], digest.hexdigest())
@@ -285,6 +286,10 @@ FASTER = {
     "sums of complex triples": ("c8", (1 << 20, 3), lambda a: a, "sum", 1, 4),
     "sums of short rows of int8": ("i1", (1 << 20, 20), lambda a: a, "sum", 1, 3),
     "places in long columns": ("i1", (1 << 22, 3), lambda a: a[::2], "argmax", 0, 0.9),
+    "products of columns of int32": ("i4", (2048, 2048), lambda a: a, "prod", 0, 0.8),
+    "products of complex columns": (
+        "c8", (2048, 2048), lambda a: np.where(a.real > 0, a.dtype.type(1j), -1), "prod", 0, 0.7),
+    "products of rows of int16": ("i2", (2048, 2048), lambda a: a, "prod", 1, 1.5),
     "places in rows": ("f4", (262_144, 64), lambda a: a, "argmax", 1, 1),
 }  # fmt: skip
 
@@ -303,3 +308,39 @@ def test_reductions_against_numpy(work, rng):
         bar,
         9,
     )
+
+
+# Operands that are repeated, beside an array of 2048 x 2048.
+REPEATED = {
+    "a number": ("f4", lambda a: 1, 0.6),
+    "a row": ("f4", lambda a: a[0], 0.7),
+    "a column of integers": ("i4", lambda a: a[:, :1], 0.7),
+}
+
+
+@pytest.mark.speed
+@two_cores
+@pytest.mark.parametrize("work", REPEATED.values(), ids=REPEATED)
+def test_sums_with_what_is_repeated_against_numpy(work, rng):
+    dtype, part, bar = work
+    x = rng.integers(-100, 100, (2048, 2048)).astype(dtype)
+    y = part(x)
+    side_by_side(lambda: gpuopt.add(x, y, device="cpu"), lambda: np.add(x, y), bar, 9)
+
+
+# Rows, products and columns of matrix products that read a matrix once, float32.
+READ_ONCE = {
+    "matrix and vector": ((4096, 1024, 1), 0.3),
+    "vector and matrix": ((1, 1024, 4096), 0.3),
+    "few long sums": ((8, 131_072, 8), 0.5),
+}
+
+
+@pytest.mark.speed
+@two_cores
+@pytest.mark.parametrize("work", READ_ONCE.values(), ids=READ_ONCE)
+def test_products_that_read_a_matrix_once_against_numpy(work, rng):
+    """NumPy adds up in float32, which takes half as many vectors."""
+    (m, k, n), bar = work
+    a, b = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    side_by_side(lambda: gpuopt.matmul(a, b, device="cpu"), lambda: a @ b, bar, 15)

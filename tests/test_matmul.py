@@ -3,6 +3,7 @@
 Bound, with u the unit roundoff that a rung adds up in: (K + 2) * u * (|a| @ |b|).
 """
 
+import itertools
 import os
 
 import numpy as np
@@ -235,12 +236,13 @@ def test_cpu_bits_do_not_depend_on_the_threads():
     code = """
         import numpy as np, gpuopt
         rng = np.random.default_rng(1)
-        a = rng.standard_normal((203, 77), np.float32)
-        b = rng.standard_normal((77, 1029), np.float32)
-        one = gpuopt.matmul(a, b, variant="serial")
-        for variant in ("openmp", "simd"):
-            assert one.tobytes() == gpuopt.matmul(a, b, variant=variant).tobytes()
-        print(hash(one.tobytes()))
+        for m, k, n in ((203, 77, 1029), (8, 40_001, 8), (1, 30_000, 77), (300, 20_000, 1)):
+            a = rng.standard_normal((m, k), np.float32)
+            b = rng.standard_normal((k, n), np.float32)
+            one = gpuopt.matmul(a, b, variant="serial")
+            for variant in ("openmp", "simd"):
+                assert one.tobytes() == gpuopt.matmul(a, b, variant=variant).tobytes()
+            print(hash(one.tobytes()))
     """
     outputs = {run_python(code, OMP_NUM_THREADS=threads, PYTHONHASHSEED="0").stdout
                for threads in ("1", "2", "5")}  # fmt: skip
@@ -269,3 +271,38 @@ def test_few_results_of_long_sums_on_the_cpu(dtype, rng):
             found[variant] = gpuopt.matmul(a, b, variant=variant, device="cpu")
             assert found[variant].tobytes() == found["simd"].tobytes(), (m, k, n)
         check(gpuopt.rungs(FAMILY)[-1], found["simd"], a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_ways_through_the_cpu_add_up_in_one_order(dtype, rng):
+    """Slices and spans of k that end anywhere; vectors, few results, tiles."""
+    depths = (1, 31, 33, 255, 257, 8191, 8193, 20_001)
+    shapes = (
+        (1, 1),
+        (37, 1),
+        (1, 2),
+        (1, 530),
+        (3, 5),
+        (4, 2),
+        (5, 16),
+        (16, 9),
+        (17, 2),
+        (70, 40),
+    )
+    for (m, n), k in itertools.product(shapes, depths):
+        a, b = (rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n)))
+        want = gpuopt.matmul(a, b, variant="serial", device="cpu")
+        for variant in ("openmp", "simd"):
+            got = gpuopt.matmul(a, b, variant=variant, device="cpu")
+            assert got.tobytes() == want.tobytes(), (variant, m, k, n)
+        check(gpuopt.rungs(FAMILY)[-1], want, a, b)
+
+
+@pytest.mark.parametrize("rung", rungs_of("cpu", family=FAMILY), ids=lambda rung: rung.name)
+@pytest.mark.parametrize("m, n", [(6, 7), (2, 3), (3, 1), (1, 20)])
+def test_long_sums_on_the_cpu_are_as_exact_as_numpys(rung, m, n, rng):
+    """Of 200,000 positive products: added up from first to last they were off by 100 u and more."""
+    a, b = rng.random((m, 200_000)), rng.random((200_000, n))
+    want = a.astype(np.longdouble) @ b.astype(np.longdouble)
+    got = gpuopt.matmul(a, b, variant=rung.variant, device="cpu")
+    assert (np.abs(got - want) <= 16 * 2.0**-53 * want).all()

@@ -1,6 +1,7 @@
 """Reductions along axes, and the operations that only they have, against NumPy."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -114,6 +115,34 @@ def test_complex(device, dtype, rng):
             continue
         for axis in (0, 1, 2, (1, 2), None):
             check(array, op, device, axis=axis, keepdims=axis is None)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "complex64"]
+)
+def test_products_on_the_cpu_are_made_without_a_wider_copy(dtype, rng):
+    array = rng.integers(0, 100, (1000, 600)).astype(dtype)
+    for axis in (0, 1):
+        tracemalloc.start()
+        got = gpuopt.reduce(array, "prod", axis=axis, device="cpu")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < array.nbytes / 4
+        if dtype != "complex64":
+            assert np.array_equal(got, np.prod(array, axis=axis))
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_products_of_small_integers(device, rng):
+    """In their own sign, whatever the dtype of the result: in several passes, and in one."""
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        info = np.iinfo(dtype)
+        array = rng.integers(info.min, info.max, (3, 40, 7), dtype, endpoint=True) | 1
+        check(array, "prod", device, axis=None)
+        for axis in (0, 1, (0, 2)):
+            check(array, "prod", device, axis=axis)
+            for result in ("int16", "uint64", "int64"):
+                check(array, "prod", device, axis=axis, dtype=result)
 
 
 @pytest.mark.parametrize("device", kinds())

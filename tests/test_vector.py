@@ -1,6 +1,7 @@
 """Add and saxpy on every rung of every device, against NumPy: add bit for bit, saxpy to an ulp."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -85,6 +86,46 @@ def test_shapes_dtypes_and_out(device, rng):
     wide = np.empty((3, 4, 5), np.float64, order="F")
     assert gpuopt.add(x, y, out=wide, device=device) is wide
     assert np.array_equal(wide, x + y)
+
+
+REPEATED = {  # shapes that broadcast: runs longer than a block of the cpu, and as short as an item
+    "a number": ((3, 700), ()),
+    "rows": ((5, 1500), (1500,)),
+    "columns": ((1500, 5), (1500, 1)),
+    "short rows": ((900, 3), (3,)),
+    "both": ((130, 1), (1, 70)),
+    "layers": ((4, 1, 130), (7, 1)),
+    "more axes than the cpu walks along": ((2, 1) * 5, (1, 2) * 5),
+}
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="add"))
+@pytest.mark.parametrize("shapes", REPEATED.values(), ids=REPEATED)
+def test_what_is_repeated(device, rung, shapes, rng):
+    if rung.name not in ("blocks", "threads", "blocks-threads"):
+        for dtype in ("int32", "float64"):
+            x, y = (draw(rng, dtype, shape) for shape in shapes)
+            for left, right in ((x, y), (y, x), (x[..., ::-1], y)):
+                want = left + right
+                call = {"variant": rung.variant, "device": device}
+                assert gpuopt.add(left, right, **call).tobytes() == want.tobytes()
+                odd = np.empty(want.size + 1, dtype)[1:].reshape(want.shape)
+                assert gpuopt.add(left, right, out=odd, **call) is odd
+                assert odd.tobytes() == want.tobytes()
+        check_saxpy(gpuopt.saxpy(0.5, x, y, **call), 0.5, x, y)
+
+
+def test_the_cpu_repeats_an_operand_without_a_copy_of_it(rng):
+    x, out = draw(rng, "float32", (2000, 1000)), np.empty((2000, 1000), np.float32)
+    views = [np.broadcast_to(x[0], x.shape), np.broadcast_to(x[:, :1], x.shape)]
+    for y in (1.5, x[0], x[:, :1], *views):
+        tracemalloc.start()
+        gpuopt.add(x, y, out=out, device="cpu")
+        gpuopt.saxpy(2.0, y, x, out=out, device="cpu")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < x.nbytes / 10
+        np.testing.assert_array_equal(out, np.float32(2) * y + x)
 
 
 @pytest.mark.parametrize("device", kinds())

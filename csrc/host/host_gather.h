@@ -31,10 +31,12 @@ typedef struct __attribute__((may_alias, packed)) {
     }                                                                                           \
     HOST_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns, \
                                    int64_t stride, int64_t step) {                              \
-        if (step == 2) /* of these two steps gcc makes vectors */                               \
+        if (step == 2) /* of these steps gcc makes vectors */                                   \
             gather_by_##size(to, from, rows, columns, stride, 2);                               \
         else if (step == 3)                                                                     \
             gather_by_##size(to, from, rows, columns, stride, 3);                               \
+        else if (step == 0)                                                                     \
+            gather_by_##size(to, from, rows, columns, stride, 0);                               \
         else                                                                                    \
             gather_by_##size(to, from, rows, columns, stride, step);                            \
     }

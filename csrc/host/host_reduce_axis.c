@@ -4,9 +4,13 @@
  * threads gives the same bits.
  */
 
-/* As the kernels', and products of complex numbers. */
+/* As the kernels', and products of small integers and of complex numbers. */
 #define HOST_REDUCE_AXIS_SIGNATURES(SIGNATURE) \
     REDUCE_AXIS_SIGNATURES(SIGNATURE)          \
+    SIGNATURE(prod, int8, int64)               \
+    SIGNATURE(prod, int16, int64)              \
+    SIGNATURE(prod, int32, int64)              \
+    SIGNATURE(prod, complex64, complex128)     \
     SIGNATURE(prod, complex128, complex128)
 
 #ifdef GPUOPT_RUNGS
@@ -337,56 +341,88 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         else                                                                                       \
             leaf_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);         \
         return part->kept == 1 && SETTLED_##op(items, acc, *result, n);                            \
-    }                                                                                              \
-                                                                                                   \
-    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,                \
-                                                    const type_##items *row, uint64_t columns,     \
-                                                    int64_t key, int64_t mask) {                   \
-        (void)key, (void)mask;                                                                     \
-        for (uint64_t i = 0; i < columns; i++) {                                                   \
-            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[i]);                    \
-            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                     \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    /* At most TILE columns, from row to row of at most BLOCK. */                                  \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in,  \
-                                                 VALUE_##op(items, acc) *restrict values) {        \
-        typedef NARROW_##op(items, acc) narrow;                                                    \
-        const int64_t key = part->key, mask = part->mask;                                          \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                    \
-        const bool gathers = gathers_columns(part);                                                \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                     \
-        const int64_t stride = gathers ? (int64_t)columns : part->stride;                          \
-        narrow tile[TILE];                                                                         \
-        type_##items gathered[LEAF];                                                               \
-        (void)key, (void)mask;                                                                     \
-        for (uint64_t i = 0; i < columns; i++)                                                     \
-            tile[i] = IDENTITY_##op(items, acc);                                                   \
-        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {            \
-            const uint64_t count = least(rows - r, most);                                          \
-            const type_##items *a = in;                                                            \
-            uint64_t k = 0;                                                                        \
-            if (gathers)                                                                           \
-                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);             \
-            for (; k + 4 <= count; k += 4, a += 4 * stride) {                                      \
-                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;              \
-                for (uint64_t i = 0; i < columns; i++) {                                           \
-                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                      \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, b[i]);                                            \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, c[i]);                                            \
-                    sum = COMBINE_##op(items, acc, sum, next);                                     \
-                    next = LOAD_##op(items, acc, d[i]);                                            \
-                    tile[i] = COMBINE_##op(items, acc, sum, next);                                 \
-                }                                                                                  \
-            }                                                                                      \
-            for (; k < count; k++, a += stride)                                                    \
-                add_row_##op##_##items##_##acc(tile, a, columns, key, mask);                       \
-        }                                                                                          \
-        for (uint64_t i = 0; i < columns; i++)                                                     \
-            values[i] = tile[i];                                                                   \
+    }
+
+#define TILE_OF(op, items, acc)                                                                   \
+    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,               \
+                                                    const type_##items *row, uint64_t columns,    \
+                                                    int64_t key, int64_t mask) {                  \
+        (void)key, (void)mask;                                                                    \
+        for (uint64_t i = 0; i < columns; i++) {                                                  \
+            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[i]);                   \
+            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                    \
+        }                                                                                         \
+    }                                                                                             \
+                                                                                                  \
+    /* At most TILE columns, from row to row of at most BLOCK. */                                 \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
+                                                 VALUE_##op(items, acc) *restrict values) {       \
+        typedef NARROW_##op(items, acc) narrow;                                                   \
+        const int64_t key = part->key, mask = part->mask;                                         \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
+        const bool gathers = gathers_columns(part);                                               \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
+        const int64_t stride = gathers ? (int64_t)columns : part->stride;                         \
+        narrow tile[TILE];                                                                        \
+        type_##items gathered[LEAF];                                                              \
+        (void)key, (void)mask;                                                                    \
+        for (uint64_t i = 0; i < columns; i++)                                                    \
+            tile[i] = IDENTITY_##op(items, acc);                                                  \
+        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {           \
+            const uint64_t count = least(rows - r, most);                                         \
+            const type_##items *a = in;                                                           \
+            uint64_t k = 0;                                                                       \
+            if (gathers)                                                                          \
+                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);            \
+            for (; k + 4 <= count; k += 4, a += 4 * stride) {                                     \
+                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;             \
+                for (uint64_t i = 0; i < columns; i++) {                                          \
+                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                     \
+                    sum = COMBINE_##op(items, acc, sum, next);                                    \
+                    next = LOAD_##op(items, acc, b[i]);                                           \
+                    sum = COMBINE_##op(items, acc, sum, next);                                    \
+                    next = LOAD_##op(items, acc, c[i]);                                           \
+                    sum = COMBINE_##op(items, acc, sum, next);                                    \
+                    next = LOAD_##op(items, acc, d[i]);                                           \
+                    tile[i] = COMBINE_##op(items, acc, sum, next);                                \
+                }                                                                                 \
+            }                                                                                     \
+            for (; k < count; k++, a += stride)                                                   \
+                add_row_##op##_##items##_##acc(tile, a, columns, key, mask);                      \
+        }                                                                                         \
+        for (uint64_t i = 0; i < columns; i++)                                                    \
+            values[i] = tile[i];                                                                  \
+    }
+
+/* The same of complex numbers, whose parts lie apart: of rounded_prod() gcc makes no vectors, and
+ * of these parts it fuses none. */
+#define TILE_OF_COMPLEX(op, items, acc)                                                           \
+    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
+                                                 struct complex_double *restrict values) {        \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
+        const bool gathers = gathers_columns(part);                                               \
+        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
+        const int64_t stride = gathers ? (int64_t)columns : part->stride;                         \
+        double real[TILE], imag[TILE];                                                            \
+        type_##items gathered[LEAF];                                                              \
+        for (uint64_t i = 0; i < columns; i++) {                                                  \
+            real[i] = 1;                                                                          \
+            imag[i] = 0;                                                                          \
+        }                                                                                         \
+        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {           \
+            const uint64_t count = least(rows - r, most);                                         \
+            const type_##items *a = in;                                                           \
+            if (gathers)                                                                          \
+                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);            \
+            for (uint64_t k = 0; k < count; k++, a += stride)                                     \
+                for (uint64_t i = 0; i < columns; i++) {                                          \
+                    const double x = real[i], y = imag[i], next = a[i].real, after = a[i].imag;   \
+                    real[i] = x * next - y * after;                                               \
+                    imag[i] = x * after + y * next;                                               \
+                }                                                                                 \
+        }                                                                                         \
+        for (uint64_t i = 0; i < columns; i++)                                                    \
+            values[i] = (struct complex_double){real[i], imag[i]};                                \
     }
 
 /* The same of argmin: where the least item is follows from the leaf that has it. */
@@ -550,11 +586,14 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 #define leaf_min_float16_float16 leaf_min_float16_float32
 #define leaf_min_bfloat16_bfloat16 leaf_min_bfloat16_float32
 
-#define BODY_sum(op, items, acc) LEAF_OF(op, items, acc)
-#define BODY_prod(op, items, acc) LEAF_OF(op, items, acc)
-#define BODY_count(op, items, acc) LEAF_OF(op, items, acc)
-#define BODY_bits(op, items, acc) LEAF_OF(op, items, acc)
-#define BODY_min(op, items, acc) LEAF_OF(op, items, acc)
+#define BODY_sum(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
+#define BODY_prod(op, items, acc) LEAF_OF(op, items, acc) TILE_##acc(op, items, acc)
+#define TILE_int64 TILE_OF
+#define TILE_float64 TILE_OF
+#define TILE_complex128 TILE_OF_COMPLEX
+#define BODY_count(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
+#define BODY_bits(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
+#define BODY_min(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
 #define BODY_argmin(op, items, acc) LEAF_OF_ARGMIN(op, items, acc)
 #define LEAF_sum LEAF
 #define LEAF_prod LEAF

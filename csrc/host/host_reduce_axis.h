@@ -18,6 +18,9 @@ typedef int64_t type_int64;
 typedef uint16_t type_float16, type_bfloat16; /* their bits */
 typedef float type_float32;
 typedef double type_float64;
+typedef struct complex_single {
+    float real, imag;
+} type_complex64;
 typedef struct complex_double type_complex128;
 
 /* --- items as what they are combined as */
@@ -111,6 +114,8 @@ typedef double narrow_float64_float64;
 #define NUMBER_bfloat16_float64(x) ((double)bfloat_to_float(x))
 #define NUMBER_float32_float64(x) ((double)(x))
 #define NUMBER_float64_float64(x) (x)
+#define NUMBER_complex64_complex128(x) ((struct complex_double){(x).real, (x).imag})
+#define NUMBER_complex128_complex128(x) (x)
 typedef uint8_t unsigned_int8;
 typedef uint16_t unsigned_int16;
 typedef uint32_t unsigned_int32;
@@ -147,7 +152,7 @@ PLACED(float32)
 PLACED(float64)
 
 #define LOAD_sum(items, acc, x) NUMBER_##items##_##acc(x)
-#define LOAD_prod(items, acc, x) (x)
+#define LOAD_prod(items, acc, x) NUMBER_##items##_##acc(x)
 #define LOAD_count(items, acc, x) (((x) & (type_##items)key) != 0)
 #define LOAD_bits(items, acc, x) KEYED_##items(x)
 #define LOAD_min(items, acc, x) KEYED_##items(x)

@@ -1,5 +1,6 @@
 /* host_vector.c: add and saxpy on the CPU, rungs `serial`, `openmp` and `simd` of both. Their
- * signatures are those of vector.cu.
+ * signatures are those of vector.cu. An operand that is repeated is read where it lies: a block of
+ * it at a time is laid out in the first-level cache.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -16,6 +17,7 @@ RUNG(-1, "simd", "host_vector_simd",
 /* clang-format on */
 #else
 
+#include "host_gather.h"
 #include "host_isa.h"
 #include "host_kernels.h"
 #include "host_stream.h"
@@ -26,6 +28,7 @@ RUNG(-1, "simd", "host_vector_simd",
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* items a thread takes at a time */
 enum { BYTES_PER_NS = 32 };                   /* that one thread reads and writes, about */
 enum { STREAMED = 1024 }; /* items that wait in the first-level cache to be stored past it */
+enum { LAID_OUT = 1024 }; /* items of a repeated operand in that cache */
 
 typedef int32_t type_int32;
 typedef int64_t type_int64;
@@ -41,45 +44,43 @@ typedef double wrapping_float64;
 #define APPLY_add(type, a, x, y) ((type_##type)((wrapping_##type)(x) + (wrapping_##type)(y)))
 #define APPLY_saxpy(type, a, x, y) ((a) * (x) + (y))
 
-#define SIMD_PART(isa, target, bytes, prefix, here, op, type)                                  \
-    target static void part_##op##_##type##_##isa(const void *x_, const void *y_, void *out_,  \
-                                                  const void *a, uint64_t begin, uint64_t end, \
-                                                  bool stream) {                               \
-        const type_##type *x = x_, *y = y_;                                                    \
-        type_##type buffer[STREAMED], *out = out_;                                             \
-        for (uint64_t i = begin; i < end && stream; i += STREAMED) {                           \
-            const uint64_t count = end - i < STREAMED ? end - i : STREAMED;                    \
-            any_part_##op##_##type(x + i, y + i, buffer, a, 0, count);                         \
-            host_stream(out + i, buffer, count * sizeof *out);                                 \
-        }                                                                                      \
-        if (!stream)                                                                           \
-            any_part_##op##_##type(x, y, out, a, begin, end);                                  \
+#define SIMD_PART(isa, target, bytes, prefix, here, op, type)                                 \
+    target static void part_##op##_##type##_##isa(const void *x_, const void *y_, void *out_, \
+                                                  const void *a, uint64_t n, bool stream) {   \
+        const type_##type *x = x_, *y = y_;                                                   \
+        type_##type buffer[STREAMED], *out = out_;                                            \
+        for (uint64_t i = 0; i < n && stream; i += STREAMED) {                                \
+            const uint64_t count = n - i < STREAMED ? n - i : STREAMED;                       \
+            any_part_##op##_##type(x + i, y + i, buffer, a, count);                           \
+            host_stream(out + i, buffer, count * sizeof *out);                                \
+        }                                                                                     \
+        if (!stream)                                                                          \
+            any_part_##op##_##type(x, y, out, a, n);                                          \
     }
 #define SIMD_NAME(isa, target, bytes, prefix, here, op, type) part_##op##_##type##_##isa,
 
-#define PART_OF(op, type)                                                                   \
-    HOST_INLINE void any_part_##op##_##type(const void *x_, const void *y_, void *out_,     \
-                                            const void *a_, uint64_t begin, uint64_t end) { \
-        const type_##type *x = x_, *y = y_;                                                 \
-        type_##type *restrict out = out_, a;                                                \
-        memcpy(&a, a_, sizeof a);                                                           \
-        (void)a;                                                                            \
-        for (uint64_t i = begin; i < end; i++)                                              \
-            out[i] = APPLY_##op(type, a, x[i], y[i]);                                       \
-    }                                                                                       \
-    static void part_##op##_##type(const void *x, const void *y, void *out, const void *a,  \
-                                   uint64_t begin, uint64_t end) {                          \
-        any_part_##op##_##type(x, y, out, a, begin, end);                                   \
-    }                                                                                       \
-    HOST_ISAS(SIMD_PART, op, type)                                                          \
-    static const struct worker worker_##op##_##type = {                                     \
+#define PART_OF(op, type)                                                                  \
+    HOST_INLINE void any_part_##op##_##type(const void *x_, const void *y_, void *out_,    \
+                                            const void *a_, uint64_t n) {                  \
+        const type_##type *x = x_, *y = y_;                                                \
+        type_##type *restrict out = out_, a;                                               \
+        memcpy(&a, a_, sizeof a);                                                          \
+        (void)a;                                                                           \
+        for (uint64_t i = 0; i < n; i++)                                                   \
+            out[i] = APPLY_##op(type, a, x[i], y[i]);                                      \
+    }                                                                                      \
+    static void part_##op##_##type(const void *x, const void *y, void *out, const void *a, \
+                                   uint64_t n) {                                           \
+        any_part_##op##_##type(x, y, out, a, n);                                           \
+    }                                                                                      \
+    HOST_ISAS(SIMD_PART, op, type)                                                         \
+    static const struct worker worker_##op##_##type = {                                    \
         part_##op##_##type, {HOST_ISAS(SIMD_NAME, op, type)}, sizeof(type_##type)};
 
 struct worker {
-    void (*part)(const void *x, const void *y, void *out, const void *a, uint64_t begin,
-                 uint64_t end);
-    void (*simd[HOST_ISA_COUNT])(const void *x, const void *y, void *out, const void *a,
-                                 uint64_t begin, uint64_t end, bool stream);
+    void (*part)(const void *x, const void *y, void *out, const void *a, uint64_t n);
+    void (*simd[HOST_ISA_COUNT])(const void *x, const void *y, void *out, const void *a, uint64_t n,
+                                 bool stream);
     uint64_t size; /* bytes of an item */
 };
 
@@ -94,22 +95,99 @@ static int threads_for(uint64_t n, const struct worker *worker) {
     return host_team_threads(3 * (double)n * (double)worker->size / BYTES_PER_NS);
 }
 
-/* Arguments as the kernels of vector.cu: x, y, out, how many, a. */
+/* x or y. Of a run of memory the box has no axes. */
+struct operand {
+    struct device_box box;
+    bool one; /* item, again and again */
+};
+
+struct vectors {
+    const struct worker *worker;
+    struct operand x, y;
+    const void *a;
+    void *out;
+    uint64_t n;
+    bool simd, stream;
+};
+
+/* Axes of (size, step of x, step of y) follow their count, 0 where neither operand is repeated.
+ * Those that are one to this operand are merged. */
+static struct operand operand_of(void **arguments, int which) {
+    const uint64_t count = *(const uint64_t *)arguments[5];
+    struct operand operand = {.box.first = (const void *)(uintptr_t) *
+                                           (const device_address *)arguments[which]};
+    struct device_axes *axes = &operand.box.axes;
+    for (uint64_t k = 0; k < count; k++) {
+        const uint64_t size = *(const uint64_t *)arguments[6 + 3 * k];
+        const int64_t step = *(const int64_t *)arguments[7 + 3 * k + (uint64_t)which];
+        const int last = axes->count - 1;
+        if (last >= 0 && step == (int64_t)axes->sizes[last] * axes->steps[last]) {
+            axes->sizes[last] *= size;
+        } else {
+            axes->sizes[axes->count] = size;
+            axes->steps[axes->count++] = step;
+        }
+    }
+    operand.one = axes->count == 1 && axes->steps[0] == 0;
+    if (axes->count == 1 && axes->steps[0] == 1)
+        axes->count = 0;
+    return operand;
+}
+
+/* Arguments as the kernels of vector.cu: x, y, out, how many, a; then the axes. */
+static struct vectors vectors_of(const struct host_kernel *kernel, void **arguments) {
+    return (struct vectors){
+        .worker = kernel->data,
+        .x = operand_of(arguments, 0),
+        .y = operand_of(arguments, 1),
+        .a = arguments[4],
+        .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
+        .n = *(const uint64_t *)arguments[3],
+    };
+}
+
+static void run_part(const struct vectors *v, const void *x, const void *y, void *out,
+                     uint64_t count) {
+    if (v->simd)
+        v->worker->simd[host_isa()](x, y, out, v->a, count, v->stream);
+    else
+        v->worker->part(x, y, out, v->a, count);
+}
+
+/* An operand's items from `index` on, as a run: where they are, or in the buffer, which keeps the
+ * one item of a first block. */
+static const void *laid_out(const struct operand *operand, size_t size, uint64_t index,
+                            uint64_t count, bool first, char *buffer) {
+    if (!operand->box.axes.count)
+        return (const char *)operand->box.first + index * size;
+    if (first || !operand->one)
+        gather_box(buffer, &operand->box, size, index, count);
+    return buffer;
+}
+
+static void part_of(const struct vectors *v, uint64_t part) {
+    double buffers[2][LAID_OUT]; /* of the widest type */
+    const uint64_t begin = part * PART, end = v->n - begin < PART ? v->n : begin + PART;
+    const size_t size = v->worker->size;
+    const uint64_t most = v->x.box.axes.count || v->y.box.axes.count ? LAID_OUT : PART;
+    for (uint64_t i = begin, count; i < end; i += count) {
+        count = end - i < most ? end - i : most;
+        run_part(v, laid_out(&v->x, size, i, count, i == begin, (char *)buffers[0]),
+                 laid_out(&v->y, size, i, count, i == begin, (char *)buffers[1]),
+                 (char *)v->out + i * size, count);
+    }
+}
+
 static enum status host_vector(struct device *device, const struct host_kernel *kernel,
                                void **arguments) {
-    const struct worker *worker = kernel->data;
-    const void *x = (const void *)(uintptr_t) * (const device_address *)arguments[0];
-    const void *y = (const void *)(uintptr_t) * (const device_address *)arguments[1];
-    void *out = (void *)(uintptr_t) * (const device_address *)arguments[2];
-    const uint64_t n = *(const uint64_t *)arguments[3];
-    const uint64_t parts = (n + PART - 1) / PART;
-    const int threads = kernel->parallel ? threads_for(n, worker) : 1;
+    const struct vectors v = vectors_of(kernel, arguments);
+    const uint64_t parts = (v.n + PART - 1) / PART;
+    const int threads = kernel->parallel ? threads_for(v.n, v.worker) : 1;
     for (uint64_t first = 0; first < parts; first += PARTS_PER_POLL) {
         const uint64_t last = parts - first < PARTS_PER_POLL ? parts : first + PARTS_PER_POLL;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t part = first; part < last; part++)
-            worker->part(x, y, out, arguments[4], part * PART,
-                         part * PART + PART < n ? part * PART + PART : n);
+            part_of(&v, part);
         const enum status status = device_poll(device);
         if (status)
             return status;
@@ -117,38 +195,21 @@ static enum status host_vector(struct device *device, const struct host_kernel *
     return STATUS_OK;
 }
 
-struct vectors {
-    const struct worker *worker;
-    const void *x, *y, *a;
-    void *out;
-    uint64_t n;
-    bool stream;
-};
-
 static void part_task(const void *state, uint64_t part, struct host_worker *worker) {
     const struct vectors *v = state;
-    const uint64_t begin = part * PART, end = v->n - begin < PART ? v->n : begin + PART;
     (void)worker;
-    v->worker->simd[host_isa()](v->x, v->y, v->out, v->a, begin, end, v->stream);
+    part_of(v, part);
     if (v->stream)
         host_stream_end();
 }
 
 static enum status host_vector_simd(struct device *device, const struct host_kernel *kernel,
                                     void **arguments) {
-    const struct worker *worker = kernel->data;
-    const uint64_t n = *(const uint64_t *)arguments[3];
-    const struct vectors vectors = {
-        .worker = worker,
-        .x = (const void *)(uintptr_t) * (const device_address *)arguments[0],
-        .y = (const void *)(uintptr_t) * (const device_address *)arguments[1],
-        .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
-        .n = n,
-        .a = arguments[4],
-        .stream = host_streams(n * worker->size),
-    };
-    return host_team_run(device, threads_for(n, worker), (n + PART - 1) / PART, part_task,
-                         &vectors);
+    struct vectors v = vectors_of(kernel, arguments);
+    v.simd = true;
+    v.stream = host_streams(v.n * v.worker->size);
+    return host_team_run(device, threads_for(v.n, v.worker), (v.n + PART - 1) / PART, part_task,
+                         &v);
 }
 
 #define KERNEL_ROWS(op, type)                                                                      \

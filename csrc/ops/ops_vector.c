@@ -1,7 +1,11 @@
 /* ops_vector.c: plans add and saxpy: one launch of one rung. The inputs are x and y; numbers:
- * items, and the factor by its bits (unused by add).
+ * items, and the factor by its bits (unused by add). Where one of the inputs is repeated, which
+ * only the cpu takes, how many axes follow, the last one first, and of each its size and the steps
+ * of x and y, in items.
  */
 #include "ops.h"
+
+#include <string.h>
 
 enum {
     GRID_MAX = 0x7fffffff,
@@ -17,7 +21,16 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
     const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
     step->values[step->value_count++] = n;
     step->values[step->value_count++] = problem->numbers[1];
-    if (status || rung->flags & RUNG_HOST)
+    if (rung->flags & RUNG_HOST) {
+        const uint64_t axes = problem->numbers[2], count = 1 + 3 * axes;
+        if (axes > DEVICE_AXES)
+            return status_fail(STATUS_BAD_VALUE, "x, y: %llu axes are more than %d",
+                               (unsigned long long)axes, DEVICE_AXES);
+        memcpy(step->values + step->value_count, problem->numbers + 2, count * sizeof(uint64_t));
+        step->value_count += (unsigned)count;
+        return status;
+    }
+    if (status)
         return status;
 
     uint64_t block = choice->block, blocks = (n - 1) / (block ? block : 1) + 1;

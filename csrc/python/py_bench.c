@@ -76,6 +76,10 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
                               : read_array(state, family, array, op, dtype, &in, &read))
         goto fail;
     self->problem = read.problem;
+    if (PyTuple_Check(family) && read.gaps) {
+        PyErr_SetString(PyExc_ValueError, "problem: a bench takes runs of memory alone");
+        goto fail;
+    }
     if (read.call.input_bytes[0] == 0) {
         PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
         goto fail;

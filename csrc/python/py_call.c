@@ -45,9 +45,9 @@ static int is_dense(PyArrayObject *array) {
 }
 
 /* The memory of an array that is one run in C order, or of a pair. A tuple of an array alone is one
- * whose strides the numbers tell: `gaps` where it is no run. */
+ * whose strides the numbers tell: `gaps` where it is no run. The caller can convert it. */
 static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident,
-                  int *gaps) {
+                  int *gaps, int *converts) {
     if (PyTuple_Check(object) && PyTuple_Size(object) == 1) {
         PyObject *only = PyTuple_GetItem(object, 0);
         PyArrayObject *strided = (PyArrayObject *)only;
@@ -57,6 +57,7 @@ static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, i
         }
         *resident = 0;
         *gaps |= !is_dense(strided);
+        *converts = 1;
         *data = PyArray_DATA(strided);
         *bytes = (size_t)PyArray_NBYTES(strided);
         return 0;
@@ -106,14 +107,14 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
         dtype_by_name(PyTuple_GetItem(tuple, ITEMS), "items", &read->problem.given) ||
         dtype_by_name(PyTuple_GetItem(tuple, RESULT), "result", &read->problem.result) ||
         run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes,
-               &resident, &read->gaps))
+               &resident, &read->gaps, &read->problem.may_convert))
         return -1;
     read->call.resident = resident ? OPS_RESIDENT_OUTPUT : 0;
     read->call.input_count = (unsigned)PyTuple_Size(inputs);
     for (unsigned i = 0; i < read->call.input_count; i++) {
         void *data;
         if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident,
-                   &read->gaps))
+                   &read->gaps, &read->problem.may_convert))
             return -1;
         read->call.resident |= resident ? 1u << i : 0;
         read->call.inputs[i] = data;
@@ -138,7 +139,8 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         PyErr_SetString(PyExc_ValueError, "problem: arrays of a device are for call_resident");
         return NULL;
     }
-    if (read.gaps && !(target.choice.rung->flags & RUNG_HOST))
+    if ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||
+        target.items != read.problem.given)
         return Py_NewRef(Py_False);
     if (read.call.output_bytes == 0)
         return Py_NewRef(Py_None);

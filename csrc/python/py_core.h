@@ -133,7 +133,7 @@ struct py_problem {
     const char *op;    /* of the signatures */
     enum dtype given;  /* the array's */
     enum dtype result; /* what the caller gets */
-    int may_convert;   /* the caller named a dtype: the items may be read as that one */
+    int may_convert;   /* the items may be read as the result's dtype: the caller named it */
     int resident;      /* the array is in a device's memory */
 };
 struct py_target {
@@ -169,9 +169,10 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
 
 /* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
-/* An array in the device's memory is the pair (address, bytes). An input that reduce_axis reads in
- * place by its strides is a tuple of the array: where it has gaps only the cpu takes it, and call()
- * returns False for other devices. */
+/* An array in the device's memory is the pair (address, bytes). An input that is read in place
+ * by its strides is a tuple of the array: where it has gaps, or items that are repeated, only the
+ * cpu takes it, and call() returns False for other devices; so it does where a device has a kernel
+ * for items of the result's dtype alone. */
 struct py_call {
     struct py_problem problem;
     struct ops_call call;
