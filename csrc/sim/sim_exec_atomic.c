@@ -193,6 +193,9 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
         int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
         int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
                         : sim_shared_is_valid(b, at, bytes);
+        for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
+            valid = own ? sim_memory_is_valid(own, at - own->base + i, 1) /* a copy takes padding */
+                        : sim_shared_is_valid(b, at + i, 1);
         if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
             return 1;
         if (kind != SIM_ACCESS_LOAD && own && own->read_only)

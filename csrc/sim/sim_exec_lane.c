@@ -1,6 +1,6 @@
 /*
- * sim_exec_lane.c: what lane operations need seldom: modifiers around them, the check of a
- * division, special registers, carry chains.
+ * sim_exec_lane.c: what lane operations need seldom: modifiers around them, special registers,
+ * carry chains.
  */
 #include "sim_run.h"
 
@@ -127,34 +127,6 @@ void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t 
         saturate(d, in->type);
     if (in->mods & SIM_M_RELU)
         relu(d, in->type);
-}
-
-int sim_exec_check_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                            uint32_t pc, uint32_t mask, const uint8_t *regs) {
-    if (in->dsize == 4 || in->dsize == 8) { /* the usual answer first */
-        uint32_t zeros = 0;
-        if (in->dsize == 4) {
-            const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        } else {
-            const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        }
-        if (!zeros)
-            return 0;
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), zero = 1;
-        for (uint32_t b = 0; b < in->dsize; b++)
-            zero &= regs[in->b + lane * in->dsize + b] == 0;
-        if (zero)
-            return sim_find(w, warp, pc, lane, SIM_FIND_DIVISION, 0, NULL,
-                            "an integer is divided by zero; guard the division, or make sure that "
-                            "the divisor cannot be 0");
-    }
-    return 0;
 }
 
 /* ---- special registers ---- */

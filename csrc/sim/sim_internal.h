@@ -312,7 +312,7 @@ int sim_lanes_wide(void); /* the processor can run the wide forms */
     X(PAND) X(POR) X(PXOR) X(PNOT) X(PMOV) X(PCONST) X(SELP) X(PSELP) X(SREG) X(LOCALADDR)              \
     X(ADDCC) X(SUBCC) X(MADCC) X(LD) X(ST) X(LDPARAM) X(ATOM) X(CVTA) X(ISSPACEP) X(PREFETCH)          \
     X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ACTIVEMASK) X(ELECT) X(WARPSYNC)                                \
-    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE)
+    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE) X(WATCH)
 
 enum sim_op {
 #define SIM_X(id) SIM_OP_##id,

@@ -510,6 +510,7 @@ static void close_run(struct sim_run *run) {
     if (run->check_races)
         sim_races_close(run);
     sim_trace_close(run->recorder);
+    free(run->watched);
     free(run->params);
     free(run->durations);
     sim_printf_close(run);
