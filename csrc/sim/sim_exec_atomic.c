@@ -25,8 +25,13 @@ static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a,
     return r;
 }
 
+/* atom.add.f32 flushes subnormal numbers in global memory, and there alone (PTX ISA, atom). */
+static uint32_t flushed(uint32_t x, int flushes) {
+    return flushes && !(x & 0x7f800000u) ? x & 0x80000000u : x;
+}
+
 static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
-                              uint64_t value, uint32_t bytes) {
+                              uint64_t value, uint32_t bytes, int is_global) {
     char mnemonic[16];
     const char *op = in->sub == SIM_ATOM_ADD   ? "add."
                      : in->sub == SIM_ATOM_MIN ? "min."
@@ -35,12 +40,12 @@ static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, u
     size_t n = strlen(op);
     if (in->sub == SIM_ATOM_ADD && in->type == SIM_T_F32) {
         float a, b;
-        uint32_t r, x = (uint32_t)old, y = (uint32_t)value;
+        uint32_t r, x = flushed((uint32_t)old, is_global), y = flushed((uint32_t)value, is_global);
         memcpy(&a, &x, 4);
         memcpy(&b, &y, 4);
         a += b;
         memcpy(&r, &a, 4);
-        return a != a ? 0x7fffffffu : r;
+        return a != a ? 0x7fffffffu : flushed(r, is_global);
     }
     memcpy(mnemonic, op, n);
     memcpy(mnemonic + n, type, strlen(type) + 1);
@@ -48,11 +53,11 @@ static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, u
 }
 
 static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
-                        uint64_t value, uint64_t compare, uint32_t bytes) {
+                        uint64_t value, uint64_t compare, uint32_t bytes, int is_global) {
     int is_signed = sim_types[in->type].class == SIM_C_SINT, less;
     if ((sim_types[in->type].class == SIM_C_FLOAT || sim_types[in->type].class == SIM_C_HALF) &&
         in->sub <= SIM_ATOM_MAX)
-        return combine_float(w, in, old, value, bytes);
+        return combine_float(w, in, old, value, bytes, is_global);
     less = !is_signed   ? old < value
            : bytes == 4 ? (int32_t)old < (int32_t)value
                         : (int64_t)old < (int64_t)value;
@@ -109,7 +114,7 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         memcpy(&value, l->regs + in->b + (size_t)lane * in->dsize, bytes);
         if (in->sub == SIM_ATOM_CAS)
             memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, bytes);
-        uint64_t made = combine(l->w, in, old, value, compare, bytes);
+        uint64_t made = combine(l->w, in, old, value, compare, bytes, own != NULL);
         l->w->writes += own && made != old;
         memcpy(at, &made, bytes);
         if (own && own->valid)

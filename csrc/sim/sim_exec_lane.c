@@ -9,9 +9,12 @@
 
 /* ---- modifiers: rounding, flushing and saturation around a lane operation ---- */
 
-/* Whether .ftz concerns values of this type. Conversions flush single precision alone. */
+/* Whether .ftz concerns values of this type. Conversions flush single precision alone, double
+ * precision has it in rcp and rsqrt. */
 static int flushes(const struct sim_lane_op *row, unsigned type) {
     return type == SIM_T_F32 ||
+           (type == SIM_T_F64 &&
+            (memcmp(row->mnemonic, "rcp.", 4) == 0 || memcmp(row->mnemonic, "rsqrt.", 6) == 0)) ||
            ((type == SIM_T_F16 || type == SIM_T_F16X2) && memcmp(row->mnemonic, "cvt", 3) != 0);
 }
 
@@ -20,6 +23,11 @@ static void flush(uint8_t *lanes, unsigned type) {
         sim_u32 *u = (sim_u32 *)(void *)lanes + i;
         if (!(*u & 0x7f800000u))
             *u &= 0x80000000u;
+    }
+    for (int i = 0; i < SIM_LANES && type == SIM_T_F64; i++) {
+        sim_u64 *u = (sim_u64 *)(void *)lanes + i;
+        if (!(*u & 0x7ff0000000000000ull))
+            *u &= 0x8000000000000000ull;
     }
     const int halves = type == SIM_T_F16 ? 1 : type == SIM_T_F16X2 ? 2 : 0;
     for (int i = 0; i < SIM_LANES * halves; i++) {

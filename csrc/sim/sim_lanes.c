@@ -236,30 +236,34 @@ INLINE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int first, int sa, int 
     }
     return c;
 }
-INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, uint32_t c, int s) {
+/* Byte k of a result: what is left of the value, or, with .sat, the nearest that the byte has. */
+INLINE uint32_t byte_at(int32_t value, int k, int is_signed, int saturated) {
+    const int32_t least = is_signed ? -128 : 0, most = is_signed ? 127 : 255;
+    if (saturated)
+        value = value < least ? least : value > most ? most : value;
+    return ((uint32_t)value & 255) << 8 * k;
+}
+INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++) {
         int32_t d = byte_of(a, k, s) - byte_of(b, k, s);
-        r |= ((uint32_t)(d < 0 ? -d : d) & 255) << 8 * k;
+        r |= byte_at(d < 0 ? -d : d, k, s, saturated);
     }
     return r;
 }
 INLINE uint32_t sum4(uint32_t x) {
     return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
 }
-INLINE uint32_t vadd4(uint32_t a, uint32_t b, uint32_t c, int s) {
+INLINE uint32_t vadd4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++)
-        r |= ((uint32_t)(byte_of(a, k, s) + byte_of(b, k, s)) & 255) << 8 * k;
+        r |= byte_at(byte_of(a, k, s) + byte_of(b, k, s), k, s, saturated);
     return r;
 }
-INLINE uint32_t vsub4(uint32_t a, uint32_t b, uint32_t c, int s) {
+INLINE uint32_t vsub4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++)
-        r |= ((uint32_t)(byte_of(a, k, s) - byte_of(b, k, s)) & 255) << 8 * k;
+        r |= byte_at(byte_of(a, k, s) - byte_of(b, k, s), k, s, saturated);
     return r;
 }
 
