@@ -144,7 +144,9 @@ static inline int sim_contiguous(const struct sim_access *a) {
 
 /* Per instruction, and per basic block: what a worker counts. */
 struct sim_pc_count {
-    uint64_t requests, sectors, bytes, moved, transactions, conflicts, guard_off, divergent;
+    uint64_t guard_off, divergent;
+    uint64_t requests, sectors, bytes, moved, transactions; /* global memory; others' requests */
+    uint64_t shared_requests, wavefronts, conflicts, local_requests;
 };
 struct sim_block_count {
     uint64_t warps, threads;
