@@ -223,6 +223,7 @@ struct sim_function {
     unsigned header_line, body_line;
     const char *body_end;
     unsigned max_threads, cluster_blocks; /* 0 where not stated */
+    uint32_t block[3];                    /* the only one allowed; 0 where not stated */
     struct sim_function *next;
     struct sim_kernel *kernel; /* once decoded */
     struct sim_parsed *parsed; /* while a kernel is being decoded */

@@ -363,6 +363,12 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
             return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
                             k->function->c_name);
     }
+    const uint32_t *block = k->function->block;
+    if (block[0] && memcmp(l->block, block, sizeof k->function->block) != 0)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        "kernel %.120s: block (%u, %u, %u), but its .reqntid says (%u, %u, %u)",
+                        k->function->c_name, l->block[0], l->block[1], l->block[2], block[0],
+                        block[1], block[2]);
     unsigned most = k->function->max_threads && k->function->max_threads < p->threads_per_block
                         ? k->function->max_threads
                         : p->threads_per_block;
