@@ -114,3 +114,47 @@ def test_approximations_of_doubles_flush(device, op):
     want = np.where(abs(want) < small, np.copysign(0.0, want), want)
     assert np.allclose(got, want, rtol=1e-5, atol=0)
     assert np.array_equal(np.signbit(got), np.signbit(want))
+
+
+@everywhere
+def test_a_conversion_to_tf32(device):
+    """The nearest value of 10 bits of mantissa; ties go away from zero."""
+    x = np.array([1, 1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 3 * 2**-11, 0.1, np.inf, -0.0, 3e38])
+    x = np.resize(x.astype(np.float32), 32)
+    got = run(device, "cvt.rna.tf32.f32 %o0, %i0;", (x,))[0].view("f4")
+    step = 2.0 ** (np.frexp(np.where(np.isfinite(x), x, 0))[1] - 11)
+    want = np.where(np.isfinite(x), np.copysign(np.floor(abs(x) / step + 0.5) * step, x), x)
+    assert np.array_equal(got.view("u4") & 0xFFFFE000, want.astype("f4").view("u4"))
+
+
+@everywhere
+@pytest.mark.parametrize("op", ["atom", "red"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_atomic_sum_of_vectors(device, op, count):
+    """Threads 4 k to 4 k + 3 add to the same places, of the first array."""
+    total, value = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
+    names = ", ".join(f"%f{i}" for i in range(count))
+    old = f"{{{names.replace('%f', '%g')}}}, " if op == "atom" else ""
+    body = "bar.warp.sync -1; ld.param.u64 %x, [p0]; shr.u32 %r0, %t, 2;\n\t"
+    body += "mad.wide.u32 %x, %r0, 16, %x;\n\t"
+    body += "mov.b32 %f0, %i1; mov.b32 %f1, 0f3F800000; mov.b32 %f2, %i1; mov.b32 %f3, %i1;\n\t"
+    body += f"{op}.global.add.v{count}.f32 {old}[%x], {{{names}}};\n\tmov.b32 %o0, %i0;"
+    run(device, body, (total, value), registers=".reg .f32 %f<4>, %g<4>;")
+    sums = value.reshape(8, 4).sum(1)
+    columns = [sums, np.full(8, 4), sums, sums]
+    want = np.stack([*columns[:count], *[np.zeros(8)] * (4 - count)], 1)
+    assert np.array_equal(total.reshape(8, 4), want)
+
+
+@everywhere
+def test_shared_memory_of_the_system(device):
+    """It overlaps nobody's, holds zeros and is not among what the kernel asked for."""
+    body = "mov.u32 %r0, %reserved_smem_offset_begin; mov.u32 %r1, %reserved_smem_offset_end;\n\t"
+    body += "sub.u32 %o0, %r1, %r0; mov.u32 %o1, %total_smem_size;\n\t"
+    body += "mov.u32 %r0, s; mov.u32 %r1, %reserved_smem_offset_1; sub.u32 %r1, %r1, %r0;\n\t"
+    body += "setp.lt.u32 %p0, %r1, 400; selp.u32 %o2, 1, 0, %p0;\n\t"
+    body += "mov.pred %p1, %is_explicit_cluster; selp.u32 %o3, 1, 0, %p1;"
+    got = run(device, body, (LANES,), 4, ".shared .b32 s[100];")
+    assert (got[0] >= 288).all() and (got[2:] == 0).all()
+    if device == "sim":
+        assert (got[1] == 400).all()

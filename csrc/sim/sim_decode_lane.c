@@ -122,6 +122,8 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     char text[64];
     unsigned mods = sim_modifiers(d);
     uint32_t sources[4] = {0}, dst, temp;
+    if (sim_part(d, "tf32")) /* single precision with fewer bits, and the same register */
+        return sim_decode_lane(d);
     if (to == SIM_T_NONE || from == SIM_T_NONE)
         return sim_refuse(d, "unsupported conversion '%.*s'",
                           (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
@@ -349,8 +351,13 @@ enum sim_status sim_decode_predicate(struct sim_decoder *d) {
         return sim_refuse(d, "'%.*s' on predicates",
                           (int)(d->s->mnemonic.length > 60 ? 60 : d->s->mnemonic.length),
                           d->s->mnemonic.text);
-    if (!status)
+    if (!status && in.op == SIM_OP_PMOV && o[1].kind == SIM_O_SPECIAL &&
+        o[1].bits == SIM_SPECIAL_IS_EXPLICIT_CLUSTER) {
+        in.op = SIM_OP_PCONST;
+        in.imm = d->kernel->function->cluster_blocks != 0;
+    } else if (!status) {
         status = sim_predicate(d, &o[1], &in.a);
+    }
     if (!status && !unary)
         status = sim_predicate(d, &o[2], &in.b);
     if (!status)
@@ -421,6 +428,8 @@ static enum sim_status unpack(struct sim_decoder *d, enum sim_type type,
 }
 
 static int special_fits(enum sim_special special, enum sim_type type) {
+    if (special == SIM_SPECIAL_IS_EXPLICIT_CLUSTER) /* a predicate */
+        return 0;
     if (sim_types[type].class == SIM_C_FLOAT || special == SIM_SPECIAL_GRIDID)
         return special == SIM_SPECIAL_GRIDID;
     const int wide = special == SIM_SPECIAL_CLOCK64 || special == SIM_SPECIAL_GLOBALTIMER;

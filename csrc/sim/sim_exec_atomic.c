@@ -90,9 +90,13 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
     const struct sim_insn *in = l->in;
     uint32_t bytes = l->bytes;
     struct sim_block *block = l->warp->block;
+    const uint32_t *sources = &in->b, *targets = &in->dst;
+    if (in->vec != 1) {
+        sources = &l->w->run->kernel->extra[in->e];
+        targets = sources + in->vec;
+    }
     for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, always the same */
         uint32_t lane = (uint32_t)__builtin_ctz(m);
-        uint64_t old = 0, value = 0, compare = 0;
         struct sim_region *own = l->space == SIM_S_SHARED ? NULL
                                  : region                 ? region
                                           : sim_request_region(l->w, l->address[lane], bytes);
@@ -110,19 +114,22 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH &&
             sim_request_uninitialised(l, lane))
             return 1;
-        memcpy(&old, at, bytes);
-        memcpy(&value, l->regs + in->b + (size_t)lane * in->dsize, bytes);
-        if (in->sub == SIM_ATOM_CAS)
-            memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, bytes);
-        uint64_t made = combine(l->w, in, old, value, compare, bytes, own != NULL);
-        l->w->writes += own && made != old;
-        memcpy(at, &made, bytes);
+        for (uint32_t v = 0, each = bytes / in->vec; v < in->vec; v++) {
+            uint64_t old = 0, value = 0, compare = 0;
+            memcpy(&old, at + v * each, each);
+            memcpy(&value, l->regs + sources[v] + (size_t)lane * in->dsize, each);
+            if (in->sub == SIM_ATOM_CAS)
+                memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, each);
+            uint64_t made = combine(l->w, in, old, value, compare, each, own != NULL);
+            l->w->writes += own && made != old;
+            memcpy(at + v * each, &made, each);
+            if (in->dst != SIM_NO_SLOT)
+                memcpy(l->regs + targets[v] + (size_t)lane * in->dsize, &old, in->dsize);
+        }
         if (own && own->valid)
             sim_memory_mark(own, l->address[lane] - own->base, bytes);
         else if (!own)
             sim_shared_mark(block, l->address[lane], bytes);
-        if (in->dst != SIM_NO_SLOT)
-            memcpy(l->regs + in->dst + (size_t)lane * in->dsize, &old, in->dsize);
     }
     return 0;
 }

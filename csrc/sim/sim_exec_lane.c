@@ -199,7 +199,7 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
         return launch->shared_bytes;
     case SIM_SPECIAL_TOTAL_SMEM:
     case SIM_SPECIAL_AGGR_SMEM:
-        return (uint32_t)run->shared_bytes;
+        return (uint32_t)run->shared_bytes - run->kernel->reserved_bytes;
     case SIM_SPECIAL_CLUSTER_NCTAID_X:
     case SIM_SPECIAL_CLUSTER_NCTAID_Y:
     case SIM_SPECIAL_CLUSTER_NCTAID_Z:
@@ -207,6 +207,15 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
         return 1;
     case SIM_SPECIAL_WARP_SZ:
         return SIM_LANES;
+    case SIM_SPECIAL_RESERVED_BEGIN:
+    case SIM_SPECIAL_RESERVED_0:
+        return run->kernel->reserved_at;
+    case SIM_SPECIAL_RESERVED_1: /* cooperative groups count on 288 bytes from here */
+        return run->kernel->reserved_at + run->kernel->reserved_bytes / 2;
+    case SIM_SPECIAL_RESERVED_END:
+        return run->kernel->reserved_at + run->kernel->reserved_bytes;
+    case SIM_SPECIAL_RESERVED_CAP:
+        return run->kernel->reserved_bytes;
     default:
         return 0;
     }

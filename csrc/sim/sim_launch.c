@@ -378,15 +378,16 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
             "kernel %.120s: %llu threads a block are more than the %u that it or the GPU allows",
             k->function->c_name, (unsigned long long)threads, most);
     run->shared_bytes = k->shared_bytes + l->shared_bytes;
-    if (run->shared_bytes > p->shared_per_block)
+    const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;
+    if (shared_bytes > p->shared_per_block)
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "kernel %.120s: %llu bytes of shared memory, static and dynamic, are more "
                         "than the %u of %s",
-                        k->function->c_name, (unsigned long long)run->shared_bytes,
-                        p->shared_per_block, p->title);
+                        k->function->c_name, (unsigned long long)shared_bytes, p->shared_per_block,
+                        p->title);
     run->total_blocks = blocks;
     run->warps_per_block = (uint32_t)((threads + SIM_LANES - 1) / SIM_LANES);
-    if (sim_occupancy_of(p, (unsigned)threads, k->registers, run->shared_bytes, &run->occupancy) ||
+    if (sim_occupancy_of(p, (unsigned)threads, k->registers, shared_bytes, &run->occupancy) ||
         !run->occupancy.blocks_per_sm) {
         run->occupancy.blocks_per_sm = 1;
         run->occupancy.warps_per_sm = run->warps_per_block;

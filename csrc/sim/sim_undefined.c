@@ -359,6 +359,24 @@ static void loads(const struct watch *s) {
         define(s, slots[v], 0, 0, 0);
 }
 
+static int atomics(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t *sources = &in->b, *targets = &in->dst;
+    if (in->vec != 1) {
+        sources = &s->w->run->kernel->extra[in->e];
+        targets = sources + in->vec;
+    }
+    if (use(s, in->a, SIM_FULL) || (in->sub == SIM_ATOM_CAS && use(s, in->c, SIM_FULL)))
+        return 1;
+    for (uint32_t v = 0; v < in->vec; v++) {
+        if (use(s, sources[v], SIM_FULL))
+            return 1;
+        if (in->dst != SIM_NO_SLOT)
+            define(s, targets[v], 0, 0, 0);
+    }
+    return 0;
+}
+
 static int instruction(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t sources[] = {in->a, in->b, in->c, in->e};
@@ -397,9 +415,7 @@ static int instruction(const struct watch *s) {
     case SIM_OP_ST:
         return use(s, in->a, SIM_FULL) || leaves(s);
     case SIM_OP_ATOM:
-        define(s, in->dst, 0, 0, 0);
-        return use(s, in->a, SIM_FULL) || use(s, in->b, SIM_FULL) ||
-               (in->sub == SIM_ATOM_CAS && use(s, in->c, SIM_FULL));
+        return atomics(s);
     case SIM_OP_BRX:
     case SIM_OP_CPASYNC:
     case SIM_OP_BULK:
