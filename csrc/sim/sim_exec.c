@@ -42,7 +42,7 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
         return w->status =
                    sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
                1;
-    if (warp->undefined && !sim_undefined_frame(w, warp, base, callee->frame_bytes))
+    if (warp->undefined && sim_undefined_frame(w, warp, base, callee->frame_bytes))
         return 1;
     memcpy(warp->regs + base + callee->const_offset, callee->constants, callee->const_bytes);
     for (uint32_t p = 0; p < callee->param_count; p++) {

@@ -480,11 +480,11 @@ void sim_undefined_store(const struct sim_request *l) {
         }
 }
 
-/* A callee's frame lies where another's did. 0: no memory. */
+/* A callee's frame lies where another's did. */
 int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base,
                         uint64_t bytes) {
     if (!fit(w, warp))
-        return 0;
+        return out_of_memory(w);
     memset(warp->undefined->values + base / 4, 0, bytes / 4 * sizeof *warp->undefined->values);
-    return 1;
+    return 0;
 }
