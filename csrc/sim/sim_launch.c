@@ -406,10 +406,11 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     return SIM_OK;
 }
 
-/* Host memory of one resident block, and with it how many may be resident. */
+/* Host memory of one resident block, what sim_undefined.c keeps of its registers included, and with
+ * it how many may be resident. */
 static enum sim_status check_memory(struct sim_run *run, struct sim_error *error) {
     const struct sim_code_function *cf = &run->kernel->functions[0];
-    uint64_t warp = cf->frame_bytes + 256ull + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
+    uint64_t warp = 4ull * cf->frame_bytes + 256 + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
                     SIM_LANES * sizeof(struct sim_split) + 4096;
     uint64_t block = warp * run->warps_per_block + run->shared_bytes * (run->check_races ? 6 : 2) +
                      8192,

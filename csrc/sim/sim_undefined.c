@@ -20,6 +20,8 @@ struct origin { /* where undefined values of a warp came from */
     uint64_t address[SIM_LANES];
 };
 
+#define ORIGINS_MOST 256u
+
 struct value {                /* of a register, found by its place in the frames */
     uint32_t lanes, computed; /* undefined; and the result of arithmetic, so no padding */
     uint32_t origin;
@@ -92,6 +94,11 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
     for (uint32_t i = 0; i < u->origin_count; i++)
         if (u->origins[i].pc == pc && u->origins[i].kind == kind)
             return i;
+    const struct origin made = {.pc = pc, .kind = (uint8_t)kind};
+    if (u->origin_count == ORIGINS_MOST) { /* an older one's values are then said to be from here */
+        u->origins[pc % ORIGINS_MOST] = made;
+        return pc % ORIGINS_MOST;
+    }
     if (u->origin_count == u->origin_capacity) {
         const uint32_t capacity = u->origin_capacity ? u->origin_capacity * 2 : 4;
         struct origin *grown = realloc(u->origins, capacity * sizeof *grown);
@@ -100,7 +107,7 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
         u->origins = grown;
         u->origin_capacity = capacity;
     }
-    u->origins[u->origin_count] = (struct origin){.pc = pc, .kind = (uint8_t)kind};
+    u->origins[u->origin_count] = made;
     return u->origin_count++;
 }
 
