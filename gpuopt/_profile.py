@@ -461,8 +461,10 @@ def check(
 ) -> list[Finding]:
     """Run a function's kernels on the simulated GPU and collect everything that its checks find.
 
-    Out-of-bounds, misaligned and uninitialised accesses, use after free, races in shared and global
-    memory, divergent barriers, deadlocks. Outside of this the first finding raises `SimError`.
+    Out-of-bounds and misaligned accesses, use after free, values read from memory that nobody wrote
+    or divided by zero once a branch, an address, an atomic or a store to global memory depends on
+    them, races in shared and global memory, divergent barriers, deadlocks. Outside of this the
+    first finding raises `SimError`.
 
     Parameters
     ----------

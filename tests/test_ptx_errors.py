@@ -56,6 +56,16 @@ def test_wrong_launches(device):
 
 
 @everywhere
+def test_a_block_of_the_only_size_allowed(device):
+    text = f"{HEADER}.visible .entry k() .reqntid 8, 4\n{{\n\tret;\n}}\n"
+    kernel = gpuopt.load_ptx(text, device)["k"]
+    kernel(1, (8, 4))
+    for block in (32, (4, 8), (8, 2), (8, 4, 2)):
+        with pytest.raises((ValueError, gpuopt.DeviceError)):
+            kernel(1, block)
+
+
+@everywhere
 @pytest.mark.parametrize(
     "text, line",
     [

@@ -179,11 +179,16 @@ static int misaligned(struct sim_request *l, uint32_t lane) {
                     (unsigned long long)l->address[lane], l->bytes);
 }
 
-int sim_request_uninitialised(struct sim_request *l, uint32_t lane) {
-    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_UNINITIALISED, l->address[lane], NULL,
+int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                           uint32_t lane, unsigned space, uint32_t bytes, uint64_t address) {
+    return sim_find(w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, NULL,
                     "read of %u bytes at %s address 0x%llx that nobody wrote; store or copy "
                     "something there first",
-                    l->bytes, space_name(l->space), (unsigned long long)l->address[lane]);
+                    bytes, space_name(space), (unsigned long long)address);
+}
+
+int sim_request_uninitialised(struct sim_request *l, uint32_t lane) {
+    return sim_find_uninitialised(l->w, l->warp, l->pc, lane, l->space, l->bytes, l->address[lane]);
 }
 
 /* ---- checks: lanes that fail are taken out, with a finding for the first ---- */

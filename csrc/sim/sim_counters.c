@@ -247,15 +247,18 @@ static void first_touch(struct sim_worker *w, const struct sim_access *a) {
 void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     struct sim_pc_count *c = &w->pcs[a->pc];
     const struct sim_preset *p = w->run->preset;
-    c->requests++;
-    c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
     if (a->space == SIM_S_SHARED) {
         uint32_t least, passes = wavefronts(a, p, &least);
-        c->sectors += passes;
+        c->shared_requests++;
+        c->wavefronts += passes;
         c->conflicts += passes - least;
+    } else if (a->space == SIM_S_LOCAL) {
+        c->local_requests++;
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
         uint32_t sectors = distinct(a, 5);
         struct moved m = coalesce(a, p->coalescing, sectors);
+        c->requests++;
+        c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
         c->sectors += sectors;
         c->transactions += m.transactions;
         c->moved += m.bytes;
@@ -306,49 +309,41 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
                : SIM_CLASS_INTEGER;
 }
 
+/* What one instruction did in each space: a generic address may lie in any. An asynchronous copy is
+ * a load from global memory, or a store to it; what it does in shared memory is no instruction. */
 static void add_memory(struct sim_counters *c, const struct sim_insn *in,
-                       const struct sim_pc_count *n, int shared_generic) {
-    int load = in->op == SIM_OP_LD, store = in->op == SIM_OP_ST, atomic = in->op == SIM_OP_ATOM;
-    int shared = in->space == SIM_S_SHARED || shared_generic,
-        global = !shared && (in->space == SIM_S_GLOBAL || in->space == SIM_S_GENERIC);
-    if (in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK) {
-        load = 1;
-        global = 1;
-        shared = 0;
-    }
+                       const struct sim_pc_count *n) {
+    const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
+              to_global = in->op == SIM_OP_BULK && in->sub;
     if (in->op == SIM_OP_TEX)
         c->texture_requests += n->requests;
     if (in->op == SIM_OP_BAR)
         c->barriers += n->requests;
-    if (shared && load) {
-        c->shared_load_requests += n->requests;
-        c->shared_load_wavefronts += n->sectors;
+    if (in->op == SIM_OP_LD) {
+        c->shared_load_requests += n->shared_requests;
+        c->shared_load_wavefronts += n->wavefronts;
         c->shared_load_conflicts += n->conflicts;
-    } else if (shared && store) {
-        c->shared_store_requests += n->requests;
-        c->shared_store_wavefronts += n->sectors;
+        c->local_load_requests += n->local_requests;
+    } else if (in->op == SIM_OP_ST) {
+        c->shared_store_requests += n->shared_requests;
+        c->shared_store_wavefronts += n->wavefronts;
         c->shared_store_conflicts += n->conflicts;
-    } else if (shared && atomic) {
-        c->shared_atomics += n->requests;
-    } else if (global && atomic) {
+        c->local_store_requests += n->local_requests;
+    } else if (in->op == SIM_OP_ATOM) {
+        c->shared_atomics += n->shared_requests;
         c->global_atomics += n->requests;
-    } else if (global && load) {
+    }
+    if (in->op == SIM_OP_LD || (copy && !to_global)) {
         c->global_load_requests += n->requests;
         c->global_load_sectors += n->sectors;
         c->global_load_bytes += n->bytes;
-    } else if (global && store) {
+    } else if (in->op == SIM_OP_ST || to_global) {
         c->global_store_requests += n->requests;
         c->global_store_sectors += n->sectors;
         c->global_store_bytes += n->bytes;
-    } else if (in->space == SIM_S_LOCAL && load && !(in->dst2 & SIM_A_INTERNAL)) {
-        c->local_load_requests += n->requests;
-    } else if (in->space == SIM_S_LOCAL && store && !(in->dst2 & SIM_A_INTERNAL)) {
-        c->local_store_requests += n->requests;
     }
-    if (global && (load || store || atomic)) {
-        c->global_bytes_moved += n->moved;
-        c->global_transactions += n->transactions;
-    }
+    c->global_bytes_moved += n->moved;
+    c->global_transactions += n->transactions;
 }
 
 static void add_class(struct sim_counters *c, enum sim_class class, uint64_t warps) {
@@ -383,8 +378,7 @@ static void add_instruction(const struct sim_kernel *k, uint32_t pc,
         c->branches += b->warps;
         c->divergent_branches += n->divergent;
     }
-    if (n->requests)
-        add_memory(c, in, n, 0);
+    add_memory(c, in, n);
 }
 
 static int same_line(const struct sim_line *line, const char *file, unsigned number, unsigned ptx) {
@@ -441,6 +435,9 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
         for (unsigned i = 0; i < count; i++) {
             const struct sim_pc_count *n = &workers[i].pcs[pc];
             sum.requests += n->requests;
+            sum.shared_requests += n->shared_requests;
+            sum.local_requests += n->local_requests;
+            sum.wavefronts += n->wavefronts;
             sum.sectors += n->sectors;
             sum.bytes += n->bytes;
             sum.moved += n->moved;

@@ -429,7 +429,15 @@ static uint64_t align_up(uint64_t at, uint64_t align) {
     return align ? (at + align - 1) & ~(align - 1) : at;
 }
 
-static void note_use(struct sim_operand *o, const struct sim_kernel *kernel) {
+/* What the system keeps for itself in the shared memory of a block, as hardware does since sm_80:
+ * cooperative groups have the barriers of tiles of several warps there. Only kernels that ask where
+ * it is have it here. */
+#define RESERVED_BYTES 1024u
+
+static void note_use(struct sim_operand *o, struct sim_kernel *kernel) {
+    if (o->kind == SIM_O_SPECIAL && o->bits >= SIM_SPECIAL_RESERVED_BEGIN &&
+        o->bits <= SIM_SPECIAL_RESERVED_1)
+        kernel->reserved_bytes = RESERVED_BYTES;
     if (o->symbol)
         o->symbol->user = kernel;
     for (uint32_t i = 0; i < o->count; i++)
@@ -474,6 +482,10 @@ static enum sim_status lay_out_memory(struct sim_decoder *d) {
                                 f->function->c_name, shared > (1u << 24) ? "shared" : "local");
         }
         k->functions[i].local_bytes = (uint32_t)align_up(local, 16);
+    }
+    if (k->reserved_bytes) {
+        k->reserved_at = (uint32_t)align_up(shared, 16);
+        shared = k->reserved_at + k->reserved_bytes;
     }
     /* dynamic shared memory begins where static ends */
     for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)

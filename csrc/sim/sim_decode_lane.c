@@ -26,6 +26,10 @@ static int is_modifier(struct sim_name part) {
     return 0;
 }
 
+static int is_integer(enum sim_type type) {
+    return sim_types[type].class == SIM_C_UINT || sim_types[type].class == SIM_C_SINT;
+}
+
 /* The mnemonic of the row, and the modifiers around it. Returns the row, or -1. */
 static int find_row(struct sim_decoder *d, char *text, size_t size, unsigned *mods) {
     int row = -1;
@@ -43,6 +47,9 @@ static int find_row(struct sim_decoder *d, char *text, size_t size, unsigned *mo
         *mods = strip ? sim_modifiers(d) : 0;
         row = sim_row_find(d->module->gpu->rows, text);
     }
+    /* an integer operation that saturates has a row of its own: sim_exec_modified() knows floats */
+    if (row >= 0 && (*mods & SIM_M_SAT) && is_integer((enum sim_type)sim_lane_ops[row].types[0]))
+        return -1;
     return row;
 }
 
@@ -101,10 +108,6 @@ enum sim_status sim_decode_lane(struct sim_decoder *d) {
 
 /* ---- conversions ---- */
 
-static int is_integer(enum sim_type type) {
-    return sim_types[type].class == SIM_C_UINT || sim_types[type].class == SIM_C_SINT;
-}
-
 static const char *integral_rounding(const struct sim_decoder *d) {
     return sim_part(d, "rni")   ? "rni"
            : sim_part(d, "rzi") ? "rzi"
@@ -119,6 +122,8 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     char text[64];
     unsigned mods = sim_modifiers(d);
     uint32_t sources[4] = {0}, dst, temp;
+    if (sim_part(d, "tf32")) /* single precision with fewer bits, and the same register */
+        return sim_decode_lane(d);
     if (to == SIM_T_NONE || from == SIM_T_NONE)
         return sim_refuse(d, "unsupported conversion '%.*s'",
                           (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
@@ -212,6 +217,11 @@ static enum sim_status halves(struct sim_decoder *d, const struct sim_operand *o
     return status;
 }
 
+static enum sim_status move_predicate(struct sim_decoder *d, uint32_t to, uint32_t from) {
+    const struct sim_insn in = {.op = SIM_OP_PMOV, .flags = SIM_F_HELPER, .dst = to, .a = from};
+    return to == SIM_NO_SLOT ? SIM_OK : sim_emit(d, &in);
+}
+
 enum sim_status sim_decode_setp(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     const struct sim_operand *o = d->s->operands;
@@ -239,9 +249,15 @@ enum sim_status sim_decode_setp(struct sim_decoder *d) {
             return status;
         enum sim_type half = type == SIM_T_F16X2 ? SIM_T_F16 : SIM_T_BF16;
         uint32_t first[4] = {a[0], b[0], 0, 0}, second[4] = {a[1], b[1], 0, 0};
-        if ((status = compare(d, half, first, p, SIM_NO_SLOT, third, 0)) || q == SIM_NO_SLOT)
+        const uint32_t low = sim_temp(d), high = sim_temp(d);
+        if ((status = compare(d, half, first, low, SIM_NO_SLOT, third, 0)) ||
+            (status = compare(d, half, second, high, SIM_NO_SLOT, third, 1)))
             return status;
-        return compare(d, half, second, q, SIM_NO_SLOT, third, 1);
+        /* p and q may be the third operand; the one that is the guard is written last */
+        const int guards = d->s->guard != UINT32_MAX && d->slots[d->s->guard] == p;
+        for (int i = 0; i < 2 && !status; i++)
+            status = move_predicate(d, i == guards ? p : q, i == guards ? low : high);
+        return status;
     }
     if (!(status = sim_source(d, &o[1], type, &sources[0])) &&
         !(status = sim_source(d, &o[2], type, &sources[1])))
@@ -335,8 +351,13 @@ enum sim_status sim_decode_predicate(struct sim_decoder *d) {
         return sim_refuse(d, "'%.*s' on predicates",
                           (int)(d->s->mnemonic.length > 60 ? 60 : d->s->mnemonic.length),
                           d->s->mnemonic.text);
-    if (!status)
+    if (!status && in.op == SIM_OP_PMOV && o[1].kind == SIM_O_SPECIAL &&
+        o[1].bits == SIM_SPECIAL_IS_EXPLICIT_CLUSTER) {
+        in.op = SIM_OP_PCONST;
+        in.imm = d->kernel->function->cluster_blocks != 0;
+    } else if (!status) {
         status = sim_predicate(d, &o[1], &in.a);
+    }
     if (!status && !unary)
         status = sim_predicate(d, &o[2], &in.b);
     if (!status)
@@ -407,6 +428,8 @@ static enum sim_status unpack(struct sim_decoder *d, enum sim_type type,
 }
 
 static int special_fits(enum sim_special special, enum sim_type type) {
+    if (special == SIM_SPECIAL_IS_EXPLICIT_CLUSTER) /* a predicate */
+        return 0;
     if (sim_types[type].class == SIM_C_FLOAT || special == SIM_SPECIAL_GRIDID)
         return special == SIM_SPECIAL_GRIDID;
     const int wide = special == SIM_SPECIAL_CLOCK64 || special == SIM_SPECIAL_GLOBALTIMER;

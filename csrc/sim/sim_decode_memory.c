@@ -202,6 +202,29 @@ enum sim_status sim_decode_st(struct sim_decoder *d) {
 
 /* ---- atomics ---- */
 
+/* extra: the sources, then the destinations, which an instruction without any has not. */
+static enum sim_status vector_atomic(struct sim_decoder *d, const struct sim_operand *to,
+                                     const struct sim_operand *from, struct sim_insn *in) {
+    const enum sim_type type = (enum sim_type)in->type;
+    enum sim_status status = SIM_OK;
+    uint32_t slot;
+    to = to && to->kind == SIM_O_SINK ? NULL : to;
+    in->b = in->dst = SIM_NO_SLOT;
+    for (int i = 0; i < 2; i++) {
+        const struct sim_operand *o = i ? to : from;
+        if (o && (o->kind != SIM_O_VECTOR || o->count != in->vec))
+            return sim_malformed(d, "expected a vector of %u", in->vec);
+        for (uint32_t v = 0; o && v < in->vec && !status; v++) {
+            status = i ? sim_target(d, &o->items[v], type, &slot)
+                       : sim_source(d, &o->items[v], type, &slot);
+            if (!status)
+                status = sim_extra(d, slot, i || v ? NULL : &in->e);
+            in->dst = i && !v ? slot : in->dst;
+        }
+    }
+    return status ? status : sim_emit(d, in);
+}
+
 enum sim_status sim_decode_atom(struct sim_decoder *d) {
     static const struct {
         const char *name;
@@ -215,7 +238,7 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     const struct sim_operand *o = d->s->operands;
     enum sim_type type = sim_last_type(d, 0);
     enum sim_status status;
-    if (sim_part(d, "async") || vector_part(d) != 1)
+    if (sim_part(d, "async"))
         return sim_unsupported(d);
     for (size_t i = 0; i < sizeof ops / sizeof *ops && !found; i++) {
         if (sim_part(d, ops[i].name)) {
@@ -238,7 +261,7 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
         return sim_unsupported(d);
     in.op = SIM_OP_ATOM;
     in.type = (uint8_t)type;
-    in.vec = 1;
+    in.vec = vector_part(d);
     in.order = (uint8_t)order_part(d);
     if (in.order == SIM_ORDER_WEAK)
         in.order = SIM_ORDER_RELAXED;
@@ -252,6 +275,8 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     if (in.space == SIM_S_CONST || in.space == SIM_S_PARAM || in.space == SIM_S_LOCAL)
         return sim_malformed(d, "an atomic on memory that is not global or shared");
     in.ext = in.dst2; /* the address flags; atomics have a second source where others have flags */
+    if (in.vec != 1)
+        return vector_atomic(d, is_red ? NULL : &o[0], &at[1], &in);
     if ((status = sim_source(d, &at[1], type, &in.b)) != SIM_OK)
         return status;
     if (in.sub == SIM_ATOM_CAS)
@@ -511,7 +536,9 @@ enum sim_status sim_decode_mbarrier(struct sim_decoder *d) {
 enum sim_status sim_decode_tex(struct sim_decoder *d) {
     struct sim_insn in = {0};
     const struct sim_operand *o = d->s->operands;
-    enum sim_status status = sim_operands(d, 2, 2);
+    const uint32_t level = (uint32_t)sim_part(d, "level"); /* one more operand */
+    uint32_t only;
+    enum sim_status status = sim_operands(d, 2 + level, 2 + level);
     if (status)
         return status;
     enum sim_type coordinate = sim_last_type(d, 0), type = sim_last_type(d, 1);
@@ -525,6 +552,8 @@ enum sim_status sim_decode_tex(struct sim_decoder *d) {
         return status;
     if (a.base == SIM_NO_SLOT || (a.flags & SIM_A_BASE32))
         return sim_refuse(d, "a texture that is not given by a 64-bit handle");
+    if (level && (status = sim_source(d, &o[2], coordinate, &only)) != SIM_OK)
+        return status; /* a texture has one level here, and any other is clamped to it */
     in.op = SIM_OP_TEX;
     in.class = SIM_CLASS_TEXTURE;
     in.a = a.base;

@@ -42,15 +42,15 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
         return w->status =
                    sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
                1;
+    if (warp->undefined && sim_undefined_frame(w, warp, base, callee->frame_bytes))
+        return 1;
     memcpy(warp->regs + base + callee->const_offset, callee->constants, callee->const_bytes);
     for (uint32_t p = 0; p < callee->param_count; p++) {
         for (uint32_t m = mask; m; m &= m - 1) {
             uint64_t lane = (uint64_t)__builtin_ctz(m) * warp->local_stride;
-            memcpy(warp->local + lane + local_base + callee->param_offsets[p],
-                   warp->local + lane + split->frames[split->frame_count - 2].local_base +
-                       extra[1 + p],
-                   callee->param_sizes[p]);
-            sim_warp_mark_local(warp, lane + local_base + callee->param_offsets[p],
+            sim_warp_copy_local(warp, lane + local_base + callee->param_offsets[p],
+                                lane + split->frames[split->frame_count - 2].local_base +
+                                    extra[1 + p],
                                 callee->param_sizes[p]);
         }
     }
@@ -75,9 +75,8 @@ static void return_from(struct sim_worker *w, struct sim_warp *warp, struct sim_
         for (uint32_t m = mask; m; m &= m - 1) {
             uint64_t lane = (uint64_t)__builtin_ctz(m) * warp->local_stride,
                      to = lane + caller.local_base + extra[1 + cf->param_count + r];
-            memcpy(warp->local + to, warp->local + lane + callee.local_base + cf->return_offsets[r],
-                   cf->return_sizes[r]);
-            sim_warp_mark_local(warp, to, cf->return_sizes[r]);
+            sim_warp_copy_local(warp, to, lane + callee.local_base + cf->return_offsets[r],
+                                cf->return_sizes[r]);
         }
     }
     if (warp->split_count == 1)
@@ -180,7 +179,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                        uint64_t budget) {
     struct sim_run *run = w->run;
     const struct sim_kernel *k = run->kernel;
-    const struct sim_insn *code = w->recorder ? sim_trace_code(w->recorder) : k->code;
+    const struct sim_insn *const plain = w->recorder ? sim_trace_code(w->recorder) : k->code,
+                                 *code = warp->undefined ? run->watched : plain;
     struct sim_block_count *counts = w->blocks;
     uint64_t steps = 0;
     uint32_t pc, active, local_base;
@@ -220,8 +220,11 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                     }
                 }
             }
-            if ((in->flags & SIM_F_DIV) && sim_exec_check_division(w, warp, in, pc, mask, regs))
-                goto failed;
+            if (in->flags & SIM_F_DIV) {
+                if (sim_undefined_division(w, warp, in, pc, mask, regs))
+                    goto failed;
+                code = warp->undefined ? run->watched : plain;
+            }
         }
         switch (in->op) {
         case SIM_OP_LANE: {
@@ -426,6 +429,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 if (in->op == SIM_OP_LD ? sim_exec_load(w, warp, in, mask, regs, local_base)
                                         : sim_exec_store(w, warp, in, mask, regs, local_base))
                     goto failed;
+                code = warp->undefined ? run->watched : plain;
                 if (in->op == SIM_OP_LD && in->dst != SIM_NO_SLOT)
                     memcpy(&after, regs + in->dst + lane * bytes, bytes);
                 if (in->op == SIM_OP_LD && spinning(warp, pc, before == after)) {
@@ -438,6 +442,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             if (in->op == SIM_OP_LD ? sim_exec_load(w, warp, in, mask, regs, local_base)
                                     : sim_exec_store(w, warp, in, mask, regs, local_base))
                 goto failed;
+            code = warp->undefined ? run->watched : plain;
             break;
         case SIM_OP_LDPARAM:
             split->stack[split->depth - 1].pc = pc;
@@ -565,6 +570,11 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_TRACE:
             sim_trace_instruction(w, warp, pc, active, regs);
             in = &k->code[pc];
+            goto recorded;
+        case SIM_OP_WATCH:
+            if (sim_undefined_watch(w, warp, pc, active, regs))
+                goto failed;
+            in = &plain[pc];
             goto recorded;
         default:
             break;

@@ -25,8 +25,13 @@ static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a,
     return r;
 }
 
+/* atom.add.f32 flushes subnormal numbers in global memory, and there alone (PTX ISA, atom). */
+static uint32_t flushed(uint32_t x, int flushes) {
+    return flushes && !(x & 0x7f800000u) ? x & 0x80000000u : x;
+}
+
 static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
-                              uint64_t value, uint32_t bytes) {
+                              uint64_t value, uint32_t bytes, int is_global) {
     char mnemonic[16];
     const char *op = in->sub == SIM_ATOM_ADD   ? "add."
                      : in->sub == SIM_ATOM_MIN ? "min."
@@ -35,12 +40,12 @@ static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, u
     size_t n = strlen(op);
     if (in->sub == SIM_ATOM_ADD && in->type == SIM_T_F32) {
         float a, b;
-        uint32_t r, x = (uint32_t)old, y = (uint32_t)value;
+        uint32_t r, x = flushed((uint32_t)old, is_global), y = flushed((uint32_t)value, is_global);
         memcpy(&a, &x, 4);
         memcpy(&b, &y, 4);
         a += b;
         memcpy(&r, &a, 4);
-        return a != a ? 0x7fffffffu : r;
+        return a != a ? 0x7fffffffu : flushed(r, is_global);
     }
     memcpy(mnemonic, op, n);
     memcpy(mnemonic + n, type, strlen(type) + 1);
@@ -48,11 +53,11 @@ static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, u
 }
 
 static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
-                        uint64_t value, uint64_t compare, uint32_t bytes) {
+                        uint64_t value, uint64_t compare, uint32_t bytes, int is_global) {
     int is_signed = sim_types[in->type].class == SIM_C_SINT, less;
     if ((sim_types[in->type].class == SIM_C_FLOAT || sim_types[in->type].class == SIM_C_HALF) &&
         in->sub <= SIM_ATOM_MAX)
-        return combine_float(w, in, old, value, bytes);
+        return combine_float(w, in, old, value, bytes, is_global);
     less = !is_signed   ? old < value
            : bytes == 4 ? (int32_t)old < (int32_t)value
                         : (int64_t)old < (int64_t)value;
@@ -85,9 +90,13 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
     const struct sim_insn *in = l->in;
     uint32_t bytes = l->bytes;
     struct sim_block *block = l->warp->block;
+    const uint32_t *sources = &in->b, *targets = &in->dst;
+    if (in->vec != 1) {
+        sources = &l->w->run->kernel->extra[in->e];
+        targets = sources + in->vec;
+    }
     for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, always the same */
         uint32_t lane = (uint32_t)__builtin_ctz(m);
-        uint64_t old = 0, value = 0, compare = 0;
         struct sim_region *own = l->space == SIM_S_SHARED ? NULL
                                  : region                 ? region
                                           : sim_request_region(l->w, l->address[lane], bytes);
@@ -105,19 +114,22 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH &&
             sim_request_uninitialised(l, lane))
             return 1;
-        memcpy(&old, at, bytes);
-        memcpy(&value, l->regs + in->b + (size_t)lane * in->dsize, bytes);
-        if (in->sub == SIM_ATOM_CAS)
-            memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, bytes);
-        uint64_t made = combine(l->w, in, old, value, compare, bytes);
-        l->w->writes += own && made != old;
-        memcpy(at, &made, bytes);
+        for (uint32_t v = 0, each = bytes / in->vec; v < in->vec; v++) {
+            uint64_t old = 0, value = 0, compare = 0;
+            memcpy(&old, at + v * each, each);
+            memcpy(&value, l->regs + sources[v] + (size_t)lane * in->dsize, each);
+            if (in->sub == SIM_ATOM_CAS)
+                memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, each);
+            uint64_t made = combine(l->w, in, old, value, compare, each, own != NULL);
+            l->w->writes += own && made != old;
+            memcpy(at + v * each, &made, each);
+            if (in->dst != SIM_NO_SLOT)
+                memcpy(l->regs + targets[v] + (size_t)lane * in->dsize, &old, in->dsize);
+        }
         if (own && own->valid)
             sim_memory_mark(own, l->address[lane] - own->base, bytes);
         else if (!own)
             sim_shared_mark(block, l->address[lane], bytes);
-        if (in->dst != SIM_NO_SLOT)
-            memcpy(l->regs + in->dst + (size_t)lane * in->dsize, &old, in->dsize);
     }
     return 0;
 }
@@ -193,6 +205,9 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
         int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
         int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
                         : sim_shared_is_valid(b, at, bytes);
+        for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
+            valid = own ? sim_memory_is_valid(own, at - own->base + i, 1) /* a copy takes padding */
+                        : sim_shared_is_valid(b, at + i, 1);
         if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
             return 1;
         if (kind != SIM_ACCESS_LOAD && own && own->read_only)

@@ -1,6 +1,6 @@
 /*
- * sim_exec_lane.c: what lane operations need seldom: modifiers around them, the check of a
- * division, special registers, carry chains.
+ * sim_exec_lane.c: what lane operations need seldom: modifiers around them, special registers,
+ * carry chains.
  */
 #include "sim_run.h"
 
@@ -9,9 +9,12 @@
 
 /* ---- modifiers: rounding, flushing and saturation around a lane operation ---- */
 
-/* Whether .ftz concerns values of this type. Conversions flush single precision alone. */
+/* Whether .ftz concerns values of this type. Conversions flush single precision alone, double
+ * precision has it in rcp and rsqrt. */
 static int flushes(const struct sim_lane_op *row, unsigned type) {
     return type == SIM_T_F32 ||
+           (type == SIM_T_F64 &&
+            (memcmp(row->mnemonic, "rcp.", 4) == 0 || memcmp(row->mnemonic, "rsqrt.", 6) == 0)) ||
            ((type == SIM_T_F16 || type == SIM_T_F16X2) && memcmp(row->mnemonic, "cvt", 3) != 0);
 }
 
@@ -20,6 +23,11 @@ static void flush(uint8_t *lanes, unsigned type) {
         sim_u32 *u = (sim_u32 *)(void *)lanes + i;
         if (!(*u & 0x7f800000u))
             *u &= 0x80000000u;
+    }
+    for (int i = 0; i < SIM_LANES && type == SIM_T_F64; i++) {
+        sim_u64 *u = (sim_u64 *)(void *)lanes + i;
+        if (!(*u & 0x7ff0000000000000ull))
+            *u &= 0x8000000000000000ull;
     }
     const int halves = type == SIM_T_F16 ? 1 : type == SIM_T_F16X2 ? 2 : 0;
     for (int i = 0; i < SIM_LANES * halves; i++) {
@@ -129,34 +137,6 @@ void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t 
         relu(d, in->type);
 }
 
-int sim_exec_check_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                            uint32_t pc, uint32_t mask, const uint8_t *regs) {
-    if (in->dsize == 4 || in->dsize == 8) { /* the usual answer first */
-        uint32_t zeros = 0;
-        if (in->dsize == 4) {
-            const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        } else {
-            const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
-            for (int i = 0; i < SIM_LANES; i++)
-                zeros |= b[i] == 0;
-        }
-        if (!zeros)
-            return 0;
-    }
-    for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), zero = 1;
-        for (uint32_t b = 0; b < in->dsize; b++)
-            zero &= regs[in->b + lane * in->dsize + b] == 0;
-        if (zero)
-            return sim_find(w, warp, pc, lane, SIM_FIND_DIVISION, 0, NULL,
-                            "an integer is divided by zero; guard the division, or make sure that "
-                            "the divisor cannot be 0");
-    }
-    return 0;
-}
-
 /* ---- special registers ---- */
 
 static uint32_t special_value(const struct sim_worker *w, const struct sim_warp *warp,
@@ -219,7 +199,7 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
         return launch->shared_bytes;
     case SIM_SPECIAL_TOTAL_SMEM:
     case SIM_SPECIAL_AGGR_SMEM:
-        return (uint32_t)run->shared_bytes;
+        return (uint32_t)run->shared_bytes - run->kernel->reserved_bytes;
     case SIM_SPECIAL_CLUSTER_NCTAID_X:
     case SIM_SPECIAL_CLUSTER_NCTAID_Y:
     case SIM_SPECIAL_CLUSTER_NCTAID_Z:
@@ -227,6 +207,15 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
         return 1;
     case SIM_SPECIAL_WARP_SZ:
         return SIM_LANES;
+    case SIM_SPECIAL_RESERVED_BEGIN:
+    case SIM_SPECIAL_RESERVED_0:
+        return run->kernel->reserved_at;
+    case SIM_SPECIAL_RESERVED_1: /* cooperative groups count on 288 bytes from here */
+        return run->kernel->reserved_at + run->kernel->reserved_bytes / 2;
+    case SIM_SPECIAL_RESERVED_END:
+        return run->kernel->reserved_at + run->kernel->reserved_bytes;
+    case SIM_SPECIAL_RESERVED_CAP:
+        return run->kernel->reserved_bytes;
     default:
         return 0;
     }

@@ -142,7 +142,14 @@ static inline int load_row(const struct sim_request *l, const uint8_t *from) {
 
 /* ---- what of local memory was written: one bit a byte ---- */
 
-static int local_is_valid(const struct sim_warp *warp, uint64_t at, uint32_t bytes) {
+void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        warp->local_valid[(at + i) / 8] |= (uint8_t)(1u << ((at + i) & 7));
+}
+
+int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
+                       uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
     const uint8_t *valid = warp->local_valid + at / 8;
     if (bytes < 8) {
         uint32_t mask = ((1u << bytes) - 1) << (at & 7);
@@ -154,9 +161,20 @@ static int local_is_valid(const struct sim_warp *warp, uint64_t at, uint32_t byt
     return 1;
 }
 
-void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
+void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address, uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
     for (uint32_t i = 0; i < bytes; i++)
-        warp->local_valid[(at + i) / 8] |= (uint8_t)(1u << ((at + i) & 7));
+        warp->local_valid[(at + i) / 8] &= (uint8_t) ~(1u << ((at + i) & 7));
+}
+
+/* Arguments and results of calls. Padding that nobody wrote is of no interest, unless the warp has
+ * undefined values, which may be among them. */
+void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes) {
+    memcpy(warp->local + to, warp->local + from, bytes);
+    sim_warp_mark_local(warp, to, bytes);
+    for (uint32_t i = 0; i < bytes && warp->undefined; i++)
+        if (!(warp->local_valid[(from + i) / 8] >> ((from + i) & 7) & 1))
+            warp->local_valid[(to + i) / 8] &= (uint8_t) ~(1u << ((to + i) & 7));
 }
 
 static void local_places(const struct sim_request *l, uint64_t at[SIM_LANES]) {
@@ -173,7 +191,7 @@ static int load_scattered(struct sim_request *l) {
         struct sim_region *own = sim_request_region(l->w, l->address[lane], l->bytes);
         if (l->w->run->check_uninit &&
             !sim_memory_is_valid(own, l->address[lane] - own->base, l->bytes) &&
-            sim_request_uninitialised(l, lane))
+            sim_undefined_load(l, own, lane))
             return 1;
         put_into_registers(
             l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base, l->address, m & -m});
@@ -199,7 +217,7 @@ static int load_global(struct sim_request *l) {
         for (uint32_t m = l->mask; m; m &= m - 1) {
             uint32_t lane = (uint32_t)__builtin_ctz(m);
             if (!sim_memory_is_valid(region, l->address[lane] - region->base, l->bytes) &&
-                sim_request_uninitialised(l, lane))
+                sim_undefined_load(l, region, lane))
                 return 1;
         }
     if (!load_row(l, region->host + first))
@@ -242,7 +260,7 @@ static int load_shared(struct sim_request *l) {
         for (uint32_t m = l->mask; m; m &= m - 1) {
             uint32_t lane = (uint32_t)__builtin_ctz(m);
             if (!sim_shared_is_valid(b, l->address[lane], l->bytes) &&
-                sim_request_uninitialised(l, lane))
+                sim_undefined_load(l, NULL, lane))
                 return 1;
         }
     if (!load_row(l, b->shared + l->span.least))
@@ -260,9 +278,11 @@ static int load_local(struct sim_request *l) {
     if (!internal && l->mask && sim_request_event(l, NULL, NULL))
         return 1;
     local_places(l, at);
-    for (uint32_t m = internal || !l->w->run->check_uninit ? 0 : l->mask; m; m &= m - 1) {
+    const int checked = l->w->run->check_uninit && (!internal || warp->undefined);
+    for (uint32_t m = checked ? l->mask : 0; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
-        if (!local_is_valid(warp, at[lane], l->bytes) && sim_request_uninitialised(l, lane))
+        if (!sim_local_is_valid(warp, lane, l->address[lane], l->bytes) &&
+            sim_undefined_load(l, NULL, lane))
             return 1;
     }
     put_into_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
@@ -402,15 +422,17 @@ static int store_shared(struct sim_request *l) {
     if (sim_request_contiguous(l) && is_direct(l) && l->bytes >= 4) {
         memcpy(b->shared + l->span.least, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
         memset(b->shared_valid + l->span.least / 4, 15, SIM_LANES * (size_t)l->bytes / 4);
-        return 0;
+    } else {
+        take_from_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
+        if (l->bytes == 4)
+            for (uint32_t m = l->mask; m; m &= m - 1)
+                b->shared_valid[l->address[__builtin_ctz(m)] / 4] = 15;
+        else
+            for (uint32_t m = l->mask; m; m &= m - 1)
+                sim_shared_mark(b, l->address[__builtin_ctz(m)], l->bytes);
     }
-    take_from_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
-    if (l->bytes == 4)
-        for (uint32_t m = l->mask; m; m &= m - 1)
-            b->shared_valid[l->address[__builtin_ctz(m)] / 4] = 15;
-    else
-        for (uint32_t m = l->mask; m; m &= m - 1)
-            sim_shared_mark(b, l->address[__builtin_ctz(m)], l->bytes);
+    if (SIM_UNLIKELY(l->warp->undefined != NULL))
+        sim_undefined_store(l);
     return 0;
 }
 
@@ -426,6 +448,8 @@ static int store_local(struct sim_request *l) {
     take_from_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
     for (uint32_t m = l->mask; m; m &= m - 1)
         sim_warp_mark_local(warp, at[__builtin_ctz(m)], l->bytes);
+    if (SIM_UNLIKELY(warp->undefined != NULL))
+        sim_undefined_store(l);
     return 0;
 }
 

@@ -63,7 +63,7 @@ void sim_kernel_describe(const struct sim_kernel *k, struct sim_kernel_info *inf
         .param_bytes = k->param_bytes,
         .params = k->params,
         .registers = k->registers,
-        .shared_bytes = (unsigned)k->shared_bytes,
+        .shared_bytes = (unsigned)k->shared_bytes - k->reserved_bytes,
         .local_bytes = k->functions[0].local_bytes,
         .max_threads = k->function->max_threads,
         .communicates = k->communicates,

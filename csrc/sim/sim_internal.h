@@ -223,6 +223,7 @@ struct sim_function {
     unsigned header_line, body_line;
     const char *body_end;
     unsigned max_threads, cluster_blocks; /* 0 where not stated */
+    uint32_t block[3];                    /* the only one allowed; 0 where not stated */
     struct sim_function *next;
     struct sim_kernel *kernel; /* once decoded */
     struct sim_parsed *parsed; /* while a kernel is being decoded */
@@ -312,7 +313,7 @@ int sim_lanes_wide(void); /* the processor can run the wide forms */
     X(PAND) X(POR) X(PXOR) X(PNOT) X(PMOV) X(PCONST) X(SELP) X(PSELP) X(SREG) X(LOCALADDR)              \
     X(ADDCC) X(SUBCC) X(MADCC) X(LD) X(ST) X(LDPARAM) X(ATOM) X(CVTA) X(ISSPACEP) X(PREFETCH)          \
     X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ACTIVEMASK) X(ELECT) X(WARPSYNC)                                \
-    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE)
+    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE) X(WATCH)
 
 enum sim_op {
 #define SIM_X(id) SIM_OP_##id,
@@ -440,7 +441,8 @@ struct sim_kernel {
     uint32_t function_count;
     struct sim_param *params;
     uint32_t param_count, param_bytes;
-    uint64_t shared_bytes; /* static, module-level included */
+    uint64_t shared_bytes; /* static, module-level and reserved included */
+    uint32_t reserved_at, reserved_bytes; /* of these, the system's */
     uint32_t registers;
     int communicates, recursive;
     unsigned kernel_file;
@@ -470,7 +472,10 @@ int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
     X(CLUSTER_CTAID_Z, "%cluster_ctaid.z") X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")                                \
     X(CLUSTER_NCTAID_Y, "%cluster_nctaid.y") X(CLUSTER_NCTAID_Z, "%cluster_nctaid.z")                              \
     X(CLUSTER_CTARANK, "%cluster_ctarank") X(CLUSTER_NCTARANK, "%cluster_nctarank")                                \
-    X(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster") X(WARP_SZ, "WARP_SZ")
+    X(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster") X(WARP_SZ, "WARP_SZ")                                           \
+    X(RESERVED_BEGIN, "%reserved_smem_offset_begin") X(RESERVED_END, "%reserved_smem_offset_end")                  \
+    X(RESERVED_CAP, "%reserved_smem_offset_cap") X(RESERVED_0, "%reserved_smem_offset_0")                          \
+    X(RESERVED_1, "%reserved_smem_offset_1")
 enum sim_special {
 #define SIM_X(id, name) SIM_SPECIAL_##id,
     SIM_SPECIALS(SIM_X)

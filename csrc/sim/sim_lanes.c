@@ -236,30 +236,34 @@ INLINE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int first, int sa, int 
     }
     return c;
 }
-INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, uint32_t c, int s) {
+/* Byte k of a result: what is left of the value, or, with .sat, the nearest that the byte has. */
+INLINE uint32_t byte_at(int32_t value, int k, int is_signed, int saturated) {
+    const int32_t least = is_signed ? -128 : 0, most = is_signed ? 127 : 255;
+    if (saturated)
+        value = value < least ? least : value > most ? most : value;
+    return ((uint32_t)value & 255) << 8 * k;
+}
+INLINE uint32_t vabsdiff4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++) {
         int32_t d = byte_of(a, k, s) - byte_of(b, k, s);
-        r |= ((uint32_t)(d < 0 ? -d : d) & 255) << 8 * k;
+        r |= byte_at(d < 0 ? -d : d, k, s, saturated);
     }
     return r;
 }
 INLINE uint32_t sum4(uint32_t x) {
     return (x & 255) + (x >> 8 & 255) + (x >> 16 & 255) + (x >> 24);
 }
-INLINE uint32_t vadd4(uint32_t a, uint32_t b, uint32_t c, int s) {
+INLINE uint32_t vadd4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++)
-        r |= ((uint32_t)(byte_of(a, k, s) + byte_of(b, k, s)) & 255) << 8 * k;
+        r |= byte_at(byte_of(a, k, s) + byte_of(b, k, s), k, s, saturated);
     return r;
 }
-INLINE uint32_t vsub4(uint32_t a, uint32_t b, uint32_t c, int s) {
+INLINE uint32_t vsub4(uint32_t a, uint32_t b, int s, int saturated) {
     uint32_t r = 0;
-    (void)c;
     for (int k = 0; k < 4; k++)
-        r |= ((uint32_t)(byte_of(a, k, s) - byte_of(b, k, s)) & 255) << 8 * k;
+        r |= byte_at(byte_of(a, k, s) - byte_of(b, k, s), k, s, saturated);
     return r;
 }
 
@@ -333,6 +337,12 @@ INLINE uint16_t round_f16(double x, int mode) { return round_small(x, 10, -14, 1
 INLINE uint16_t round_bf16(double x, int mode) { return round_small(x, 7, -126, 127, mode); }
 INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }
 INLINE uint16_t to_bf16(double x) { return round_bf16(x, 0); }
+
+/* 10 bits of mantissa, ties away from zero. */
+INLINE uint32_t to_tf32(float x) {
+    const uint32_t u = bits32(x);
+    return (u & 0x7f800000u) == 0x7f800000u ? bits32(canon(x)) : (u + 0x1000u) & ~0x1fffu;
+}
 
 /* a + b rounded to odd: a second rounding, to at most 51 bits, is then the only one that counts */
 INLINE double odd_add(double a, double b) {

@@ -363,6 +363,12 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
             return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
                             k->function->c_name);
     }
+    const uint32_t *block = k->function->block;
+    if (block[0] && memcmp(l->block, block, sizeof k->function->block) != 0)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        "kernel %.120s: block (%u, %u, %u), but its .reqntid says (%u, %u, %u)",
+                        k->function->c_name, l->block[0], l->block[1], l->block[2], block[0],
+                        block[1], block[2]);
     unsigned most = k->function->max_threads && k->function->max_threads < p->threads_per_block
                         ? k->function->max_threads
                         : p->threads_per_block;
@@ -372,15 +378,16 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
             "kernel %.120s: %llu threads a block are more than the %u that it or the GPU allows",
             k->function->c_name, (unsigned long long)threads, most);
     run->shared_bytes = k->shared_bytes + l->shared_bytes;
-    if (run->shared_bytes > p->shared_per_block)
+    const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;
+    if (shared_bytes > p->shared_per_block)
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "kernel %.120s: %llu bytes of shared memory, static and dynamic, are more "
                         "than the %u of %s",
-                        k->function->c_name, (unsigned long long)run->shared_bytes,
-                        p->shared_per_block, p->title);
+                        k->function->c_name, (unsigned long long)shared_bytes, p->shared_per_block,
+                        p->title);
     run->total_blocks = blocks;
     run->warps_per_block = (uint32_t)((threads + SIM_LANES - 1) / SIM_LANES);
-    if (sim_occupancy_of(p, (unsigned)threads, k->registers, run->shared_bytes, &run->occupancy) ||
+    if (sim_occupancy_of(p, (unsigned)threads, k->registers, shared_bytes, &run->occupancy) ||
         !run->occupancy.blocks_per_sm) {
         run->occupancy.blocks_per_sm = 1;
         run->occupancy.warps_per_sm = run->warps_per_block;
@@ -399,10 +406,11 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     return SIM_OK;
 }
 
-/* Host memory of one resident block, and with it how many may be resident. */
+/* Host memory of one resident block, what sim_undefined.c keeps of its registers included, and with
+ * it how many may be resident. */
 static enum sim_status check_memory(struct sim_run *run, struct sim_error *error) {
     const struct sim_code_function *cf = &run->kernel->functions[0];
-    uint64_t warp = cf->frame_bytes + 256ull + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
+    uint64_t warp = 4ull * cf->frame_bytes + 256 + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
                     SIM_LANES * sizeof(struct sim_split) + 4096;
     uint64_t block = warp * run->warps_per_block + run->shared_bytes * (run->check_races ? 6 : 2) +
                      8192,
@@ -510,6 +518,7 @@ static void close_run(struct sim_run *run) {
     if (run->check_races)
         sim_races_close(run);
     sim_trace_close(run->recorder);
+    free(run->watched);
     free(run->params);
     free(run->durations);
     sim_printf_close(run);

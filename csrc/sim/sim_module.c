@@ -106,20 +106,26 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
             f->name = (struct sim_name){token->text, token->length};
         int threads = !depth && (sim_parse_word_is(parser, ".maxntid") ||
                                  sim_parse_word_is(parser, ".reqntid"));
+        const int only = threads && sim_parse_word_is(parser, ".reqntid");
         int cluster = !depth && sim_parse_word_is(parser, ".reqnctapercluster");
         status = sim_parse_next(parser);
         if (!status && (threads || cluster)) {
             uint64_t product = 1;
+            uint32_t block[3] = {1, 1, 1}, given = 0;
             while (!status && token->kind == SIM_TOK_INT) {
+                if (given < 3)
+                    block[given++] = token->bits > 4096 ? 4096 : (uint32_t)token->bits;
                 if (!sim_multiply(product, token->bits, &product) || product > 4096)
                     product = 4096;
                 if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
                     status = sim_parse_next(parser);
             }
-            if (threads)
-                f->max_threads = (unsigned)product;
-            else
+            if (cluster)
                 f->cluster_blocks = (unsigned)product;
+            else
+                f->max_threads = (unsigned)product;
+            if (only && product)
+                memcpy(f->block, block, sizeof f->block);
         }
     }
     if (status)

@@ -109,6 +109,12 @@ static inline void sim_shared_mark(struct sim_block *b, uint64_t address, uint32
         b->shared_valid[word] |= mask;
 }
 
+static inline void sim_shared_unmark(struct sim_block *b, uint64_t address, uint32_t bytes) {
+    uint8_t mask = sim_byte_mask(address, bytes);
+    for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
+        b->shared_valid[word] &= (uint8_t)~mask;
+}
+
 static inline int sim_shared_is_valid(const struct sim_block *b, uint64_t address, uint32_t bytes) {
     uint8_t mask = sim_byte_mask(address, bytes);
     for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
@@ -116,5 +122,13 @@ static inline int sim_shared_is_valid(const struct sim_block *b, uint64_t addres
             return 0;
     return 1;
 }
+
+/* ---- values that nobody defined (sim_undefined.c) ---- */
+
+/* A lane reads bytes of which not all were written; own: the region, of global memory. 1: no
+ * memory. */
+int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane);
+/* A store to shared or local memory has been made. */
+void sim_undefined_store(const struct sim_request *l);
 
 #endif

@@ -50,7 +50,7 @@ struct sim_warp {
     uint8_t *regs;             /* frames */
     uint32_t regs_bytes;
     uint8_t *local;       /* local memory, lane after lane */
-    uint8_t *local_valid; /* one bit a byte */
+    uint8_t *local_valid; /* one bit a byte; lane after lane as well */
     uint32_t local_stride;
     uint32_t local_top; /* where the deepest frame's local memory ends */
     uint32_t tid[3][SIM_LANES];
@@ -59,6 +59,7 @@ struct sim_warp {
     uint64_t steps, waited; /* time passed: executed, and at barriers (sim_occupancy.c) */
     uint64_t ahead;         /* steps of this turn that are not in `steps` yet */
     uint32_t spin_pc, spin_count;
+    struct sim_undefined *undefined; /* sim_undefined.c; NULL while it has no such values */
     int done;
 };
 
@@ -143,7 +144,9 @@ static inline int sim_contiguous(const struct sim_access *a) {
 
 /* Per instruction, and per basic block: what a worker counts. */
 struct sim_pc_count {
-    uint64_t requests, sectors, bytes, moved, transactions, conflicts, guard_off, divergent;
+    uint64_t guard_off, divergent;
+    uint64_t requests, sectors, bytes, moved, transactions; /* global memory; others' requests */
+    uint64_t shared_requests, wavefronts, conflicts, local_requests;
 };
 struct sim_block_count {
     uint64_t warps, threads;
@@ -202,6 +205,7 @@ struct sim_run {
     uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
     struct sim_recorder *recorder;    /* sim_trace.c; NULL: nothing is recorded */
+    struct sim_insn *watched;         /* sim_undefined.c; NULL while no warp needs it */
     enum sim_status status;
     struct sim_error error;
 };
@@ -247,9 +251,6 @@ enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct 
 /* ---- sim_exec_lane.c ---- */
 void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
                        const uint8_t *regs);
-/* 1 when a finding ends the launch */
-int sim_exec_check_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                            uint32_t pc, uint32_t mask, const uint8_t *regs);
 void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
                       uint32_t mask, uint8_t *regs);
 void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
@@ -288,7 +289,11 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
                   uint32_t *mask, uint32_t members);
 int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame);
 int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes);
+void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes);
 void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes);
+int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
+                       uint32_t bytes);
+void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address, uint32_t bytes);
 int sim_block_run(struct sim_worker *w, struct sim_block *block);
 struct sim_block *sim_block_new(struct sim_run *run);
 void sim_block_free(struct sim_run *run, struct sim_block *block);
@@ -303,6 +308,15 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
              const char *format, ...) SIM_PRINTF(8, 9);
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
+int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                           uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
+/* ---- sim_undefined.c: 0, or 1 when a finding, or a want of memory, ends the launch ---- */
+int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                           uint32_t pc, uint32_t mask, const uint8_t *regs);
+int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t active,
+                        uint8_t *regs); /* before the instruction is executed */
+int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes);
+void sim_undefined_free(struct sim_warp *warp);
 /* ---- sim_occupancy.c: 0 for no memory ---- */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
 int sim_occupancy_achieved(const struct sim_run *run, double *achieved);

@@ -586,6 +586,7 @@ void sim_block_free(struct sim_run *run, struct sim_block *block) {
         free(warp->regs);
         free(warp->local);
         free(warp->local_valid);
+        sim_undefined_free(warp);
     }
     sim_races_free(block);
     free(block->text.data);
@@ -649,8 +650,11 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
     block->barriers_begun = 0;
     memset(block->shared, 0, (size_t)block->shared_bytes);
     memset(block->shared_valid, 0, (size_t)block->shared_bytes / 4 + 1);
+    memset(block->shared_valid + run->kernel->reserved_at / 4, 15, /* the system writes zeros */
+           run->kernel->reserved_bytes / 4);
     for (uint32_t i = 0; i < block->warp_count; i++) {
         struct sim_warp *warp = &block->warps[i];
+        sim_undefined_free(warp);
         warp->live = warp->start_mask;
         warp->done = 0;
         warp->steps = warp->waited = warp->ahead = 0;

@@ -59,3 +59,41 @@ __global__ void vec(const float4 *in, float4 *out) {
     out[i] = s[127 - i];
 }
 }
+
+// Generic addresses count where they lead: half of them to shared memory, or all to local memory.
+__device__ __noinline__ float read(const float *p, int i) { return p[i]; }
+__device__ __noinline__ void write(float *p, int i, float value) { p[i] = value; }
+extern "C" __global__ void generic_shared(float *out) {
+    __shared__ float s[256];
+    write(s, threadIdx.x * 8, 1.f);
+    __syncthreads();
+    out[threadIdx.x] = read(s, threadIdx.x * 8);
+}
+extern "C" __global__ void generic_local(float *out) {
+    float s[40];
+    for (int i = 0; i < 40; i++)
+        s[i] = i;
+    out[threadIdx.x] = read(s, threadIdx.x);
+}
+extern "C" __global__ void generic_both(float *out) {
+    __shared__ float s[32];
+    s[threadIdx.x] = 1;
+    __syncwarp();
+    out[threadIdx.x] = read(threadIdx.x & 1 ? out + 32 : s, threadIdx.x);
+}
+// buffer: places f32 64 zero
+// launch: generic_shared 1 32 0 places
+// counter: shared_load_requests 1
+// counter: shared_load_wavefronts 8
+// counter: shared_load_conflicts 7
+// counter: shared_store_wavefronts 8
+// counter: global_load_requests 0
+// counter: global_store_requests 1
+// launch: generic_local 1 32 0 places
+// counter: local_load_requests 1
+// counter: global_load_requests 0
+// launch: generic_both 1 32 0 places
+// counter: shared_load_requests 1
+// counter: shared_load_wavefronts 1
+// counter: global_load_requests 1
+// counter: global_load_sectors 4

@@ -10,6 +10,8 @@
 // expect: o[0] 0 1 2 3 3 3
 // launch: plane 1 8 0 point o f32:1.5 f32:-1 f32:1
 // expect: o[0] 4 4 5 6 7 7 7 7
+// launch: leveled 1 4 0 point o f32:1 f32:2
+// expect: o[0] 4 5 6 7
 // texture: smooth x 4 4 16 1 f32 linear
 // launch: plane 1 8 0 smooth o f32:1 f32:0 f32:1
 // expect: o[0] 2 2.5 3.5 4.5 5 5
@@ -33,6 +35,9 @@ __global__ void fetch2(cudaTextureObject_t t, float *o) {
 }
 __global__ void plane(cudaTextureObject_t t, float *o, float y, float x, float step) {
     o[threadIdx.x] = tex2D<float>(t, x + step * threadIdx.x, y);
+}
+__global__ void leveled(cudaTextureObject_t t, float *o, float y, float level) { // of which there is one
+    o[threadIdx.x] = tex2DLod<float>(t, threadIdx.x, y, level);
 }
 __global__ void line(cudaTextureObject_t t, float *o, float x, float step) {
     o[threadIdx.x] = tex1D<float>(t, x + step * threadIdx.x);

@@ -53,9 +53,9 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-/* Divergence, a call with a stack, shared and local memory, a barrier, an atomic, a texture-free
- * round of everything that a launch allocates for: y[i] = (x[i] + 1) * 2 for odd i, x[i] else, and
- * sum += 1 and a printed star a thread. */
+/* Divergence, a call with a stack, shared and local memory, a value that nobody defined, a barrier,
+ * an atomic, a texture-free round of everything that a launch allocates for: y[i] = (x[i] + 1) * 2
+ * for odd i, x[i] else, and sum += 1 and a printed star a thread. */
 static const char ptx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
     ".global .u32 sum = 0;\n.const .u32 two = 2;\n"
@@ -68,11 +68,13 @@ static const char ptx[] =
     "\tret;\n}\n"
     ".visible .entry k(.param .u64 x, .param .u64 y)\n{\n"
     "\t.reg .b64 %d<4>;\n\t.reg .b32 %r<9>;\n\t.reg .pred %p;\n\t.shared .b32 tile[128];\n"
+    "\t.shared .b32 never;\n"
     "\t.loc 1 3 1\n"
     "\tld.param.u64 %d0, [x];\n\tld.param.u64 %d1, [y];\n\tmov.u32 %r0, %tid.x;\n"
     "\tmov.u32 %r1, %ctaid.x;\n\tmad.lo.u32 %r2, %r1, 128, %r0;\n\tmul.wide.u32 %d2, %r2, 4;\n"
     "\tadd.u64 %d0, %d0, %d2;\n\tadd.u64 %d1, %d1, %d2;\n\tld.global.u32 %r3, [%d0];\n"
-    "\tmov.u32 %r7, tile;\n\tshl.b32 %r4, %r0, 2;\n\tadd.u32 %r7, %r7, %r4;\n"
+    "\tld.shared.u32 %r8, [never];\n\tmov.u32 %r7, tile;\n\tshl.b32 %r4, %r0, 2;\n\tadd.u32 %r7, "
+    "%r7, %r4;\n"
     "\tst.shared.u32 [%r7], %r3;\n\tbar.sync 0;\n\tld.shared.u32 %r3, [%r7];\n"
     "\t.loc 1 4 1\n"
     "\tand.b32 %r4, %r0, 1;\n\tsetp.eq.u32 %p, %r4, 0;\n\t@%p bra even;\n"

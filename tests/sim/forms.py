@@ -54,6 +54,7 @@ ARITHMETIC = [
     ("ttt", ["szext", "bmsk"], [["", "wrap", "clamp"], TYPES]),
     ("rrrr", ["dp4a"], [INTEGERS + BITS, INTEGERS + BITS]),
     ("rrrr", ["dp2a"], [HALF, INTEGERS + BITS, INTEGERS + BITS]),
+    ("rrrr", ["vadd4", "vsub4", "vabsdiff4"], [*[["u32", "s32"]] * 3, ["", "sat", "add", "rn"]]),
     ("ttr", ["shl", "shr"], [TYPES]),
     ("tttt0", ["lop3"], [TYPES]),
     ("tttr", ["shf"], [["", "l", "r"], ["", "wrap", "clamp"], TYPES]),

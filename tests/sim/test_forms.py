@@ -15,6 +15,7 @@ from gpuopt import _core
 LACKS = re.compile(
     r"(addc|subc|madc)\.(\w+\.)*[us]16 |(addc|subc|madc\.hi)\.sat\.s32 "
     r"|fma\.r[zmp](\.relu)?\.bf16(x2)? |(min|max)\.relu\.s16x2 |(min|max)\.(\w+\.)*xorsign\.abs\.b?f16"
+    r"|v(add|sub|absdiff)4\.(u32\.(u32\.)?s32|s32\.(s32\.)?u32)|v(add|sub)4\.[us.32]+\.add "
     r"|(min|max)\.(ftz\.)?NaN\.xorsign|setp\.\w+\.(\w+\.)*b?f16x2 %p0, |st\.(\w+\.)*param[.:]"
 )
 

@@ -173,7 +173,9 @@ HOSTILE = {
     ),
     "division_by_zero": (
         kernel(
-            "\t.reg .b32 %r<4>;\n\tmov.u32 %r0, 0;\n\tdiv.s32 %r1, %r0, %r0;\n\trem.u32 %r1, %r0, %r0;\n\tret;"
+            "\t.reg .b32 %r<4>;\n\t.reg .pred %p;\n\tmov.u32 %r0, 0;\n\tdiv.s32 %r1, %r0, %r0;\n"
+            "\trem.u32 %r1, %r0, %r1;\n\trem.u32 %r1, %r1, %r0;\n\tsetp.eq.u32 %p, %r1, 0;\n"
+            "\t@%p bra DONE;\nDONE:\tret;"
         ),
         LAUNCH + "// finding: DIVISION PTX",
     ),

@@ -1,0 +1,160 @@
+"""Single PTX instructions against NumPy, on the simulated GPU and on a real one."""
+
+import numpy as np
+import pytest
+from ptx_texts import everywhere
+
+import gpuopt
+
+LANES = np.arange(32, dtype=np.uint32)
+
+
+def run(device, body, inputs=(), outputs=1, registers="", target=90):
+    """Return what 32 threads make of %i0, %i1, ... (32 or 64 bits each) in %o0, %o1, ..."""
+    wide = inputs[0].dtype.itemsize if inputs else 4
+    text = f".version 8.6\n.target sm_{target}\n.address_size 64\n.visible .entry k("
+    text += ", ".join([*(f".param .u64 p{i}" for i in range(len(inputs))), ".param .u64 out"])
+    text += f")\n{{\n\t.reg .b64 %x; .reg .b32 %t, %r<4>; .reg .b{8 * wide} %i<4>, %o<4>;\n"
+    text += f"\t.reg .pred %p<4>; {registers}\n\tmov.u32 %t, %tid.x;\n"
+    for i in range(len(inputs)):
+        text += f"\tld.param.u64 %x, [p{i}];\n\tmad.wide.u32 %x, %t, {wide}, %x;\n"
+        text += f"\tld.global.b{8 * wide} %i{i}, [%x];\n"
+    text += f"\t{body}\n\tld.param.u64 %x, [out];\n\tmad.wide.u32 %x, %t, {wide}, %x;\n"
+    for i in range(outputs):
+        text += f"\tst.global.b{8 * wide} [%x + {32 * wide * i}], %o{i};\n"
+    out = np.zeros((outputs, 32), f"u{wide}")
+    gpuopt.load_ptx(text + "\tret;\n}\n", device)["k"](1, 32, *inputs, out)
+    return out
+
+
+@everywhere
+@pytest.mark.parametrize("type_", ["u32", "s32"])
+@pytest.mark.parametrize("op", ["vadd4", "vsub4", "vabsdiff4"])
+@pytest.mark.parametrize("saturated", [True, False])
+def test_bytes_in_a_word(device, op, type_, saturated, rng):
+    a, b = rng.integers(0, 2**32, (2, 32), dtype=np.uint32)
+    a[:2], b[:2] = (0x01FF80FE, 0x7F80017F), (0x01017F05, 0x807FFF80)
+    sat = ".sat" if saturated else ""
+    got = run(device, f"{op}.{type_}.{type_}.{type_}{sat} %o0, %i0, %i1, 0;", (a, b))[0]
+    byte = np.dtype("i1" if type_ == "s32" else "u1")
+    x, y = a.view(byte).astype(int), b.view(byte).astype(int)
+    want = x + y if op == "vadd4" else x - y if op == "vsub4" else abs(x - y)
+    if saturated:
+        want = want.clip(np.iinfo(byte).min, np.iinfo(byte).max)
+    assert np.array_equal(got.view("u1"), (want % 256).astype("u1"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["vadd4.rn.u32.u32.u32", "vsub4.ftz.s32.s32.s32", "vadd4.sat.u32.u32.u32", "vadd4.u32"],
+)
+def test_a_modifier_without_effect_is_refused(text):
+    with pytest.raises(gpuopt.PTXError, match="unsupported instruction"):
+        run("sim", f"{text} %o0, %i0, %i0, 0;", (LANES,))
+
+
+@everywhere
+@pytest.mark.parametrize("type_, one", [("f16x2", 0x3C00), ("bf16x2", 0x3F80)])
+@pytest.mark.parametrize("form", ["third", "third is q", "guard", "guard is q"])
+def test_a_packed_comparison_writes_both_at_once(device, type_, one, form):
+    """Its third operand and its guard are what they were before, whichever of p and q they are."""
+    low, high, before = (LANES >> bit & 1 for bit in (2, 1, 0))
+    packed, ones = low * one | high * one << 16, np.full(32, one | one << 16, np.uint32)
+    name = "%p1" if form.endswith("q") else "%p0"
+    body = f"and.b32 %r0, %t, 1; setp.ne.u32 %p0, 0, 0; setp.ne.u32 {name}, %r0, 0;\n\t"
+    if form.startswith("third"):
+        body += f"setp.eq.and.{type_} %p0|%p1, %i0, %i1, {name};"
+    else:
+        body += f"@{name} setp.eq.{type_} %p0|%p1, %i0, %i1;"
+    if form == "guard":
+        body = "setp.ne.u32 %p1, 0, 0;\n\t" + body
+    body += "\n\tselp.u32 %o0, 1, 0, %p0;\n\tselp.u32 %o1, 1, 0, %p1;"
+    got = run(device, body, (packed.astype("u4"), ones), 2)
+    assert np.array_equal(got, [low & before, high & before])
+
+
+@everywhere
+@pytest.mark.parametrize("op", ["atom", "red"])
+@pytest.mark.parametrize("space", ["global", "shared", "generic"])
+def test_an_atomic_sum_flushes_in_global_memory_alone(device, op, space):
+    """PTX ISA, atom: add.f32 on global memory flushes subnormal inputs and results."""
+    pairs = [(1e-40, 1e-40), (1e-38, 5e-39), (1.5e-38, -1e-38), (-1e-40, -1e-45), (1, 1e-40)]
+    old, value = np.resize(np.array(pairs, np.float32), (32, 2)).T
+    old, value = np.ascontiguousarray(old), np.ascontiguousarray(value)
+    tiny = np.finfo(np.float32).tiny
+    destination = "%r1, " if op == "atom" else ""
+    place, store, load = {
+        "shared": ("[%r2]", "st.shared.b32 [%r2], %i0;", "ld.shared.b32 %o0, [%r2];"),
+        "global": ("[%x]", "", "ld.global.b32 %o0, [%x];"),
+        "generic": ("[%x]", "", "ld.b32 %o0, [%x];"),
+    }[space]
+    part = "" if space == "generic" else f".{space}"
+    body = "ld.param.u64 %x, [p0]; mad.wide.u32 %x, %t, 4, %x; mov.u32 %r2, s;\n\t"
+    body += f"mad.lo.u32 %r2, %t, 4, %r2; {store}\n\t{op}{part}.add.f32 {destination}{place}, %i1;"
+    got = run(device, f"{body}\n\t{load}", (old.copy(), value), registers=".shared .b32 s[32];")
+
+    def flushed(x):
+        return np.where(abs(x) < tiny, np.copysign(np.float32(0), x), x)
+
+    want = old + value if space == "shared" else flushed(flushed(old) + flushed(value))
+    assert np.array_equal(got[0].view("f4"), want)
+
+
+@everywhere
+@pytest.mark.parametrize("op", ["rcp", "rsqrt"])
+def test_approximations_of_doubles_flush(device, op):
+    x = np.array([1e-310, 5e-324, 0.0, np.inf, 2.0, 4e300, 1e-300, 1.7e308] * 4)
+    if op == "rcp":
+        x[::8] *= -1
+    got = run(device, f"{op}.approx.ftz.f64 %o0, %i0;", (x,))[0].view("f8")
+    small = np.finfo(np.float64).tiny
+    with np.errstate(divide="ignore"):
+        flat = np.where(abs(x) < small, np.copysign(0.0, x), x)
+        want = 1 / flat if op == "rcp" else 1 / np.sqrt(flat)
+    want = np.where(abs(want) < small, np.copysign(0.0, want), want)
+    assert np.allclose(got, want, rtol=1e-5, atol=0)
+    assert np.array_equal(np.signbit(got), np.signbit(want))
+
+
+@everywhere
+def test_a_conversion_to_tf32(device):
+    """The nearest value of 10 bits of mantissa; ties go away from zero."""
+    x = np.array([1, 1 + 2**-11, 1 + 2**-11 - 2**-23, -1 - 3 * 2**-11, 0.1, np.inf, -0.0, 3e38])
+    x = np.resize(x.astype(np.float32), 32)
+    got = run(device, "cvt.rna.tf32.f32 %o0, %i0;", (x,))[0].view("f4")
+    step = 2.0 ** (np.frexp(np.where(np.isfinite(x), x, 0))[1] - 11)
+    want = np.where(np.isfinite(x), np.copysign(np.floor(abs(x) / step + 0.5) * step, x), x)
+    assert np.array_equal(got.view("u4") & 0xFFFFE000, want.astype("f4").view("u4"))
+
+
+@everywhere
+@pytest.mark.parametrize("op", ["atom", "red"])
+@pytest.mark.parametrize("count", [2, 4])
+def test_an_atomic_sum_of_vectors(device, op, count):
+    """Threads 4 k to 4 k + 3 add to the same places, of the first array."""
+    total, value = np.zeros(32, np.float32), np.arange(32, dtype=np.float32)
+    names = ", ".join(f"%f{i}" for i in range(count))
+    old = f"{{{names.replace('%f', '%g')}}}, " if op == "atom" else ""
+    body = "bar.warp.sync -1; ld.param.u64 %x, [p0]; shr.u32 %r0, %t, 2;\n\t"
+    body += "mad.wide.u32 %x, %r0, 16, %x;\n\t"
+    body += "mov.b32 %f0, %i1; mov.b32 %f1, 0f3F800000; mov.b32 %f2, %i1; mov.b32 %f3, %i1;\n\t"
+    body += f"{op}.global.add.v{count}.f32 {old}[%x], {{{names}}};\n\tmov.b32 %o0, %i0;"
+    run(device, body, (total, value), registers=".reg .f32 %f<4>, %g<4>;")
+    sums = value.reshape(8, 4).sum(1)
+    columns = [sums, np.full(8, 4), sums, sums]
+    want = np.stack([*columns[:count], *[np.zeros(8)] * (4 - count)], 1)
+    assert np.array_equal(total.reshape(8, 4), want)
+
+
+@everywhere
+def test_shared_memory_of_the_system(device):
+    """It overlaps nobody's, holds zeros and is not among what the kernel asked for."""
+    body = "mov.u32 %r0, %reserved_smem_offset_begin; mov.u32 %r1, %reserved_smem_offset_end;\n\t"
+    body += "sub.u32 %o0, %r1, %r0; mov.u32 %o1, %total_smem_size;\n\t"
+    body += "mov.u32 %r0, s; mov.u32 %r1, %reserved_smem_offset_1; sub.u32 %r1, %r1, %r0;\n\t"
+    body += "setp.lt.u32 %p0, %r1, 400; selp.u32 %o2, 1, 0, %p0;\n\t"
+    body += "mov.pred %p1, %is_explicit_cluster; selp.u32 %o3, 1, 0, %p1;"
+    got = run(device, body, (LANES,), 4, ".shared .b32 s[100];")
+    assert (got[0] >= 288).all() and (got[2:] == 0).all()
+    if device == "sim":
+        assert (got[1] == 400).all()
