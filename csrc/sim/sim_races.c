@@ -4,8 +4,8 @@
  * remembers who accessed what.
  *
  * Order inside a block: every warp knows up to when it has seen each other warp, joined at
- * barriers. Order inside a warp: warp-level synchronisation; nothing else orders lanes. Order
- * between blocks: a fence followed by an atomic or ordered write is a release; an atomic or ordered
+ * barriers. Order inside a warp: warp-level synchronisation, which every lane remembers of each
+ * other one where only some take part; nothing else orders lanes. Order between blocks: a fence followed by an atomic or ordered write is a release; an atomic or ordered
  * read of the same word acquires it, and with it every release that was earlier. So is the last
  * rule coarser than the memory model: it can miss a race between blocks whose flags two other
  * blocks have set before, and never reports one that is not there.
@@ -17,6 +17,7 @@
 
 #define RELEASES_KEPT 64u
 #define FLAGS 1024u
+#define LANES_BYTES (SIM_LANES * SIM_LANES * sizeof(uint32_t))
 
 struct release {
     uint64_t time;
@@ -52,6 +53,8 @@ void sim_races_free(struct sim_block *block) {
         return;
     free(block->races->writers);
     free(block->races->readers);
+    for (uint32_t w = 0; w < SIM_MAX_WARPS; w++)
+        free(block->races->lanes[w]);
     free(block->races);
     block->races = NULL;
 }
@@ -63,12 +66,9 @@ static void forget(struct sim_race_block *r, uint32_t warps, uint32_t time) {
         r->now[x] = r->met[x] = r->floor[x] = time;
         for (uint32_t w = 0; w < warps; w++)
             r->known[x][w] = time;
-        if (r->partial) {
-            memset(r->lane_time[x], 0, sizeof r->lane_time[x]);
-            memset(r->lane_mask[x], 0, sizeof r->lane_mask[x]);
-        }
+        if (r->lanes[x])
+            memset(r->lanes[x], 0, LANES_BYTES);
     }
-    r->partial = 0;
     memset(r->sync, 0, sizeof r->sync);
     memset(r->fenced, 0, sizeof r->fenced);
     memset(r->writers, 0, r->words * sizeof *r->writers);
@@ -175,19 +175,24 @@ void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t wa
 
 void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask) {
     struct sim_race_block *r = warp->block->races;
-    uint32_t w = warp->index, time = tick(warp->block);
+    uint32_t w = warp->index, time = tick(warp->block), all[SIM_LANES] = {0}, *lanes;
     (void)run;
     r->now[w] = time;
-    if ((mask & warp->live) == warp->live) {
+    mask &= warp->live;
+    if (mask != warp->live && !r->lanes[w])
+        r->lanes[w] = calloc(1, LANES_BYTES);
+    lanes = r->lanes[w];
+    if (mask == warp->live || !lanes) { /* no memory: as if all lanes had, which may miss races */
         r->known[w][w] = time;
         r->floor[w] = least(r->known[w], warp->block->warp_count);
         return;
     }
-    r->partial = 1;
-    for (uint32_t m = mask & warp->live; m; m &= m - 1) {
-        r->lane_time[w][__builtin_ctz(m)] = time;
-        r->lane_mask[w][__builtin_ctz(m)] = mask;
-    }
+    for (uint32_t m = mask; m; m &= m - 1)
+        join(all, lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, SIM_LANES);
+    for (uint32_t m = mask; m; m &= m - 1)
+        all[__builtin_ctz(m)] = time;
+    for (uint32_t m = mask; m; m &= m - 1)
+        memcpy(lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, all, sizeof all);
 }
 
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope) {
