@@ -602,7 +602,8 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
                      .alone = run->kernel->communicates ? 0 : ~0ull,
                      .launch = run->launch_number % 255 + 1};
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
-               (order == SIM_ORDER_VOLATILE && !shared);
+               (order == SIM_ORDER_VOLATILE && !shared) ||
+               (a->in->op == SIM_OP_LD && a->in->sub == SIM_LD_COMPARED);
     v.cell = (struct sim_race_cell){.warp = x,
                                     .time = v.r->now[x],
                                     .pc = a->pc,

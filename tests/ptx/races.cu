@@ -50,6 +50,10 @@
 // finding: SHARED_RACE races.cu
 // launch: half_a_block_global 1 128 0 y z
 // launch: after_an_exit 1 128 0 y
+// launch: swap_loop 4 64 0 z
+// launch: swap_call 4 64 0 z
+// launch: swap_then_read 1 64 0 y
+// finding: SHARED_RACE races.cu
 #define REDUCE(name, BARRIER1, BARRIER2)                                                                             \
     __global__ void name(const float *in, float *out) {                                                              \
         __shared__ float s[128];                                                                                     \
@@ -218,6 +222,15 @@ extern "C" __global__ void other_flag(float *x, unsigned *flags) { flags_of_thre
         }                                                                                                            \
         out[threadIdx.x] = a;                                                                                        \
     }
+// The programming guide's way to any atomic: the first read is a plain one.
+__device__ void add_by_swap(float *x, float value) {
+    int *p = (int *)x, old = *p, assumed;
+    do {
+        assumed = old;
+        old = atomicCAS(p, assumed, __float_as_int(value + __int_as_float(assumed)));
+    } while (old != assumed);
+}
+__device__ __noinline__ int swap(int *p, int assumed, int wanted) { return atomicCAS(p, assumed, wanted); }
 extern "C" {
 TILE_SCAN(tile_scan, __syncwarp(tile))
 TILE_SCAN(tile_scan_nosync, )
@@ -274,5 +287,21 @@ __global__ void after_an_exit(float *out) {
     if (threadIdx.x == 0)
         s[0] = s[0] + 1;
     out[threadIdx.x] = a;
+}
+__global__ void swap_loop(float *x) { add_by_swap(&x[threadIdx.x % 3 + 9], 1); }
+__global__ void swap_call(float *x) {
+    int *p = (int *)&x[20], old = *p, assumed;
+    do {
+        assumed = old;
+        old = swap(p, assumed, assumed + 1);
+    } while (old != assumed);
+}
+__global__ void swap_then_read(float *out) {
+    __shared__ float s[1];
+    if (threadIdx.x == 0)
+        s[0] = 0;
+    __syncthreads();
+    add_by_swap(s, 1);
+    out[threadIdx.x] = s[0];
 }
 }
