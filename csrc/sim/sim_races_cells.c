@@ -191,6 +191,15 @@ static int shared_ordered(const struct view *v, const struct sim_race_cell *c, u
                         : sim_race_ordered_in_warp(v->r, x, c, owner, lane);
 }
 
+/* A volatile word of shared memory that warps share, whose writer has made something known with a
+ * fence. Lanes of one warp share such words where they were once taken to run in step. */
+static int is_flag(const struct view *v, const struct sim_race_cell *c) {
+    const uint32_t x = v->warp->index;
+    return v->a->in->order == SIM_ORDER_VOLATILE && c->warp != x &&
+           v->r->fenced[c->write ? c->warp : x] && c->pc < 0xffff &&
+           v->w->run->kernel->code[c->pc].order == SIM_ORDER_VOLATILE;
+}
+
 static int shared_word(const struct view *v, uint64_t word, const struct sim_race_cell *mine) {
     struct sim_race_block *r = v->r;
     uint64_t *writer = &r->writers[word], *reader = &r->readers[word];
@@ -198,7 +207,7 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     struct sim_race_cell now = *mine;
     if (*writer) {
         struct sim_race_cell c = unpack_shared(*writer, 1);
-        if (conflicts(v, &c, mine, shared_ordered))
+        if (!is_flag(v, &c) && conflicts(v, &c, mine, shared_ordered))
             return 1;
         if (v->writes && joins(&c, mine))
             now.bytes |= c.bytes;
@@ -206,7 +215,7 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     if (v->writes) {
         if (*reader) {
             struct sim_race_cell c = unpack_shared(*reader, 0);
-            if (conflicts(v, &c, mine, shared_ordered))
+            if (!is_flag(v, &c) && conflicts(v, &c, mine, shared_ordered))
                 return 1;
         }
         *writer = pack_shared(&now);

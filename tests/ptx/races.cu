@@ -54,6 +54,9 @@
 // launch: swap_call 4 64 0 z
 // launch: swap_then_read 1 64 0 y
 // finding: SHARED_RACE races.cu
+// launch: shared_flag 1 64 0 y
+// launch: shared_flag_nofence 1 64 0 y
+// finding: SHARED_RACE races.cu
 #define REDUCE(name, BARRIER1, BARRIER2)                                                                             \
     __global__ void name(const float *in, float *out) {                                                              \
         __shared__ float s[128];                                                                                     \
@@ -222,6 +225,27 @@ extern "C" __global__ void other_flag(float *x, unsigned *flags) { flags_of_thre
         }                                                                                                            \
         out[threadIdx.x] = a;                                                                                        \
     }
+#define SHARED_FLAG(name, FENCE)                                                                                     \
+    __global__ void name(float *out) {                                                                               \
+        __shared__ float s[32];                                                                                      \
+        __shared__ volatile int ready;                                                                               \
+        int t = threadIdx.x;                                                                                         \
+        if (t == 0)                                                                                                  \
+            ready = 0;                                                                                               \
+        __syncthreads();                                                                                             \
+        if (t < 32) {                                                                                                \
+            s[t] = t;                                                                                                \
+            FENCE;                                                                                                   \
+            __syncwarp();                                                                                            \
+            if (t == 0)                                                                                              \
+                ready = 1;                                                                                           \
+        } else {                                                                                                     \
+            while (!ready)                                                                                           \
+                ;                                                                                                    \
+            FENCE;                                                                                                   \
+            out[t - 32] = s[63 - t];                                                                                 \
+        }                                                                                                            \
+    }
 // The programming guide's way to any atomic: the first read is a plain one.
 __device__ void add_by_swap(float *x, float value) {
     int *p = (int *)x, old = *p, assumed;
@@ -288,6 +312,8 @@ __global__ void after_an_exit(float *out) {
         s[0] = s[0] + 1;
     out[threadIdx.x] = a;
 }
+SHARED_FLAG(shared_flag, __threadfence_block())
+SHARED_FLAG(shared_flag_nofence, )
 __global__ void swap_loop(float *x) { add_by_swap(&x[threadIdx.x % 3 + 9], 1); }
 __global__ void swap_call(float *x) {
     int *p = (int *)&x[20], old = *p, assumed;
