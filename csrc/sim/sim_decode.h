@@ -1,8 +1,8 @@
 /*
  * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames),
  * sim_decode_operand.c, sim_forms.c (which forms PTX has), sim_decode_lane.c (arithmetic),
- * sim_decode_memory.c (memory) and sim_decode_special.c (control flow, barriers, warp-wide and
- * other instructions).
+ * sim_decode_memory.c (memory), sim_decode_special.c (control flow, barriers, warp-wide and other
+ * instructions) and sim_decode_compared.c (which loads begin a compare-and-swap).
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H
@@ -107,6 +107,9 @@ sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or u
 enum sim_status sim_decode_no_memory(struct sim_decoder *d);
 enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last);
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
+int sim_begins_with(const struct sim_statement *s, const char *word); /* as its mnemonic does */
+int sim_has_part(const struct sim_statement *s, const char *part);
+enum sim_status sim_find_compared(struct sim_decoder *d);
 uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope);
 
 #endif

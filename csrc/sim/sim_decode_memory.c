@@ -166,6 +166,7 @@ enum sim_status sim_decode_ld(struct sim_decoder *d) {
     if (!in.dsize)
         in.dsize = (uint8_t)sim_storage(type);
     in.dst = slots[0];
+    in.sub = d->s->compared;
     for (uint32_t i = 0; i < count; i++)
         if ((status = sim_extra(d, slots[i], i ? NULL : &in.ext)) != SIM_OK)
             return status;

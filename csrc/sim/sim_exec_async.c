@@ -122,7 +122,8 @@ int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct 
     }
     lane_addresses(regs, in->a, in->dst2, (uint64_t)in->imm, address);
     if (run->check_races && !waiting && in->sub != SIM_MBAR_INIT)
-        sim_races_order(run, warp, SIM_ORDER_RELEASE, NULL, 1, 0);
+        sim_races_order(run, warp, SIM_ORDER_RELEASE, &(struct sim_words){address, mask, 8, 1}, 1,
+                        0);
     if (sim_access_lanes(w, warp, in, &mask, in->space,
                          in->sub == SIM_MBAR_INIT ? SIM_ACCESS_STORE : SIM_ACCESS_ATOMIC, address,
                          8, host))
@@ -141,7 +142,8 @@ int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct 
         }
         *waits = yes != mask;
         if (yes && run->check_races)
-            sim_races_order(run, warp, SIM_ORDER_ACQUIRE, NULL, 0, 1);
+            sim_races_order(run, warp, SIM_ORDER_ACQUIRE, &(struct sim_words){address, yes, 8, 1},
+                            0, 1);
     }
     return 0;
 }
@@ -196,7 +198,8 @@ static int bulk_copy(struct sim_worker *w, struct sim_warp *warp, const struct s
         uint32_t one = 1u << lane;
         extra_addresses(regs, extra + 6, barrier);
         if (w->run->check_races)
-            sim_races_order(w->run, warp, SIM_ORDER_RELEASE, NULL, 1, 0);
+            sim_races_order(w->run, warp, SIM_ORDER_RELEASE,
+                            &(struct sim_words){barrier, one, 8, 1}, 1, 0);
         if (sim_access_lanes(w, warp, in, &one, SIM_S_SHARED, SIM_ACCESS_ATOMIC, barrier, 8, host))
             return 1;
         if (one) {

@@ -157,8 +157,7 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
     sim_request_addresses(&l, in->a, in->ext, in->imm);
     if (w->run->check_races)
         sim_races_order(w->run, warp, in->order,
-                        in->space == SIM_S_SHARED ? NULL
-                                                  : &(struct sim_words){l.address, l.mask, l.bytes},
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
                         1, 1);
     return in->space == SIM_S_SHARED ? atomic_shared(&l)
            : in->space == SIM_S_GLOBAL

@@ -321,8 +321,7 @@ int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_
     }
     if (!failed && w->run->check_races && in->order != SIM_ORDER_WEAK)
         sim_races_order(w->run, warp, in->order,
-                        in->space == SIM_S_SHARED ? NULL
-                                                  : &(struct sim_words){l.address, l.mask, l.bytes},
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
                         0, 1);
     return failed;
 }
@@ -460,8 +459,7 @@ int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim
     sim_request_addresses(&l, in->a, in->dst2, in->imm);
     if (w->run->check_races && in->order != SIM_ORDER_WEAK)
         sim_races_order(w->run, warp, in->order,
-                        in->space == SIM_S_SHARED ? NULL
-                                                  : &(struct sim_words){l.address, l.mask, l.bytes},
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
                         1, 0);
     switch (in->space) {
     case SIM_S_GLOBAL:

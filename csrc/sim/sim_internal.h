@@ -154,6 +154,7 @@ struct sim_symbol {
     uint64_t bytes, align; /* VAR */
     uint64_t address;      /* VAR: device address, or offset in its space */
     int is_extern, is_entry_param, is_return;
+    uint8_t compared;               /* .param: its value is what a compare-and-swap compares with */
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
     const struct sim_kernel
@@ -198,6 +199,7 @@ struct sim_statement {
     uint32_t count;
     uint32_t guard; /* register, or UINT32_MAX */
     uint8_t guard_negated;
+    uint8_t compared; /* a load of what a compare-and-swap compares with */
     unsigned line, column;
     unsigned file, source_line; /* from .loc; 0 for none */
 };
@@ -367,6 +369,7 @@ enum sim_atomic {
     SIM_ATOMICS(SIM_X)
 #undef SIM_X
 };
+enum { SIM_LD_PLAIN, SIM_LD_COMPARED }; /* struct sim_statement's `compared` */
 enum { SIM_SHFL_UP, SIM_SHFL_DOWN, SIM_SHFL_BFLY, SIM_SHFL_IDX };
 enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };
 enum { SIM_BAR_SYNC, SIM_BAR_ARRIVE, SIM_BAR_POPC, SIM_BAR_AND, SIM_BAR_OR };

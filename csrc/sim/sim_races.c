@@ -4,11 +4,12 @@
  * remembers who accessed what.
  *
  * Order inside a block: every warp knows up to when it has seen each other warp, joined at
- * barriers. Order inside a warp: warp-level synchronisation; nothing else orders lanes. Order
- * between blocks: a fence followed by an atomic or ordered write is a release; an atomic or ordered
- * read of the same word acquires it, and with it every release that was earlier. So is the last
- * rule coarser than the memory model: it can miss a race between blocks whose flags two other
- * blocks have set before, and never reports one that is not there.
+ * barriers. A fence followed by an atomic, ordered or volatile write is a release; such a read of
+ * the same word acquires it. Order inside a warp: warp-level synchronisation, which every lane
+ * remembers of each other one where only some take part; nothing else orders lanes. Order between
+ * blocks: releases in global memory; whoever acquires one acquires with it every release that was
+ * earlier. So is the last rule coarser than the memory model: it can miss a race between blocks
+ * whose flags two other blocks have set before, and never reports one that is not there.
  */
 #include "sim_races.h"
 
@@ -17,6 +18,7 @@
 
 #define RELEASES_KEPT 64u
 #define FLAGS 1024u
+#define LANES_BYTES (SIM_LANES * SIM_LANES * sizeof(uint32_t))
 
 struct release {
     uint64_t time;
@@ -52,6 +54,8 @@ void sim_races_free(struct sim_block *block) {
         return;
     free(block->races->writers);
     free(block->races->readers);
+    for (uint32_t w = 0; w < SIM_MAX_WARPS; w++)
+        free(block->races->lanes[w]);
     free(block->races);
     block->races = NULL;
 }
@@ -63,13 +67,12 @@ static void forget(struct sim_race_block *r, uint32_t warps, uint32_t time) {
         r->now[x] = r->met[x] = r->floor[x] = time;
         for (uint32_t w = 0; w < warps; w++)
             r->known[x][w] = time;
-        if (r->partial) {
-            memset(r->lane_time[x], 0, sizeof r->lane_time[x]);
-            memset(r->lane_mask[x], 0, sizeof r->lane_mask[x]);
-        }
+        if (r->lanes[x])
+            memset(r->lanes[x], 0, LANES_BYTES);
     }
-    r->partial = 0;
-    memset(r->sync, 0, sizeof r->sync);
+    if (r->released)
+        memset(r->sync, 0, sizeof r->sync);
+    r->released = 0;
     memset(r->fenced, 0, sizeof r->fenced);
     memset(r->writers, 0, r->words * sizeof *r->writers);
     memset(r->readers, 0, r->words * sizeof *r->readers);
@@ -175,19 +178,24 @@ void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t wa
 
 void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask) {
     struct sim_race_block *r = warp->block->races;
-    uint32_t w = warp->index, time = tick(warp->block);
+    uint32_t w = warp->index, time = tick(warp->block), all[SIM_LANES] = {0}, *lanes;
     (void)run;
     r->now[w] = time;
-    if ((mask & warp->live) == warp->live) {
+    mask &= warp->live;
+    if (mask != warp->live && !r->lanes[w])
+        r->lanes[w] = calloc(1, LANES_BYTES);
+    lanes = r->lanes[w];
+    if (mask == warp->live || !lanes) { /* no memory: as if all lanes had, which may miss races */
         r->known[w][w] = time;
         r->floor[w] = least(r->known[w], warp->block->warp_count);
         return;
     }
-    r->partial = 1;
-    for (uint32_t m = mask & warp->live; m; m &= m - 1) {
-        r->lane_time[w][__builtin_ctz(m)] = time;
-        r->lane_mask[w][__builtin_ctz(m)] = mask;
-    }
+    for (uint32_t m = mask; m; m &= m - 1)
+        join(all, lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, SIM_LANES);
+    for (uint32_t m = mask; m; m &= m - 1)
+        all[__builtin_ctz(m)] = time;
+    for (uint32_t m = mask; m; m &= m - 1)
+        memcpy(lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, all, sizeof all);
 }
 
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope) {
@@ -251,29 +259,40 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     memcpy(made->known, known, warps * sizeof *known);
 }
 
+/* What releases through any of the words made known to the block, after adding to it, if asked. */
+static void meet(struct sim_race_block *r, const struct sim_words *words, const uint32_t *released,
+                 uint32_t *known, uint32_t n) {
+    for (uint32_t m = words->mask; m; m &= m - 1) {
+        const uint64_t from = words->address[__builtin_ctz(m)], to = from + words->bytes - 1;
+        for (uint64_t word = from / 4; word <= to / 4; word++) {
+            if (released)
+                join(r->sync[word % SIM_SYNC_WORDS], released, n);
+            join(known, r->sync[word % SIM_SYNC_WORDS], n);
+        }
+    }
+}
+
 void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
-                     const struct sim_words *global, int writes, int reads) {
+                     const struct sim_words *words, int writes, int reads) {
     struct sim_block *block = warp->block;
     struct sim_race_block *r = block->races;
-    uint32_t w = warp->index, n = block->warp_count;
-    if (!global && order == SIM_ORDER_VOLATILE)
-        return;
+    uint32_t w = warp->index, n = block->warp_count, made_known[SIM_MAX_WARPS] = {0};
     const uint64_t last =
-        reads && global && run->releases ? last_release(run->releases, global, 0) : 0;
+        reads && !words->shared && run->releases ? last_release(run->releases, words, 0) : 0;
     if (writes && (order == SIM_ORDER_RELEASE || order == SIM_ORDER_ACQ_REL))
         sim_races_fence(run, warp, SIM_SCOPE_GPU);
-    if (writes && r->fenced[w]) {
-        join(r->sync, r->fence[w], n);
-        if (global && r->fenced[w] == 1)
-            note_release(run, block, r->fence[w], global);
-    }
+    r->released |= writes && r->fenced[w];
+    if (r->released)
+        meet(r, words, writes && r->fenced[w] ? r->fence[w] : NULL, made_known, n);
+    if (writes && !words->shared && r->fenced[w] == 1)
+        note_release(run, block, r->fence[w], words);
     if (reads) {
         int learnt = 0;
         for (uint32_t o = 0; o < n; o++)
-            learnt |= o != w && r->sync[o] > r->known[w][o];
+            learnt |= o != w && made_known[o] > r->known[w][o];
         if (learnt) {
             uint32_t own = r->known[w][w];
-            join(r->known[w], r->sync, n);
+            join(r->known[w], made_known, n);
             r->known[w][w] = own;
             r->floor[w] = least(r->known[w], n);
             r->now[w] = r->met[w] = tick(block);

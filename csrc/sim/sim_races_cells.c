@@ -162,16 +162,42 @@ static int joins(const struct sim_race_cell *c, const struct sim_race_cell *mine
            c->time == mine->time && !c->many && !c->warps && !c->blocks && mine->unit;
 }
 
+/* ---- several readers ---- */
+
+/* Several warps read a word, one of this warp's lanes last. After a barrier of all warps they are
+ * ordered together. Where only some warps met, which of them read is not known: the reader that is
+ * kept stands for all. */
+static int readers_ordered(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
+                           uint32_t lane) {
+    const struct sim_race_block *r = v->r;
+    const uint32_t x = v->warp->index, n = v->warp->block->warp_count;
+    struct sim_race_cell kept = *c;
+    int uneven = 0;
+    if (c->time < r->met[x])
+        return 1;
+    for (uint32_t w = 0; w < n; w++)
+        uneven |= w != x && r->known[x][w] != r->known[x][x ? 0 : n - 1];
+    kept.many = 0;
+    return uneven && sim_race_ordered_in_warp(r, x, &kept, owner, lane);
+}
+
 /* ---- shared memory ---- */
 
 static int shared_ordered(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
                           uint32_t lane) {
-    const struct sim_race_block *r = v->r;
     const uint32_t x = v->warp->index;
-    if (c->warps && c->warp == x) /* other warps read at that time too */
-        return c->time < r->met[x];
-    return c->warp == x ? sim_race_ordered_in_warp(r, x, c->many ? SIM_LANES : owner, c->time, lane)
-                        : c->time < r->known[x][c->warp];
+    return c->warp != x ? c->time < v->r->known[x][c->warp]
+           : c->warps   ? readers_ordered(v, c, owner, lane)
+                        : sim_race_ordered_in_warp(v->r, x, c, owner, lane);
+}
+
+/* A volatile word of shared memory that warps share, whose writer has made something known with a
+ * fence. Lanes of one warp share such words where they were once taken to run in step. */
+static int is_flag(const struct view *v, const struct sim_race_cell *c) {
+    const uint32_t x = v->warp->index;
+    return v->a->in->order == SIM_ORDER_VOLATILE && c->warp != x &&
+           v->r->fenced[c->write ? c->warp : x] && c->pc < 0xffff &&
+           v->w->run->kernel->code[c->pc].order == SIM_ORDER_VOLATILE;
 }
 
 static int shared_word(const struct view *v, uint64_t word, const struct sim_race_cell *mine) {
@@ -181,7 +207,7 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     struct sim_race_cell now = *mine;
     if (*writer) {
         struct sim_race_cell c = unpack_shared(*writer, 1);
-        if (conflicts(v, &c, mine, shared_ordered))
+        if (!is_flag(v, &c) && conflicts(v, &c, mine, shared_ordered))
             return 1;
         if (v->writes && joins(&c, mine))
             now.bytes |= c.bytes;
@@ -189,7 +215,7 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     if (v->writes) {
         if (*reader) {
             struct sim_race_cell c = unpack_shared(*reader, 0);
-            if (conflicts(v, &c, mine, shared_ordered))
+            if (!is_flag(v, &c) && conflicts(v, &c, mine, shared_ordered))
                 return 1;
         }
         *writer = pack_shared(&now);
@@ -300,8 +326,8 @@ static int shared_access(const struct view *v) {
         uint64_t word = a->least / 4, end = word + a->bytes / 4;
         for (; word < end; word++) {
             const uint64_t w = r->writers[word];
-            uint64_t bad,
-                made = shared_usual(0, r->readers[word], v->mine, 0, v->before, v->own, &bad);
+            uint64_t bad, made = shared_usual(0, r->readers[word], v->mine | S_LANE, 0, v->before,
+                                              v->own, &bad);
             if (bad || !(w < v->before || (w < v->own && !((w ^ v->mine) & S_WARP))))
                 break;
             r->readers[word] = made | S_MANY;
@@ -351,8 +377,8 @@ static int global_ordered(const struct view *v, const struct sim_race_cell *c, u
     if (c->time >= SIM_GLOBAL_TIME_MOST)
         return 1;
     if (c->warps && c->warp == x)
-        return c->time < r->met[x];
-    return c->warp == x ? sim_race_ordered_in_warp(r, x, c->many ? SIM_LANES : owner, c->time, lane)
+        return readers_ordered(v, c, owner, lane);
+    return c->warp == x ? sim_race_ordered_in_warp(r, x, c, owner, lane)
                         : c->time < r->known[x][c->warp] || sim_race_released(run, r, c, x);
 }
 
@@ -522,7 +548,7 @@ static int global_uniform(const struct view *v, struct sim_region *region) {
     for (; word < end; word++) {
         uint64_t *cell = &region->cells[word], bad, old = __atomic_load_n(cell, __ATOMIC_RELAXED),
                  made;
-        made = global_usual(old, v->mine | G_MANY, 0, v->alone, &bad);
+        made = global_usual(old, v->mine | G_LANE | G_MANY, 0, v->alone, &bad);
         if (bad || (made & G_WRITE))
             return 0;
         if (made != old)
@@ -585,7 +611,8 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
                      .alone = run->kernel->communicates ? 0 : ~0ull,
                      .launch = run->launch_number % 255 + 1};
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
-               (order == SIM_ORDER_VOLATILE && !shared);
+               (order == SIM_ORDER_VOLATILE && !shared) ||
+               (a->in->op == SIM_OP_LD && a->in->sub == SIM_LD_COMPARED);
     v.cell = (struct sim_race_cell){.warp = x,
                                     .time = v.r->now[x],
                                     .pc = a->pc,

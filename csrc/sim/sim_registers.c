@@ -24,13 +24,13 @@ struct flow {
     uint32_t *start, *end; /* of each register's interval, statements */
 };
 
-static int begins_with(const struct sim_statement *s, const char *word) {
+int sim_begins_with(const struct sim_statement *s, const char *word) {
     size_t n = strlen(word);
     return s->mnemonic.length >= n && memcmp(s->mnemonic.text, word, n) == 0 &&
            (s->mnemonic.length == n || s->mnemonic.text[n] == '.');
 }
 
-static int has_part(const struct sim_statement *s, const char *part) {
+int sim_has_part(const struct sim_statement *s, const char *part) {
     size_t n = strlen(part);
     for (uint32_t i = 0; i + n <= s->mnemonic.length; i++)
         if (memcmp(s->mnemonic.text + i, part, n) == 0)
@@ -43,10 +43,10 @@ static int has_part(const struct sim_statement *s, const char *part) {
 static int writes_first(const struct sim_statement *s) {
     static const char *const readers[] = {"st",   "red",       "bra",       "brx",
                                           "call", "nanosleep", "setmaxnreg"};
-    if ((begins_with(s, "bar") || begins_with(s, "barrier")) && !has_part(s, ".red"))
+    if ((sim_begins_with(s, "bar") || sim_begins_with(s, "barrier")) && !sim_has_part(s, ".red"))
         return 0;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if (begins_with(s, readers[i]))
+        if (sim_begins_with(s, readers[i]))
             return 0;
     return 1;
 }
@@ -122,11 +122,13 @@ static int absorb_successors(struct flow *w, uint32_t block) {
     uint32_t last = w->first[block + 1];
     if (last > w->first[block]) {
         const struct sim_statement *s = &w->f->statements[last - 1];
-        int leaves = begins_with(s, "ret") || begins_with(s, "exit") || begins_with(s, "trap");
-        if (begins_with(s, "bra") && s->count) {
+        int leaves =
+            sim_begins_with(s, "ret") || sim_begins_with(s, "exit") || sim_begins_with(s, "trap");
+        if (sim_begins_with(s, "bra") && s->count) {
             changed |= absorb_label(w, block, &s->operands[0]);
             leaves = 1;
-        } else if (begins_with(s, "brx") && s->count == 2 && s->operands[1].kind == SIM_O_SYMBOL &&
+        } else if (sim_begins_with(s, "brx") && s->count == 2 &&
+                   s->operands[1].kind == SIM_O_SYMBOL &&
                    s->operands[1].symbol->kind == SIM_SYM_TABLE) {
             const struct sim_label_list *list = s->operands[1].symbol->targets;
             for (uint32_t i = 0; i < list->count; i++)

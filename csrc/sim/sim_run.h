@@ -341,13 +341,14 @@ void sim_races_start(struct sim_run *run, struct sim_block *block);
 void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t warps);
 void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask);
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope);
-struct sim_words { /* of global memory, that lanes access */
+struct sim_words { /* that lanes access */
     const uint64_t *address;
     uint32_t mask, bytes;
+    int shared; /* memory, not global */
 };
-/* An atomic or ordered access; `global` is NULL for one to shared memory. */
+/* An atomic or ordered access. */
 void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
-                     const struct sim_words *global, int writes, int reads);
+                     const struct sim_words *words, int writes, int reads);
 int sim_races_open(struct sim_run *run);
 void sim_races_close(struct sim_run *run);
 /* ---- sim_trace.c: the observer that records. What a traced block executes is a copy of the code

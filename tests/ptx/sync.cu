@@ -40,6 +40,11 @@
 // buffer: yy s32 4096 none
 // cooperative: gsync 32 128 0 xx yy
 // expect: yy[0] 4095 4094
+// buffer: bo s32 32 none
+// launch: two_barriers 1 96 0 bo s32:1
+// expect: bo[0] 0 1 2 3
+// launch: two_barriers 1 96 0 bo s32:0
+// finding: SHARED_RACE sync.cu
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier>
@@ -52,6 +57,25 @@ namespace cg = cooperative_groups;
 // launch: float_atomics 64 64 0 fv fs
 // expect: fs[0] 0x44ff29e0
 extern "C" {
+// Warp 0 arrives at one barrier, warp 1 writes and arrives at the other, warp 2 waits for one of them and reads.
+__global__ void two_barriers(int *o, int waited) {
+    using barrier = cuda::barrier<cuda::thread_scope_block>;
+    __shared__ alignas(barrier) char places[2 * sizeof(barrier)];
+    __shared__ int s[32];
+    barrier *bar = (barrier *)places;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (threadIdx.x < 2)
+        init(&bar[threadIdx.x], 32);
+    __syncthreads();
+    if (warp == 1)
+        s[lane] = lane;
+    if (warp < 2)
+        (void)bar[warp].arrive();
+    else
+        bar[waited].wait_parity(false);
+    if (warp == 2)
+        o[lane] = s[lane];
+}
 __global__ void float_atomics(const float *x, float *s) {
     atomicAdd(s, x[blockIdx.x * 64 + threadIdx.x]);
 }
