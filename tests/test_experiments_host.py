@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import on
+from ptx_directives import without_names
 
 import gpuopt
 from gpuopt.experiments import EXPERIMENTS, texture
@@ -14,7 +15,7 @@ from gpuopt.experiments.texture import sample
 TEXTURES = [on(kind, kind, id=kind) for kind in ("sim", "cuda")]
 only_cuda = [on("cuda", "cuda", id="cuda")]
 TIMES = ["host_link", "overlap", "launch_overhead"]
-KERNELS = Path(__file__).with_name("ptx") / "texture.ptx"
+KERNELS = without_names((Path(__file__).with_name("ptx") / "texture.ptx").read_text())
 rng = np.random.default_rng(4)
 
 

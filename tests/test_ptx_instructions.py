@@ -35,7 +35,7 @@ def test_bytes_in_a_word(device, op, type_, saturated, rng):
     a, b = rng.integers(0, 2**32, (2, 32), dtype=np.uint32)
     a[:2], b[:2] = (0x01FF80FE, 0x7F80017F), (0x01017F05, 0x807FFF80)
     sat = ".sat" if saturated else ""
-    got = run(device, f"{op}.{type_}.{type_}.{type_}{sat} %o0, %i0, %i1, 0;", (a, b))[0]
+    got = run(device, f"{op}.{type_}.{type_}.{type_}{sat} %o0, %i0, %i1, %t;", (a, b))[0]
     byte = np.dtype("i1" if type_ == "s32" else "u1")
     x, y = a.view(byte).astype(int), b.view(byte).astype(int)
     want = x + y if op == "vadd4" else x - y if op == "vsub4" else abs(x - y)
