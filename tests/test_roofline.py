@@ -442,8 +442,15 @@ def test_the_decks_case_study():
     ):
         assert rows[name].predicted / 1e9 == pytest.approx(predicted, rel=0.04)  # it rounds more
         assert rows[name].deck / 1e9 == pytest.approx(measured, rel=0.002)
+        assert rows[name].deck_predicted == 1e9 * predicted
         assert rows[name].measured == 0
     assert "a simulated GPU has no times" in str(study)
+    lines = str(study).splitlines()
+    shares = {line.split()[0]: line.split()[-1] for line in lines if line.endswith("%")}
+    assert shares == {  # the deck's own; the first was fed by caches
+        "naive": "164%", "shared": "68%", "2-targets": "77%", "4-targets": "82%",
+        "8-targets": "82%",
+    }  # fmt: skip
 
 
 def test_the_case_study_measured(monkeypatch):

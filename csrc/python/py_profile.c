@@ -70,10 +70,13 @@ PyObject *py_recorders(PyObject *module, PyObject *change) {
 
 int py_recording_device(struct py_state *state, char name[PY_DEVICE_NAME]) {
     PyObject *recording = recording_of(state);
-    const char *text = recording ? py_text(PyTuple_GetItem(recording, DEVICE), "device") : "";
+    *name = '\0';
+    if (!recording)
+        return 0;
+    const char *text = py_text(PyTuple_GetItem(recording, DEVICE), "device");
     if (text)
         PyOS_snprintf(name, PY_DEVICE_NAME, "%s", text);
-    Py_XDECREF(recording);
+    Py_DECREF(recording);
     return text ? 0 : -1;
 }
 

@@ -54,8 +54,7 @@ enum sim_status {
     X(ASSERT,          "device assertion failed")             \
     X(BAD_CALL,        "bad call or branch target")           \
     X(STACK,           "call stack overflow")                 \
-    X(BAD_BARRIER,     "invalid barrier")                     \
-    X(LEAK,            "memory never freed")
+    X(BAD_BARRIER,     "invalid barrier")
 
 enum sim_finding_kind {
 #define SIM_X(id, text) SIM_FIND_##id,
