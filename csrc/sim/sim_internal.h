@@ -444,7 +444,7 @@ struct sim_kernel {
     uint32_t function_count;
     struct sim_param *params;
     uint32_t param_count, param_bytes;
-    uint64_t shared_bytes; /* static, module-level and reserved included */
+    uint64_t shared_bytes;                /* static, module-level and reserved included */
     uint32_t reserved_at, reserved_bytes; /* of these, the system's */
     uint32_t registers;
     int communicates, recursive;
