@@ -588,9 +588,9 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
 
 #define BODY_sum(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
 #define BODY_prod(op, items, acc) LEAF_OF(op, items, acc) TILE_##acc(op, items, acc)
-#define TILE_int64 TILE_OF
-#define TILE_float64 TILE_OF
-#define TILE_complex128 TILE_OF_COMPLEX
+#define TILE_int64(op, items, acc) TILE_OF(op, items, acc)
+#define TILE_float64(op, items, acc) TILE_OF(op, items, acc)
+#define TILE_complex128(op, items, acc) TILE_OF_COMPLEX(op, items, acc)
 #define BODY_count(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
 #define BODY_bits(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
 #define BODY_min(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)

@@ -326,8 +326,8 @@ __device__ void reduce_6(const In *in, Acc *out, uint64 n) {
 }
 
 // New: a thread combines many items in a register before the tree, at the grid's stride, so that
-// the grid can stay as small as the GPU and the tree costs little. The decks' G80 was fastest with 64
-// to 256 blocks of 128 threads and 1,024 to 4,096 items a block, and had 73 GB/s for 32M items.
+// the grid can stay as small as the GPU and the tree costs little. The decks' G80 was fastest with
+// 64 to 256 blocks of 128 threads and 1,024 to 4,096 items a block, and had 73 GB/s for 32M items.
 template <unsigned Block, class Op, class In, class Acc>
 __device__ void reduce_7(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();

@@ -172,8 +172,8 @@ __device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 column
 }
 
 // New: a thread takes every Height-th item of its column of the tile. A whole tile needs no bounds:
-// its loads are all under way before the first of them is waited for. The deck says why: to keep its
-// K40's DRAM busy takes some 100 lines on their way to a multiprocessor, and one load of each
+// its loads are all under way before the first of them is waited for. The deck says why: to keep
+// its K40's DRAM busy takes some 100 lines on their way to a multiprocessor, and one load of each
 // resident warp is 64. It reached 82% of the peak.
 template <unsigned Block, class T>
 __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
