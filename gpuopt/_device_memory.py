@@ -136,7 +136,9 @@ class DeviceArray:
         """Return the one item of an array as a Python number."""
         if self.size != 1:
             raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
-        return self.get().item()
+        host = np.empty(self._shape, self._dtype)
+        _memory(self).copy_out(host)
+        return host.item()
 
     def __complex__(self) -> complex:
         return complex(self.item())

@@ -65,8 +65,11 @@ def reduce(
         dtype = target.dtype  # nothing casts a result on the device
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
-        if not named and initial is ... and (out is None or target):
-            found = _whole_at_once(view, op, dtype, out, target)
+        if not named and initial is ...:
+            if out is None or target is not None:
+                found = _whole_at_once(view, op, dtype, out, target)
+            else:
+                found = _value_at_once(view, op, dtype, out)
             if found is not None:
                 return found
         start = run_start(view)
@@ -139,6 +142,21 @@ def _whole_at_once(
         return out if call.queue(view, target) else None
     made, target = view.library.empty(view, (), result)
     return view.library.finish(made) if call.queue(view, target) else None
+
+
+def _value_at_once(
+    view: View, op: str, dtype: np.dtype | None, out: np.ndarray
+) -> np.ndarray | None:
+    """Set an `out` of the host's to the ladder's result; None where it is not so simple."""
+    layout = view.shape, view.strides, view.dtype
+    call, result = _whole_call(layout, view.device, op, dtype, None)
+    if call is None or out.shape or out.dtype != result or not out.flags.writeable:
+        return None
+    value = call.value(view)
+    if value is None:
+        return None
+    out[()] = value
+    return out
 
 
 def _whole(

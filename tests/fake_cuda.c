@@ -1,15 +1,16 @@
 /* fake_cuda.c: a libcuda that is no GPU, for the tests of what the driver can do to a caller.
  *
  * Memory is the host's. Kernels of the sum into int64 are computed: the whole sum becomes the first
- * partial result and zero the others, so that a plan which passes wrong sizes gives a wrong sum.
+ * partial result and zero the others, so that a plan which passes wrong sizes gives a wrong sum. So
+ * are copies by a kernel.
  * Every object is counted, contexts pushed and popped are counted, and any call can be made to
  * fail:
  *
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
- *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (an
- *   experiment's copies and launches), "frees" (the story tells of memory that is given back),
+ *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (copies,
+ *   and an experiment's launches), "frees" (the story tells of memory that is given back),
  *   "captured" (the stream of which a graph is being made);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have;
@@ -433,11 +434,20 @@ static void reduction(const char *name, unsigned blocks, void **arguments) {
     if (is_single_pass(name))
         memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
 }
+static int is_copy(const char *name) { return !strncmp(name, "transpose_copy_", 15); }
+static void copy(const char *name, void **arguments) {
+    const uint64_t items = *(uint64_t *)arguments[2] * *(uint64_t *)arguments[3];
+    const size_t item = strstr(name, "uint64") ? 8 : strstr(name, "uint8") ? 1 : 0;
+    if (!lose)
+        memcpy(*(void **)arguments[1], *(void **)arguments[0], items * item);
+}
 static void compute(const char *name, unsigned blocks, void **arguments) {
     if (!strncmp(name, "micro_", 6))
         micro(name, arguments);
     else if (!strncmp(name, "reduce_", 7) && strncmp(name, "reduce_axis_", 12))
         reduction(name, blocks, arguments);
+    else if (is_copy(name))
+        copy(name, arguments);
 }
 static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
@@ -492,7 +502,7 @@ struct graph {
 static int values_of(const char *name) {
     if (!strncmp(name, "micro_", 6))
         return strcmp(name, "micro_advance_uint32") ? 0 : 3;
-    return is_single_pass(name) ? 6 : 3;
+    return is_single_pass(name) ? 6 : is_copy(name) ? 5 : 3;
 }
 static result cuGraphCreate(struct graph **graph, unsigned flags) {
     MAY_FAIL;

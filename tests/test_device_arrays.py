@@ -358,9 +358,10 @@ def test_memory_between_passes_is_given_back_after_them(fake_cuda):
         gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
         odd = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 10))  # must be copied first
         out = Interface(np.empty((), "i8"), stream=0x7700)
+        columns = Interface(np.empty(100, "i8"), stream=0x7700)
         fake.fake_cuda_set(b"frees", 1)
         for call in (
-            lambda: gpuopt.reduce(gaps, axis=(0, 1), initial=7, out=out),
+            lambda: gpuopt.reduce(gaps, axis=0, initial=7, out=columns),
             lambda: gpuopt.reduce(odd, "argmax", out=out),
             lambda: gpuopt.reduce(gaps, "mean", axis=1),
             lambda: gpuopt.add(gaps, gaps),
@@ -387,6 +388,48 @@ def test_a_result_that_looks_like_none_yet(fake_cuda):
             assert gpuopt.reduce(Interface(odd), out=host) == odd[0]
         """,
     )
+
+
+def test_a_number_comes_by_one_launch(fake_cuda):
+    """And small memory is kept: neither a copy, nor the stream's end, nor the allocator."""
+    with_producers(
+        fake_cuda,
+        """
+        array = gpuopt.asarray(items, device="cuda")
+        assert gpuopt.reduce(array).item() == total
+        fake.fake_cuda_set(b"frees", 1)
+        fake.fake_cuda_set(b"busy", 1)
+        forget()
+        live, used = get("live"), get("used")
+        assert float(gpuopt.reduce(array)) == total
+        assert story() == "launch 1;launch 1;" and (get("live"), get("used")) == (live, used)
+        fake.fake_cuda_set(b"busy", 0)
+        for value in (
+            np.array(True), np.int8(-3), np.float16(1.5), np.uint32(2**32 - 1), np.float32(0.1),
+            np.float64(0.1), np.complex64(1 - 2j), np.complex128(3j), np.uint64(0xfff1d1e5a5a5d00d),
+        ):
+            assert gpuopt.asarray(value, device="cuda").item() == value.item()
+        kept = [gpuopt.empty(n, "u1", "cuda") for n in (0, 1, 256) for _ in range(40)]
+        many = [array.address for array in kept]
+        assert len(set(many)) == 120 and not any(address % 16 for address in many)
+        del kept, array
+        gc.collect()
+        before = get("live")
+        gpuopt._core.close_idle()
+        assert get("live") < before and get("used") == 0
+        """,
+    )
+
+
+def test_ctrl_c_while_a_number_is_awaited(fake_cuda):
+    code = """
+        one = gpuopt.asarray(np.int64(41), device="cuda")
+        fake.fake_cuda_set(b"lose", 1)
+        ctrl_c(one.item, 0.3)
+        fake.fake_cuda_set(b"lose", 0)
+        assert one.item() == 41
+    """
+    with_producers(fake_cuda, code)
 
 
 def test_the_interface_and_its_errors(fake_cuda):
@@ -554,7 +597,7 @@ def test_memory_is_given_back(fake_cuda):
             gpuopt.transpose(Interface(items[:12].reshape(3, 4).T, strides=(4, 16)))
             gpuopt.reduce(Capsules(array))
             capsule = array.__dlpack__()
-        array_2d = gpuopt.asarray(items[:12].reshape(3, 4), device="cuda")
+        array_2d = gpuopt.asarray(items[:1200].reshape(30, 40), device="cuda")
         work()
         gc.collect()
         used, live = get("used"), get("live")
@@ -564,7 +607,7 @@ def test_memory_is_given_back(fake_cuda):
         assert (get("used"), get("live")) == (used, live)
         del array, array_2d
         gc.collect()
-        assert used - get("used") == items.nbytes + 48
+        assert used - get("used") == items.nbytes + 4800
         """,
     )
 

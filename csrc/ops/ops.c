@@ -29,6 +29,26 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
+/* The simulated GPU's checks want each array to have bounds of its own. */
+static bool is_kept(const struct ops_queue *queue, size_t bytes) {
+    return bytes <= OPS_BLOCK_BYTES && queue->device->capabilities & DEVICE_STREAMS;
+}
+
+enum status ops_memory_take(struct ops_queue *queue, size_t bytes, device_address *address) {
+    const bool kept = is_kept(queue, bytes);
+    if (!kept || !queue->block_count)
+        return queue->device->ops->alloc(queue->device, kept ? OPS_BLOCK_BYTES : bytes, address);
+    *address = queue->blocks[--queue->block_count];
+    return STATUS_OK;
+}
+
+void ops_memory_give(struct ops_queue *queue, device_address address, size_t bytes) {
+    if (is_kept(queue, bytes) && queue->block_count < OPS_BLOCKS_KEPT)
+        queue->blocks[queue->block_count++] = address;
+    else
+        queue->device->ops->free(queue->device, address);
+}
+
 static void forget_tickets(struct ops_queue *queue) {
     if (queue->tickets)
         queue->device->ops->free(queue->device, queue->tickets);
@@ -63,6 +83,8 @@ void ops_close(struct ops_queue *queue) {
         ops->free(queue->device, queue->kept);
     if (queue->word)
         ops->unpin(queue->device, queue->word);
+    while (queue->block_count)
+        ops->free(queue->device, queue->blocks[--queue->block_count]);
     ops->close(queue->device);
     free(queue);
 }

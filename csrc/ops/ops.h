@@ -14,7 +14,9 @@ enum {
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and how many they are */
     OPS_WIDE_BYTES = 2048,
     OPS_KEPT_BYTES = 65536, /* rung 13 of reduce has so many on 240 multiprocessors */
-    OPS_TICKETS = 1024
+    OPS_TICKETS = 1024,
+    OPS_BLOCK_BYTES = 256, /* of small memory, */
+    OPS_BLOCKS_KEPT = 32   /* which is kept for the next that asks */
 };
 
 /* One launch; the values are its arguments, each 8 bytes. An extent of 0 is 1. With `takes_wide`
@@ -37,6 +39,8 @@ struct ops_queue {
     void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */
     bool word_awaited;      /* an interrupted call's kernel may still write there */
     bool keeping;           /* a plan's scratch may be the kept one */
+    device_address blocks[OPS_BLOCKS_KEPT]; /* small memory that was given back */
+    int block_count;
     struct ops_repeated {
         struct ops_step step;
         unsigned times;             /* it was the same, one after the other */
@@ -129,6 +133,11 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        struct ops_step *step);
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
+/* Memory in a queue's order, for whoever keeps the queue on one stream. What is small is kept when
+ * it is given back: to a driver's allocator both ways take 3 us. */
+enum status ops_memory_take(struct ops_queue *queue, size_t bytes, device_address *address);
+void ops_memory_give(struct ops_queue *queue, device_address address, size_t bytes);
+
 /* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes,
  * all of them 0. */
 enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
@@ -160,6 +169,12 @@ enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice
 enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *choice,
                               device_address items, uint64_t n, enum dtype result,
                               device_address to);
+
+/* ops_word.c: the queue's word, made ready for a kernel to write to; its value once it is there. */
+enum status ops_word(struct ops_queue *queue);
+enum status ops_word_await(struct ops_queue *queue, void *value, size_t bytes); /* 4 or 8 */
+/* Copies memory of ops_memory_take to the host by the shortest way, and waits. */
+enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes, void *to);
 
 /* Arrays on their way through a device. Those in its memory stay where they are: their addresses
  * stand for pointers, and a call whose output is there does not wait. */

@@ -312,53 +312,22 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
 
 /* --- items that are in the device's memory before the call */
 
-enum { LOOKS = 20000 }; /* at the result before the stream is asked: some 10 us */
-
-/* The result as the kernel writes it to the pinned word, which says at first what no result is
- * likely to be. One that is, a fault or a long call: the stream's end tells. */
-static enum status await_word(struct ops_queue *queue, const void *unlikely, size_t bytes) {
-    const volatile uint32_t *low = queue->word, *high = low + (bytes == 8);
-    uint32_t before[2];
-    memcpy(before, unlikely, sizeof before);
-    for (int look = 0; look < LOOKS; look++) /* a kernel stores 4 or 8 bytes at once */
-        if (*low != before[0] || *high != before[bytes == 8])
-            break;
-    if (*low != before[0] || *high != before[bytes == 8])
-        return STATUS_OK;
-    queue->word_awaited = true;
-    const enum status status = queue->device->ops->sync(queue->device);
-    queue->word_awaited = status;
-    return status;
-}
-
-/* One launch, no copy: the result goes to pinned memory, which the host looks at until it is there.
- */
+/* One launch, no copy: the kernel itself writes the result to the queue's word. */
 static enum status reduce_polled(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct ops_problem *problem, void *accumulator) {
-    const struct device_ops *ops = queue->device->ops;
-    const uint64_t unlikely = 0xfff1d1e5a5a5d00d; /* as float64 and as two float32 NaNs that no
-                                                     arithmetic makes */
     struct ops_plan plan;
-    enum status status = STATUS_OK;
-    if (!queue->word)
-        status = ops->pin(queue->device, sizeof unlikely, &queue->word);
-    if (!status && queue->word_awaited)
-        status = ops->sync(queue->device);
+    enum status status = ops_word(queue);
     if (status)
         return status;
-    queue->word_awaited = false;
     queue->keeping = true;
     status = ops_plan(queue, choice, problem, &plan);
     queue->keeping = false;
     if (status)
         return status;
-    memcpy(queue->word, &unlikely, sizeof unlikely);
     plan.steps[0].values[3] = (uintptr_t)queue->word;
     status = ops_run_short(queue, &plan);
     if (!status)
-        status = await_word(queue, &unlikely, plan.result_bytes);
-    if (!status)
-        memcpy(accumulator, queue->word, plan.result_bytes);
+        status = ops_word_await(queue, accumulator, plan.result_bytes);
     ops_plan_free(queue, &plan);
     return status;
 }

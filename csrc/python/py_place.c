@@ -326,7 +326,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *k
         self->bytes = (size_t)bytes;
         memcpy(self->which, place.which, sizeof self->which);
         PyOS_snprintf(self->name, sizeof self->name, "%s", place.queue->info.name);
-        status = place.kind->alloc(place.queue->device, self->bytes, &self->address);
+        status = ops_memory_take(place.queue, self->bytes, &self->address);
     }
     py_place_close(&place);
     if (status) {
@@ -347,7 +347,7 @@ static void memory_dealloc(struct memory *self) {
         if (home)
             home_free(home, self->address);
     } else if (self->address && !memory_enter(self, &place)) {
-        self->kind->free(place.queue->device, self->address);
+        ops_memory_give(place.queue, self->address, self->bytes);
         py_place_close(&place);
     }
     PyErr_Clear(); /* a lost device has taken everything back */
@@ -373,8 +373,7 @@ static PyObject *memory_copy(struct memory *self, PyObject *object, int in) {
     py_unlock(&unlocked, place.queue->device);
     const enum status status =
         in ? self->kind->copy_in(place.queue->device, self->address, &source, self->bytes)
-           : self->kind->copy_out(place.queue->device, PyArray_DATA(array), self->address,
-                                  self->bytes);
+           : ops_fetch(place.queue, self->address, self->bytes, PyArray_DATA(array));
     py_lock(&unlocked);
     if (status)
         py_raise(self->state, status);

@@ -121,21 +121,34 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
     return result;
 }
 
+/* A reduction of a whole array: of this dtype, to the call's output or, if there is a `value`, as
+ * the kernel's accumulator to that, which is waited for. */
+struct whole {
+    enum dtype result;
+    void *value;
+};
+
 /* Queues a call beside its arrays, on the first of the streams, in order with the others. `whole`:
- * the dtype of the result of the family reduce, whose output is one item; else NULL. */
+ * NULL if the family's output is an array. */
 static int queue_call(struct py_state *state, const struct py_target *target, PyObject *streams,
-                      const struct ops_call *call, const enum dtype *whole) {
+                      const struct ops_call *call, const struct whole *whole) {
+    const struct ops_choice *choice = &target->choice;
+    const device_address items = (uintptr_t)call->inputs[0];
     struct py_place place = {.state = state, .kind = target->kind};
     struct py_unlocked unlocked;
+    enum status status;
     memcpy(place.which, target->which, sizeof place.which);
     if (py_place_open_on(&place, streams))
         return -1;
     py_recording_begin(state, place.queue);
     py_unlock(&unlocked, place.queue->device);
-    const enum status status =
-        whole ? ops_reduce_within(place.queue, &target->choice, (uintptr_t)call->inputs[0],
-                                  call->numbers[0], *whole, (uintptr_t)call->output)
-              : ops_call(place.queue, &target->choice, call);
+    if (!whole)
+        status = ops_call(place.queue, choice, call);
+    else if (whole->value)
+        status = ops_reduce_resident(place.queue, choice, items, call->numbers[0], whole->value);
+    else
+        status = ops_reduce_within(place.queue, choice, items, call->numbers[0], whole->result,
+                                   (uintptr_t)call->output);
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
@@ -304,23 +317,41 @@ static PyObject *streams_of(PyObject *const *views, Py_ssize_t count) {
     return tuple;
 }
 
+/* Whether the i-th array, the output's last, is what the call was prepared for. */
+static int fits(const struct prepared *self, const struct py_view_items *array, unsigned i) {
+    return !array->waits && array->address % self->reaches[i].alignment == 0 &&
+           (array->device == self->device || PyUnicode_Compare(array->device, self->device) == 0);
+}
+
+static void place_input(struct ops_call *call, unsigned i, const struct py_view_items *array) {
+    if (call->input_bytes[i])
+        call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)array->address);
+}
+
 /* Fills in the addresses; 0 where these arrays are not for this call. */
 static int place_arrays(const struct prepared *self, PyObject *const *views,
                         struct ops_call *call) {
     const unsigned inputs = call->input_count;
     const struct py_view_items *out = &((struct py_view *)views[inputs])->items;
-    for (unsigned i = 0; i <= inputs; i++) {
+    for (unsigned i = 0; i < inputs; i++) {
         const struct py_view_items *in = &((struct py_view *)views[i])->items;
-        const struct reach *reach = &self->reaches[i];
-        if (in->waits || in->address % reach->alignment ||
-            (in->device != self->device && PyUnicode_Compare(in->device, self->device)) ||
-            (i < inputs && !is_apart(reach, in->address, &self->reaches[inputs], out->address)))
+        if (!fits(self, in, i) ||
+            !is_apart(&self->reaches[i], in->address, &self->reaches[inputs], out->address))
             return 0;
-        if (i < inputs && call->input_bytes[i])
-            call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)in->address);
+        place_input(call, i, in);
     }
     call->output = (void *)((uintptr_t)call->output + (uintptr_t)out->address);
-    return !out->read_only;
+    return fits(self, out, inputs) && !out->read_only;
+}
+
+static int are_views(const struct py_state *state, const char *caller, PyObject *const *given,
+                     Py_ssize_t count) {
+    for (Py_ssize_t i = 0; i < count; i++)
+        if ((PyObject *)Py_TYPE(given[i]) != state->view_type) {
+            PyErr_Format(PyExc_TypeError, "%s() takes Views, not %R", caller, Py_TYPE(given[i]));
+            return 0;
+        }
+    return 1;
 }
 
 static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, Py_ssize_t count) {
@@ -331,18 +362,41 @@ static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, P
                      count);
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < count; i++)
-        if ((PyObject *)Py_TYPE(views[i]) != state->view_type) {
-            PyErr_Format(PyExc_TypeError, "queue() takes Views, not %R", Py_TYPE(views[i]));
-            return NULL;
-        }
+    if (!are_views(state, "queue", views, count))
+        return NULL;
     if (!place_arrays(self, views, &call))
         return Py_NewRef(Py_False);
+    const struct whole whole = {.result = self->result};
     PyObject *streams = streams_of(views, count);
     const int failed = !streams || queue_call(state, &self->target, streams, &call,
-                                              self->is_whole ? &self->result : NULL);
+                                              self->is_whole ? &whole : NULL);
     Py_XDECREF(streams);
     return failed ? NULL : Py_NewRef(Py_True);
+}
+
+static PyObject *prepared_value(struct prepared *self, PyObject *view) {
+    struct py_state *state = py_state_of(self->module);
+    struct ops_call call = self->call;
+    union {
+        unsigned char bytes[GPUOPT_ITEM_MAX];
+        double alignment;
+    } value;
+    if (!self->is_whole) {
+        PyErr_SetString(PyExc_TypeError, "value(): the call's result is an array");
+        return NULL;
+    }
+    if (!are_views(state, "value", &view, 1))
+        return NULL;
+    const struct py_view_items *items = &((struct py_view *)view)->items;
+    if (!fits(self, items, 0))
+        return Py_NewRef(Py_None);
+    place_input(&call, 0, items);
+    const struct whole whole = {.result = self->result, .value = &value};
+    PyObject *streams = streams_of(&view, 1);
+    const int failed = !streams || queue_call(state, &self->target, streams, &call, &whole);
+    Py_XDECREF(streams);
+    return failed ? NULL
+                  : py_scalar(self->target.choice.signature->accumulator, self->result, &value);
 }
 
 static PyMethodDef prepared_methods[] = {
@@ -350,6 +404,11 @@ static PyMethodDef prepared_methods[] = {
      "queue($self, /, *views)\n--\n\n"
      "Queue the call for the inputs' Views and the output's. False, and nothing is done, where\n"
      "one is on another device, is not aligned, must be waited for, or may not be written."},
+    {"value", (PyCFunction)prepared_value, METH_O,
+     "value($self, view, /)\n--\n\n"
+     "Compute a reduction of a whole array, and wait for its NumPy scalar, which goes by no "
+     "memory\n"
+     "of the device. None, and nothing is done, where queue() would return False."},
     {NULL, NULL, 0, NULL},
 };
 

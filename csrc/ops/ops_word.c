@@ -1,0 +1,77 @@
+/* ops_word.c: a value that a kernel writes to 8 bytes of pinned memory, where the host looks until
+ * it is there: on an H200 a copy of 4 bytes to the host and the stream's end took 10.7 to 17.9 us
+ * behind a kernel of 1,024 threads, one more kernel that stores them there and a look 8.2 to 10.9,
+ * and a look at what the kernel itself stored 6.3 to 7.2 (November 2026).
+ */
+#include "ops.h"
+
+#include <string.h>
+
+enum { LOOKS = 20000 }; /* at the word before the stream is asked: some 10 us */
+
+/* As float64 and as two float32 NaNs that no arithmetic makes. */
+static const uint32_t unlikely[2] = {0xa5a5d00d, 0xfff1d1e5};
+
+enum status ops_word(struct ops_queue *queue) {
+    const struct device_ops *ops = queue->device->ops;
+    enum status status = STATUS_OK;
+    if (!queue->word)
+        status = ops->pin(queue->device, sizeof unlikely, &queue->word);
+    if (!status && queue->word_awaited)
+        status = ops->sync(queue->device);
+    if (status)
+        return status;
+    queue->word_awaited = false;
+    memcpy(queue->word, unlikely, sizeof unlikely);
+    return STATUS_OK;
+}
+
+/* A value that is the unlikely one, a fault or a long call: the stream's end tells. */
+enum status ops_word_await(struct ops_queue *queue, void *value, size_t bytes) {
+    const volatile uint32_t *word = queue->word;
+    const int last = bytes == sizeof unlikely;
+    enum status status = STATUS_OK;
+    int look = 0;
+    while (look < LOOKS && word[0] == unlikely[0] && word[last] == unlikely[last])
+        look++; /* a kernel stores 4 or 8 bytes at once */
+    if (look == LOOKS) {
+        queue->word_awaited = true;
+        status = queue->device->ops->sync(queue->device);
+        queue->word_awaited = status;
+    }
+    if (!status)
+        memcpy(value, queue->word, bytes);
+    return status;
+}
+
+enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes, void *to) {
+    struct ops_plan plan;
+    uint64_t value;
+    struct ops_choice copy = {.family = reg_family("transpose")};
+    if (!(queue->device->capabilities & DEVICE_STREAMS) || bytes > sizeof value)
+        return queue->device->ops->copy_out(queue->device, to, from, bytes);
+    copy.rung = copy.family->rungs;
+    copy.signature = reg_signature(copy.family, copy.rung, "move", DTYPE_uint64, DTYPE_uint64);
+    copy.block = copy.rung->block_min;
+    enum status status = ops_word(queue);
+    if (status)
+        return status;
+    const struct ops_problem problem = {
+        .inputs = {from},
+        .input_bytes = {sizeof value},
+        .input_count = 1,
+        .output = (uintptr_t)queue->word,
+        .output_bytes = sizeof value,
+        .numbers = {1, 1, 0}, /* one axis, of one item, stays */
+    };
+    status = ops_plan(queue, &copy, &problem, &plan);
+    if (status)
+        return status;
+    status = ops_run_short(queue, &plan);
+    if (!status)
+        status = ops_word_await(queue, &value, sizeof value);
+    if (!status)
+        memcpy(to, &value, bytes);
+    ops_plan_free(queue, &plan);
+    return status;
+}
