@@ -235,7 +235,7 @@ struct device_ops {
     enum status (*graph_open)(struct device *device, const struct device_launch *launches,
                               size_t count, struct device_graph **graph);
     enum status (*graph_launch)(struct device *device, struct device_graph *graph);
-    void (*graph_close)(struct device *device, struct device_graph *graph); /* waits */
+    void (*graph_close)(struct device *device, struct device_graph *graph);
     /* The handle is what a kernel takes. */
     enum status (*texture_open)(struct device *device, const struct device_texture *texture,
                                 uint64_t *handle);

@@ -279,7 +279,8 @@ def reduce(
     scalar or array
         A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device,
         an array of the same library there, 0-d instead of a scalar, in the order of its stream:
-        nobody waits (but JAX's results do, and those with `initial`).
+        nobody waits (but JAX's results do, and those with `initial`). JAX takes a result of 64 bits
+        for one of 32, whose integers wrap, unless its option ``jax_enable_x64`` is set.
 
     Raises
     ------

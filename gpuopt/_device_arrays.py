@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -65,11 +66,24 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
         return x
     dtype = checked_dtype(view.dtype, "x")
     view = compact(view)
+    holder = view.library.hold(view)
     if view.stream != LEGACY:
         _core.order(view.device, (LEGACY, view.stream))
-    return make(
-        view.address, view.shape, dtype, view.device, view.holder, view.read_only, view.waits
-    )
+        holder = _Borrowed(holder, view.device, view.stream)
+    return make(view.address, view.shape, dtype, view.device, holder, view.read_only, view.waits)
+
+
+class _Borrowed:
+    """Keeps an array of another stream than ours until that is ordered after our work on it."""
+
+    __slots__ = ("_device", "_holder", "_stream")
+
+    def __init__(self, holder: Any, device: str, stream: int) -> None:
+        self._holder, self._device, self._stream = holder, device, stream
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # where it is too late for that
+            _core.order(self._device, (self._stream, LEGACY))
 
 
 # --- calls
@@ -106,6 +120,14 @@ def settle(views: list[View]) -> None:
                 raise
             _unsettled.pop(place, None)
             return
+
+
+def target_of(out: Any) -> View | None:
+    """Return where an `out` is that is about to be written; None for one on the host."""
+    view = view_of(out, "out")
+    if view is not None:
+        view.library.writes(out)
+    return view
 
 
 def check_target(target: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -317,7 +339,7 @@ def run(
     if out is None:
         made, target = first.library.empty(first, call.shape, dtype)
     else:
-        made, target = None, view_of(out, "out")
+        made, target = None, target_of(out)
         if target is None:
             raise TypeError(
                 f"out: is on the host, but the result is on {first.device}; pass an array there"

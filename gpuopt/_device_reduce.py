@@ -25,6 +25,7 @@ from gpuopt._device_arrays import (
     reach,
     same_device,
     settle,
+    target_of,
 )
 from gpuopt._device_axes import Place, compact, copy, in_c_order, on_items, strides_of
 from gpuopt._dtypes import TYPES, is_bfloat16, named_dtype, supported
@@ -35,7 +36,7 @@ def _target(out: Any) -> View | None:
     """Return where a result goes on the device; None for a new array, or one on the host."""
     if out is None or type(out) is np.ndarray:
         return None
-    view = view_of(out, "out")
+    view = target_of(out)
     if view is not None:
         return view
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
@@ -59,7 +60,7 @@ def reduce(
     if device is not None:
         check_device(view, device)
     if dtype is not None:
-        dtype = named_dtype(dtype)
+        dtype = named_dtype(dtype).newbyteorder("=")
     target = _target(out)
     if target is not None and dtype is None and type(op) is str and op in UFUNCS:
         dtype = target.dtype  # nothing casts a result on the device
@@ -217,7 +218,13 @@ def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
     if wanted == view.dtype:
         return view
     cast = place.empty(view.shape, wanted)
-    copy(place, view, cast)
+    if view.dtype.kind == "c" and wanted.kind == "b":  # true if one of its two numbers is
+        number = np.dtype(f"f{view.dtype.itemsize // 2}")
+        shape, strides = (*view.shape, 2), (*strides_of(view), number.itemsize)
+        numbers = view.replace(shape=shape, strides=strides, dtype=number)
+        _reduced(place, numbers, "any", (len(view.shape),), cast)
+    else:
+        copy(place, view, cast)
     return cast
 
 
@@ -262,8 +269,13 @@ def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
 def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
     """Set the results of no items at all."""
     one = axis_rules.of_nothing(op, (), np.dtype(float), initial)
-    identity = initial is ... or op == "mean"
-    value = IDENTITIES.get(op, one) if identity else initial
+    if initial is not ... and op != "mean":
+        value = initial
+    elif op in IDENTITIES:
+        value = np.array(IDENTITIES[op])  # -1 is all bits, of any dtype
+        value = value if is_bfloat16(target.dtype) else value.astype(target.dtype)
+    else:
+        value = one
     if math.prod(target.shape):
         _fill(place, target, value, target.dtype)
 

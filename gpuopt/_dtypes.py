@@ -41,6 +41,8 @@ def supported(dtype: np.dtype) -> bool:
 
 def named_dtype(dtype: DTypeLike) -> np.dtype:
     """Return the dtype that a `dtype=` means."""
+    if isinstance(dtype, str) and dtype == "bfloat16":  # NumPy's only once ml_dtypes is imported
+        return bfloat16()
     try:
         return np.dtype(dtype)
     except (TypeError, ValueError):

@@ -44,6 +44,13 @@ class Library:
         """Return what the caller gets, once the work is queued."""
         return made
 
+    def writes(self, out: Any) -> None:
+        """Tell the library that one of its arrays is written."""
+
+    def hold(self, view: View) -> Any:
+        """Return what keeps an array's memory, whatever becomes of the caller's array."""
+        return view.holder
+
 
 def _native(dtype: np.dtype, name: str) -> np.dtype:
     """Return the dtype; TypeError for a byte order that is not the machine's."""
@@ -53,6 +60,11 @@ def _native(dtype: np.dtype, name: str) -> np.dtype:
 
 
 class _Cupy(Library):
+    def hold(self, view: View) -> Any:
+        from cupy.cuda import get_current_stream
+
+        return view.holder, get_current_stream(int(view.device[5:]))  # that ends with its object
+
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         import cupy
 
@@ -89,6 +101,16 @@ def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
 
 
 class _Torch(Library):
+    def writes(self, out: Any) -> None:
+        """Make autograd notice, if it needs what was there before."""
+        increment = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)
+        if increment and not out.is_inference():
+            increment(out)
+
+    def hold(self, view: View) -> Any:
+        """Return a tensor of its own: the caller's may be given other memory."""
+        return view.holder.detach() if hasattr(view.holder, "detach") else view.holder
+
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
         return made, _known.get(type(made), self.view)(made, "")
@@ -112,8 +134,20 @@ class _Torch(Library):
 
     def view(self, value: Any, name: str) -> View | None:
         """Ask a tensor's attributes."""
+        torch = sys.modules["torch"]
         if not value.is_cuda:
             return None
+        if value.layout != torch.strided or value.is_nested:
+            raise TypeError(
+                f"{name}: is no plain tensor in memory ({value.layout}, nested: "
+                f"{value.is_nested}); pass a dense one, as {name}.to_dense() or .to_padded_tensor()"
+            )
+        try:
+            return self._described(value, name)
+        except RuntimeError as error:  # of a wrapper that torch.func makes, for one
+            raise TypeError(f"{name}: {error}") from None
+
+    def _described(self, value: Any, name: str) -> View:
         if value.requires_grad:
             raise TypeError(
                 f"{name}: gpuopt computes no gradients; pass {name}.detach() of a tensor that "
@@ -188,6 +222,9 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
     try:
         version, mask, stream = given.get("version", 0), given.get("mask"), given.get("stream")
         (address, read_only), typestr = given["data"], given["typestr"]
+        # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are
+        # bytes.
+        dtype = bfloat16() if typestr == "<V2" else np.dtype(typestr)
         shape, strides = tuple(map(index, given["shape"])), given.get("strides")
         strides = None if strides is None else tuple(map(index, strides))
         if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
@@ -200,11 +237,13 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
         )
     if stream == 0:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
-    # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are bytes.
-    dtype = bfloat16() if typestr == "<V2" else _native(np.dtype(typestr), name)
     # The protocol has no device: the driver knows whose an address is.
-    number = _core.owner("cuda", address) if address and 0 not in shape else 0
+    try:
+        number = _core.owner("cuda", address) if address and 0 not in shape else 0
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     at, order = f"cuda:{number}", stream or LEGACY
+    dtype = _native(dtype, name)
     return View(library, address or 0, shape, strides, dtype, at, order, value, bool(read_only))
 
 
@@ -219,7 +258,11 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
         capsule = value.__dlpack__(stream=LEGACY, max_version=(1, 0))
     except TypeError:  # a producer from before the versioned protocol
         capsule = value.__dlpack__(stream=LEGACY)
-    holder, address, shape, steps, code, bits, lanes, _, at, read_only = _core.dlpack_take(capsule)
+    try:
+        taken = _core.dlpack_take(capsule)
+    except (BufferError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+    holder, address, shape, steps, code, bits, lanes, _, at, read_only = taken
     dtype = _dlpack_dtypes().get(code << 8 | bits) if lanes == 1 else None
     if dtype is None:
         raise TypeError(
@@ -233,6 +276,16 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
 
 
 def _jax(value: Any, name: str) -> View | None:
+    jax = sys.modules.get("jax")
+    if jax and isinstance(value, getattr(jax.core, "Tracer", ())):
+        raise TypeError(
+            f"{name}: is traced by JAX and has no items yet; call gpuopt outside of jit, grad and "
+            "vmap, or through jax.pure_callback"
+        )
+    if not hasattr(value, "__dlpack_device__"):
+        raise TypeError(f"{name}: {type(value).__name__} of JAX is no array of numbers in memory")
+    if getattr(value, "is_deleted", bool)():
+        raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
     view = _by_dlpack(value, name, JAX)
     return view and view.replace(read_only=True)  # JAX's arrays do not change
 
@@ -287,7 +340,13 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
 def view_of(value: Any, name: str) -> View | None:
     """Return where an array is; None for what is the host's, or no array at all."""
     kind = type(value)
-    return (_known.get(kind) or _learn(kind))(value, name)
+    view = (_known.get(kind) or _learn(kind))(value, name)
+    if view is not None and not view.address and 0 not in view.shape:
+        raise TypeError(
+            f"{name}: has items, but no memory where they are; pass a plain array (a wrapper of "
+            "tensors has others inside, and a tensor's memory may have been given back)"
+        )
+    return view
 
 
 def check_device(view: View, device: str | None) -> None:

@@ -8,7 +8,8 @@
  *
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
- * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end),
+ * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end, a wait
+ *   for a stream does after 3 s),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (copies,
  *   and an experiment's launches), "frees" (the story tells of memory that is given back),
  *   "captured" (the stream of which a graph is being made);
@@ -304,9 +305,18 @@ static result cuStreamIsCapturing(void *stream, int *status) {
     *status = stream == captured;
     return OK;
 }
+static result cuThreadExchangeStreamCaptureMode(int *mode) {
+    static __thread int now; /* global */
+    const int before = now;
+    now = *mode;
+    *mode = before;
+    return OK;
+}
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
     (void)stream;
+    for (int wait = 0; busy && wait < 300; wait++)
+        usleep(10000);
     return OK;
 }
 static result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
@@ -655,6 +665,7 @@ static const struct {
     ROW(cuStreamDestroy),
     ROW(cuStreamQuery),
     ROW(cuStreamIsCapturing),
+    ROW(cuThreadExchangeStreamCaptureMode),
     ROW(cuStreamSynchronize),
     ROW(cuEventCreate),
     ROW(cuEventDestroy),

@@ -173,7 +173,7 @@ cupy.ndarray = cupy_ndarray
 sys.modules |= {"cupy": cupy, "cupy.cuda": cupy.cuda}
 
 class Tensor:
-    requires_grad = False
+    requires_grad, is_nested, layout = False, False, "strided"
     def __init__(self, host, is_cuda=True):
         self.host, self.is_cuda, self.shape = host, is_cuda, host.shape
         self.dtype = "torch." + host.dtype.name
@@ -181,12 +181,21 @@ class Tensor:
     def get_device(self): return 0
     def is_neg(self): return False
     def is_conj(self): return False
+    def is_inference(self): return False
+    def detach(self): return type(self)(self.host)
     def is_contiguous(self): return self.host.flags.c_contiguous
     def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
     def data_ptr(self): return self.host.ctypes.data
     def __array__(self, dtype=None, copy=None): return self.host
 tensor = type("Tensor", (Tensor,), {"__module__": "torch"})
 torch = types.ModuleType("torch")
+torch.strided = "strided"
+torch.autograd = types.ModuleType("torch.autograd")
+class graph:
+    writes = 0  # that autograd is told of
+    def increment_version(array):
+        graph.writes += 1
+torch.autograd.graph = graph
 torch.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
 torch.int64, torch.int32, torch.device = np.int64, np.int32, str
 torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0x6600)

@@ -68,6 +68,37 @@ def test_a_float32_result_is_rounded_once():
             assert found.item() == np.arange(3000).sum(), rung
 
 
+def test_a_dtype_in_the_other_byte_order_is_the_machines():
+    array = simulated([[1, 2], [3, 4]], np.int32)
+    for options in ({}, {"variant": 7}, {"initial": 0}, {"axis": (0, 1)}):
+        found = gpuopt.reduce(array, dtype=">i8", **options)
+        assert found.dtype == np.int64 and found.dtype.isnative and found.item() == 10
+    assert gpuopt.reduce(simulated([1.5, 2]), dtype=">f4").item() == 3.5
+
+
+def test_nothing_at_all_has_every_identity():
+    for dtype in ("?", "i1", "u1", "u2", "u4", "u8", "i8"):
+        host = np.zeros((0, 3), dtype)
+        for op, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("sum", np.add)):
+            for axis in (None, 0):
+                found = gpuopt.reduce(simulated(host), op, axis=axis)
+                expected = ufunc.reduce(host, axis=axis)
+                assert found.dtype == expected.dtype
+                np.testing.assert_array_equal(found.get(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["F", "D"])
+def test_truth_of_complex_numbers(dtype, rng):
+    host = rng.integers(0, 2, (5, 6, 4)) * (rng.integers(0, 2, (5, 6, 4)) + 1j)
+    host[0, 0, 0] = 1j * np.nan
+    host = host.astype(dtype)
+    for view, array in ((host, simulated(host)), (host * 0, simulated(host * 0))):
+        for axis in (None, 0, 1, (0, 2)):
+            for op, theirs in (("any", np.any), ("all", np.all), ("count", np.count_nonzero)):
+                found = gpuopt.reduce(array, op, axis=axis)
+                np.testing.assert_array_equal(found.get(), theirs(view, axis=axis), f"{op} {axis}")
+
+
 def test_out_dtype_initial():
     host = np.arange(1000, dtype=np.int32)
     array = simulated(host)
@@ -430,6 +461,107 @@ def test_ctrl_c_while_a_number_is_awaited(fake_cuda):
         assert one.item() == 41
     """
     with_producers(fake_cuda, code)
+
+
+def test_streams_of_strangers_do_not_wait_for_each_other(fake_cuda):
+    """Each has a queue of its own, up to 16 of them; what one had, another waits for."""
+    with_producers(
+        fake_cuda,
+        """
+        out = Interface(np.array(0), stream=0x7700)
+        def on(stream):
+            x = Interface(items, stream=stream)
+            forget()
+            gpuopt.reduce(x, out=Interface(np.array(0), stream=stream))
+            return story()
+        fake.fake_cuda_set(b"busy", 1)
+        streams = [0x7000 + 16 * k for k in range(16)]
+        for stream in (*streams, *streams[::-1], *streams):
+            told = on(stream).split(";")
+            assert f"launch {stream:x}" in told and told.count(f"wait {stream:x}") <= 1, told
+            others = {f"wait {each:x}" for each in streams if each != stream}
+            assert not others & {*told}, (stream, told)
+        forget()
+        assert gpuopt.reduce(Interface(items, stream=streams[3]), out=np.array(0)) == total
+        live = get("live")
+        on(0x9900)
+        assert get("live") == live  # in the queue that waited longest
+        fake.fake_cuda_set(b"busy", 0)
+        """,
+    )
+
+
+def test_a_borrowed_arrays_stream_waits_before_it_goes(fake_cuda):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        out = gpuopt.empty((), np.int64, "cuda")
+        for kind, stream in ((cupy_ndarray, "5500"), (tensor, "6600")):
+            x = kind(items)
+            gone = weakref.ref(x)
+            ours = gpuopt.asarray(x)
+            del x
+            gpuopt.reduce(ours, out=out)
+            forget()
+            if kind is tensor:  # what the caller does with his does not matter
+                assert gone() is None
+            view = ours._view
+            del ours
+            assert story() == ""
+            del view
+            gc.collect()
+            assert story() == f"wait {stream};" and gone() is None, story()
+        # on the default stream there is nothing to wait for
+        ours = gpuopt.asarray(Interface(items))
+        gpuopt.reduce(ours, out=out)
+        forget()
+        del ours
+        gc.collect()
+        assert story() == ""
+        """),
+    )
+
+
+def test_autograd_is_told_of_what_is_written(fake_cuda):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        x, one, row = tensor(items[:12]), tensor(np.array(0)), tensor(np.zeros(4, np.int64))
+        for write in (
+            lambda: gpuopt.reduce(x, out=one),
+            lambda: gpuopt.reduce(x, initial=3, out=one),
+            lambda: gpuopt.reduce(tensor(items[:12].reshape(3, 4)), axis=0, out=row),
+            lambda: gpuopt.add(x, x, out=x),
+        ):
+            before = graph.writes
+            write()
+            assert graph.writes == before + 1
+        gpuopt.reduce(x), gpuopt.add(x, x), gpuopt.reduce(x, out=np.array(0))
+        assert graph.writes == before + 1
+        del graph.increment_version  # PyTorch before 2.2
+        gpuopt.reduce(x, out=one)
+        """),
+    )
+
+
+def test_a_graph_that_is_given_up_is_not_waited_for(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
+        import time
+        x, y = Interface(items), Interface(items[:7])
+        out = np.array(0)
+        for _ in range(20):
+            gpuopt.reduce(x, out=out)
+        fake.fake_cuda_set(b"busy", 1)
+        begin = time.monotonic()
+        gpuopt.reduce(y, out=out)
+        assert out == 21 and time.monotonic() - begin < 1
+        fake.fake_cuda_set(b"busy", 0)
+        """,
+    )
 
 
 def test_the_interface_and_its_errors(fake_cuda):

@@ -106,7 +106,8 @@ def test_the_exchange_api_tells_all_at_once(fake_cuda):
             assert told[:3] == (host.ctypes.data, host.shape, None), told
         assert described(swift(grid, strides=None))[:3] == (grid.ctypes.data, (4, 6), None)
         assert described(swift(grid[1:], byte_offset=8))[0] == grid.ctypes.data + 56
-        assert described(swift(grid, data=0))[0] == 0
+        assert described(swift(grid[:0], data=0))[0] == 0
+        caught(TypeError, lambda: described(swift(grid, data=0)), "array: ", "no memory")
         assert described(swift(grid, device_type=13))[4] == "cuda:0"  # managed memory
         current.update({1: 0, 40: 2, 0: 1})  # the null stream is the legacy default one
         assert described(swift(grid, device_id=1))[4:] == ("cuda:1", 1)

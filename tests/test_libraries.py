@@ -587,6 +587,81 @@ def test_torch_bfloat16(torch):
     assert gpuopt.reduce(big).item() == 0
 
 
+def test_tensors_without_items_in_memory(torch):
+    """They are refused before anything is launched: that would lose the GPU for the process."""
+    plain = torch.ones(1000, device="cuda")
+    freed = plain.clone()
+    freed.untyped_storage().resize_(0)
+    sparse = torch.eye(4, device="cuda").to_sparse()
+    nested = torch.nested.nested_tensor([plain[:3], plain[:5]])
+    for tensor, text in ((freed, "no memory"), (sparse, "no plain"), (nested, "no plain")):
+        with pytest.raises(TypeError, match=f"x: .*{text}"):
+            gpuopt.add(tensor, tensor)
+    with pytest.raises(TypeError, match="array: "):
+        torch.vmap(gpuopt.reduce)(plain)
+    assert gpuopt.reduce(plain).item() == 1000
+
+
+def test_autograd_notices_what_is_written(torch):
+    weight = torch.ones(4, device="cuda", requires_grad=True)
+    kept = torch.ones(4, device="cuda")
+    loss = (weight * kept).sum()
+    gpuopt.add(kept, kept, out=kept)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_streams_of_strangers_do_not_wait_for_each_other(torch):
+    one, other = torch.cuda.Stream(), torch.cuda.Stream()
+    x = torch.ones(1000, device="cuda")
+    for stream in (one, other):
+        with torch.cuda.stream(stream):
+            gpuopt.reduce(x)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(one):
+        torch.cuda._sleep(2_000_000_000)  # cycles: about a second
+        gpuopt.reduce(x)
+    with torch.cuda.stream(other):
+        found = gpuopt.reduce(x)
+        other.synchronize()
+        assert not one.query() and found.item() == 1000
+    torch.cuda.synchronize()
+
+
+def test_our_arrays_may_go_while_a_graph_is_captured(torch):
+    ours = [gpuopt.asarray(np.ones(1000), "cuda") for _ in range(3)]
+    x = torch.ones(1000, device="cuda")
+    y = torch.zeros_like(x)
+    for mode in ("relaxed", "thread_local", "global"):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode=mode):
+            torch.add(x, 1, out=y)
+            ours.pop()
+            torch.add(y, 1, out=y)
+        graph.replay()
+        assert y[0].item() == 3
+
+
+def test_what_asarray_borrowed_is_kept(torch):
+    stream, n = torch.cuda.Stream(), 2**24
+    with torch.cuda.stream(stream):
+        x = torch.ones(n, device="cuda")
+    torch.cuda.synchronize()
+    torch.cuda._sleep(400_000_000)  # on the default stream, where our arrays are
+    with torch.cuda.stream(stream):
+        ours = gpuopt.asarray(x)
+        del x
+        found = gpuopt.reduce(ours)
+        del ours
+        torch.full((n,), 5.0, device="cuda")  # perhaps in the same memory
+    assert found.item() == n
+    x = torch.ones(n, device="cuda")
+    ours = gpuopt.asarray(x)
+    x.data = torch.zeros(1, device="cuda")
+    torch.full((n,), 5.0, device="cuda")
+    assert gpuopt.reduce(ours).item() == n
+
+
 def test_jax():
     jax = installed("jax")
     if jax.default_backend() != "gpu":
@@ -618,6 +693,19 @@ def test_jax():
                 assert found.dtype == small.dtype
                 want = np.asarray(want).astype(small.dtype)
             assert np.asarray(found).astype("f8").tolist() == np.asarray(want).astype("f8").tolist()
+
+
+def test_what_jax_has_no_items_of():
+    jax = installed("jax")
+    x = jax.numpy.ones((3, 4))
+    for trace in (jax.jit, jax.grad, jax.vmap):
+        with pytest.raises(TypeError, match="array: is traced by JAX"):
+            trace(lambda x: jax.numpy.sum(gpuopt.reduce(x)))(x)
+    with pytest.raises(TypeError, match="y: PRNGKeyArray of JAX is no array of numbers"):
+        gpuopt.add(x, jax.random.key(0))
+    x.delete()
+    with pytest.raises(ValueError, match="array: its memory was given back"):
+        gpuopt.reduce(x)
 
 
 def test_numba():

@@ -525,7 +525,7 @@ static enum status cuda_owner(device_address address, int *ordinal) {
     }
     return result == CUDA_ERROR_INVALID_VALUE
                ? status_fail(STATUS_BAD_VALUE,
-                             "array: its address, 0x%llx, is in no GPU's memory; it may have been "
+                             "its address, 0x%llx, is in no GPU's memory; it may have been "
                              "freed",
                              (unsigned long long)address)
                : cuda_check(result, "cuPointerGetAttribute");

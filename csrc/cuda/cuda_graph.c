@@ -63,8 +63,7 @@ enum status cuda_graph_launch(struct device *device, struct device_graph *graph)
 void cuda_graph_close(struct device *device, struct device_graph *graph) {
     struct queue *queue = queue_of(device);
     if (!graph || cuda_enter(queue->gpu))
-        return; /* a lost context has destroyed everything */
-    cuda.cuStreamSynchronize(queue->stream);
-    cuda.cuGraphExecDestroy((CUgraphExec)graph);
+        return;                                  /* a lost context has destroyed everything */
+    cuda.cuGraphExecDestroy((CUgraphExec)graph); /* what is under way goes on, and is freed then */
     cuda_leave(queue->gpu, STATUS_OK);
 }

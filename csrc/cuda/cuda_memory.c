@@ -38,9 +38,13 @@ enum status cuda_alloc(struct device *device, size_t bytes, device_address *addr
 
 void cuda_free(struct device *device, device_address address) {
     struct queue *queue = queue_of(device);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!address || cuda_enter(queue->gpu))
         return; /* a lost context has freed everything */
+    /* Else it would spoil a graph that somebody is capturing: an array goes when it goes. */
+    cuda.cuThreadExchangeStreamCaptureMode(&mode);
     cuda.cuMemFreeAsync(address, queue->stream);
+    cuda.cuThreadExchangeStreamCaptureMode(&mode);
     cuda_leave(queue->gpu, STATUS_OK);
 }
 

@@ -39,12 +39,15 @@ extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_uf
 
 enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32, PY_GPU_NAMES = 32 };
 
-/* Queues that wait for their next call, by device and, for a default stream, which of them. */
+/* Queues that wait for their next call, by device. */
 struct py_pool {
     const struct device_ops *kind;
     char which[DEVICE_WHICH];
-    uint64_t stream; /* as in adopt */
-    struct ops_queue *idle[PY_POOL_IDLE];
+    uint64_t kept; /* the stream that they are on meanwhile, as in adopt */
+    struct py_idle {
+        struct ops_queue *queue;
+        uint64_t stream;  /* that it worked on last, as in adopt */
+    } idle[PY_POOL_IDLE]; /* the one that waits longest is the first */
     int idle_count;
 };
 
@@ -78,7 +81,7 @@ struct py_state *py_state_of(PyObject *module);
 int py_errors_add(PyObject *module, struct py_state *state);
 /* Raises the exception of a status with the thread's status text; always NULL. */
 PyObject *py_raise(const struct py_state *state, enum status status);
-/* Puts an argument's name before the text of a TypeError, ValueError or OverflowError. */
+/* Puts an argument's name before the text of an error that one may have about it. */
 void py_name_argument(const char *argument);
 
 /* py_arrays.c */
@@ -113,7 +116,8 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
                                 const char *which);
 void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct device_ops *kind,
                    const char *which);
-/* The same for a queue that works on the legacy default stream (1), or on its own (0). */
+/* The same for a queue that works on a caller's stream, as in adopt. What a queue did before, its
+ * next stream waits for: a stream has the queue that it had, or one that nobody else's had. */
 struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
                                    const char *which, uint64_t stream);
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,

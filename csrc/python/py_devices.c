@@ -9,39 +9,74 @@
 
 /* `make`: only for a device that has been opened. */
 static struct py_pool *pool_of(struct py_state *state, const struct device_ops *kind,
-                               const char *which, uint64_t stream, bool make) {
+                               const char *which, uint64_t kept, bool make) {
     for (int i = 0; i < PY_POOLS; i++) {
         struct py_pool *pool = &state->pools[i];
         if (!pool->kind && !make)
             return NULL;
         if (!pool->kind) {
             pool->kind = kind;
-            pool->stream = stream;
+            pool->kept = kept;
             PyOS_snprintf(pool->which, sizeof pool->which, "%s", which);
         }
-        if (pool->kind == kind && pool->stream == stream && strcmp(pool->which, which) == 0)
+        if (pool->kind == kind && pool->kept == kept && strcmp(pool->which, which) == 0)
             return pool;
     }
     return NULL; /* more devices than pools: their queues are opened and closed each time */
 }
 
+/* A pool's queues stay on the legacy default stream, or go back to their own: a caller's stream may
+ * be gone by the next call, or be another one in another thread, as the per-thread default is. */
+static uint64_t kept_on(uint64_t stream) { return stream <= PY_LEGACY ? stream : 0; }
+
+/* Which of a pool's queues a stream takes; -1: a new one. */
+static int fitting(const struct py_pool *pool, uint64_t stream) {
+    int vacant = -1;
+    for (int i = pool->idle_count; i-- > 0;) {
+        if (pool->idle[i].stream == stream)
+            return i;
+        if (pool->idle[i].stream == 0 && vacant < 0)
+            vacant = i;
+    }
+    return vacant < 0 && pool->idle_count == PY_POOL_IDLE ? 0 : vacant;
+}
+
+static enum status open_on(const struct device_ops *kind, const char *which, uint64_t stream,
+                           struct ops_queue **opened) {
+    enum status status = ops_open(kind, which, opened);
+    if (!status && stream)
+        status = kind->adopt((*opened)->device, stream);
+    if (status && *opened) {
+        ops_close(*opened);
+        *opened = NULL;
+    }
+    return status;
+}
+
 struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
                                    const char *which, uint64_t stream) {
-    struct py_pool *pool = pool_of(state, kind, which, stream, false);
-    if (pool && pool->idle_count)
-        return pool->idle[--pool->idle_count];
+    const uint64_t kept = kept_on(stream);
+    struct py_pool *pool = pool_of(state, kind, which, kept, false);
+    const int at = pool ? fitting(pool, stream) : -1;
     struct ops_queue *queue = NULL;
-    enum status status;
-    Py_BEGIN_ALLOW_THREADS status = ops_open(kind, which, &queue);
-    if (!status && stream)
-        status = kind->adopt(queue->device, stream);
-    Py_END_ALLOW_THREADS if (status) {
-        py_raise(state, status);
-        if (queue)
-            ops_close(queue);
-        queue = NULL;
+    enum status status = STATUS_OK;
+    if (at >= 0) {
+        queue = pool->idle[at].queue;
+        pool->idle_count--;
+        memmove(&pool->idle[at], &pool->idle[at + 1],
+                (size_t)(pool->idle_count - at) * sizeof *pool->idle);
+    } else {
+        Py_BEGIN_ALLOW_THREADS status = open_on(kind, which, kept, &queue);
+        Py_END_ALLOW_THREADS
     }
-    return queue;
+    if (!status && stream != kept)
+        status = kind->adopt(queue->device, stream);
+    if (!status)
+        return queue;
+    py_raise(state, status);
+    if (queue)
+        py_queue_give_on(state, queue, kind, which, kept);
+    return NULL;
 }
 
 struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops *kind,
@@ -51,9 +86,11 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
 
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
                       const struct device_ops *kind, const char *which, uint64_t stream) {
-    struct py_pool *pool = pool_of(state, kind, which, stream, true);
-    if (pool && pool->idle_count < PY_POOL_IDLE)
-        pool->idle[pool->idle_count++] = queue;
+    const uint64_t kept = kept_on(stream);
+    struct py_pool *pool = pool_of(state, kind, which, kept, true);
+    const bool back = kept == stream || !kind->adopt(queue->device, kept);
+    if (back && pool && pool->idle_count < PY_POOL_IDLE)
+        pool->idle[pool->idle_count++] = (struct py_idle){queue, stream};
     else
         ops_close(queue);
 }
@@ -66,7 +103,7 @@ void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct
 void py_queues_close(struct py_state *state) {
     for (int i = 0; i < PY_POOLS; i++)
         while (state->pools[i].idle_count)
-            ops_close(state->pools[i].idle[--state->pools[i].idle_count]);
+            ops_close(state->pools[i].idle[--state->pools[i].idle_count].queue);
 }
 
 PyObject *py_device_count(PyObject *module, PyObject *kind) {

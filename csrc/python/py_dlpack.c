@@ -141,7 +141,7 @@ static PyObject *extents_tuple(const int64_t *extents, int ndim) {
 /* Takes the holder over. */
 static PyObject *described(PyObject *holder, const struct dl_tensor *tensor, int read_only) {
     if (tensor->ndim < 0 || tensor->ndim > DL_DIMENSIONS_MAX || (tensor->ndim && !tensor->shape)) {
-        PyErr_Format(PyExc_ValueError, "array: its DLPack tensor has %d dimensions", tensor->ndim);
+        PyErr_Format(PyExc_ValueError, "its DLPack tensor has %d dimensions", tensor->ndim);
         Py_DECREF(holder);
         return NULL;
     }
@@ -165,9 +165,9 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
         const int used =
             PyCapsule_IsValid(capsule, used_versioned) || PyCapsule_IsValid(capsule, used_plain);
         PyErr_Format(used ? PyExc_ValueError : PyExc_TypeError,
-                     used ? "array: its DLPack capsule has been consumed; __dlpack__ must make a "
+                     used ? "its DLPack capsule has been consumed; __dlpack__ must make a "
                             "new one each time"
-                          : "array: __dlpack__ gave %R, not a DLPack capsule",
+                          : "__dlpack__ gave %R, not a DLPack capsule",
                      capsule);
         return NULL;
     }
@@ -184,8 +184,8 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
         return described(holder, &((struct dl_managed *)tensor)->tensor, 0);
     const struct dl_versioned *given = tensor;
     if (given->major > DL_MAJOR) {
-        PyErr_Format(PyExc_BufferError, "array: its DLPack version is %u.%u; gpuopt knows 1",
-                     given->major, given->minor);
+        PyErr_Format(PyExc_BufferError, "its DLPack version is %u.%u; gpuopt knows 1", given->major,
+                     given->minor);
         Py_DECREF(holder);
         return NULL;
     }

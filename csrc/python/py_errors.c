@@ -76,7 +76,8 @@ static int attributes_of(enum status status, const struct status_record *record,
 }
 
 void py_name_argument(const char *argument) {
-    PyObject *kinds[] = {PyExc_OverflowError, PyExc_TypeError, PyExc_ValueError};
+    PyObject *kinds[] = {PyExc_OverflowError, PyExc_TypeError, PyExc_ValueError,
+                         PyExc_RuntimeError};
     PyObject *type, *value, *traceback;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!PyErr_ExceptionMatches(kinds[i]))

@@ -129,28 +129,12 @@ void py_homes_close(struct py_state *state) {
 
 /* --- places */
 
-/* A pool keeps queues that work on their own stream or the legacy default one. Others may be gone
- * by the next call, or are another stream in another thread, as the per-thread default one (2) is.
- */
 static struct ops_queue *take(const struct py_place *place, uint64_t stream) {
-    const uint64_t kept = stream <= PY_LEGACY ? stream : 0;
-    struct ops_queue *queue = py_queue_take_on(place->state, place->kind, place->which, kept);
-    const enum status status =
-        queue && kept != stream ? place->kind->adopt(queue->device, stream) : STATUS_OK;
-    if (status) {
-        py_raise(place->state, status);
-        py_queue_give_on(place->state, queue, place->kind, place->which, kept);
-        return NULL;
-    }
-    return queue;
+    return py_queue_take_on(place->state, place->kind, place->which, stream);
 }
 
 static void give(const struct py_place *place, struct ops_queue *queue, uint64_t stream) {
-    const uint64_t kept = stream <= PY_LEGACY ? stream : 0;
-    if (kept != stream && place->kind->adopt(queue->device, 0))
-        ops_close(queue);
-    else
-        py_queue_give_on(place->state, queue, place->kind, place->which, kept);
+    py_queue_give_on(place->state, queue, place->kind, place->which, stream);
 }
 
 /* Orders the first stream after the others, or the others after it. */
