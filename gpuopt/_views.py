@@ -100,10 +100,15 @@ def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
     return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
 
 
+@cache
+def _increment_version() -> Callable[[Any], None] | None:
+    return getattr(sys.modules["torch"].autograd.graph, "increment_version", None)  # from 2.2 on
+
+
 class _Torch(Library):
     def writes(self, out: Any) -> None:
         """Make autograd notice, if it needs what was there before."""
-        increment = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)
+        increment = _increment_version()
         if increment and not out.is_inference():
             increment(out)
 
@@ -112,8 +117,13 @@ class _Torch(Library):
         return view.holder.detach() if hasattr(view.holder, "detach") else view.holder
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
-        return made, _known.get(type(made), self.view)(made, "")
+        new_empty = getattr(view.holder, "new_empty", None)
+        if new_empty and dtype == view.dtype:  # a quarter faster, as it reads no dtype and device
+            made = new_empty(shape)
+        else:
+            made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
+        # On the current stream, as the other is.
+        return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
 
     def borrow(self, kind: type) -> Callable[[Any, str], View | None]:
         """Return who describes a type's tensors: in one call, where it has the exchange API."""

@@ -183,6 +183,7 @@ class Tensor:
     def is_conj(self): return False
     def is_inference(self): return False
     def detach(self): return type(self)(self.host)
+    def new_empty(self, shape): return tensor(np.empty(shape, self.host.dtype))
     def is_contiguous(self): return self.host.flags.c_contiguous
     def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
     def data_ptr(self): return self.host.ctypes.data
