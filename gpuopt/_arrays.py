@@ -124,12 +124,12 @@ def common(
         )
     for k, (name, value) in enumerate(values):
         if type(value) is int:
-            found[k] = _integer(value, dtype, name)
+            found[k] = item(value, dtype, name)
     return np.dtype(dtype.name), found
 
 
-def _integer(value: int, dtype: np.dtype, name: str) -> np.ndarray:
-    """Return a Python integer as an item."""
+def item(value: float, dtype: np.dtype, name: str) -> np.ndarray:
+    """Return a Python number as an item; OverflowError for an integer that is none."""
     try:
         return np.array(value, dtype)
     except OverflowError as error:

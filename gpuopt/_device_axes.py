@@ -130,6 +130,18 @@ def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) ->
     _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
 
 
+def spread(view: View, shape: tuple[int, ...]) -> View:
+    """Return the view in a shape that it broadcasts to, in C order: mostly a copy."""
+    if view.shape == shape:
+        return view
+    steps = [
+        0 if extent == 1 else step
+        for extent, step in zip(view.shape, strides_of(view), strict=True)
+    ]
+    repeated = (0,) * (len(shape) - len(steps))
+    return compact(view.replace(shape=shape, strides=(*repeated, *steps)))
+
+
 def compact(view: View) -> View:
     """Return the view, or of one that is not in C order a copy beside it that is."""
     if in_order(view):

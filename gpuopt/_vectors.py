@@ -11,6 +11,8 @@ from gpuopt import _arrays as arrays
 from gpuopt import _device_arrays as device_arrays
 from gpuopt import _direct
 from gpuopt._arrays import FLOATS, NUMBERS, Problem
+from gpuopt._device_axes import spread
+from gpuopt._views import View, view_of
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
@@ -40,15 +42,20 @@ def _axes(shape: tuple[int, ...], views: tuple[np.ndarray, ...]) -> list[tuple[i
     return axes
 
 
+def _together(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that two shapes broadcast to."""
+    try:
+        return np.broadcast_shapes(x, y)
+    except ValueError:
+        raise ValueError(
+            f"x, y: operands could not be broadcast together with shapes {x} {y}"
+        ) from None
+
+
 def _vector_problem(
     family: str, a: float, x: np.ndarray, y: np.ndarray, dtype: np.dtype
 ) -> Problem:
-    try:
-        shape = np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise ValueError(
-            f"x, y: operands could not be broadcast together with shapes {x.shape} {y.shape}"
-        ) from None
+    shape = _together(x.shape, y.shape)
     runs = [arrays.contiguous(_once(each), dtype) for each in (x, y)]
     inputs = tuple(run if run.shape == shape else np.broadcast_to(run, shape) for run in runs)
     numbers = [math.prod(shape), arrays.bits(a, dtype)]
@@ -61,15 +68,33 @@ def _vector_problem(
     return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, tuple(numbers))
 
 
-def _check_alike(views: dict[str, device_arrays.View]) -> None:
-    """Raise where two vectors on a device cannot be combined as they are."""
+def _on_device(device: str | None, **given: object) -> dict[str, View] | None:
+    """Return two arrays on a device, of one shape and dtype; None where both are the host's.
+
+    A Python number is an item of the other's dtype. What broadcasts is copied as often there.
+    """
+    (first, x), (second, y) = given.items()
+    for name, value, other, array in ((first, x, second, y), (second, y, first, x)):
+        there = view_of(array, other) if type(value) in (int, float) else None
+        if there is not None:
+            dtype = np.result_type(there.dtype, value)
+            if dtype != there.dtype:
+                raise TypeError(
+                    f"{name}: makes the result {dtype}, but {other} is {there.dtype}, and nothing "
+                    f"is converted on a device; convert {other} there"
+                )
+            host = arrays.item(value, dtype, name)
+            given[name] = device_arrays.asarray(host, there.device)
+    views = device_arrays.inputs(device, **given)
+    if not views:
+        return None
     x, y = views.values()
     if x.dtype != y.dtype:
         device_arrays.alike(views)
-    if x.shape != y.shape:
-        raise ValueError(
-            f"x, y: have shapes {x.shape} and {y.shape}; on a device they must be the same"
-        )
+    if x.shape == y.shape:
+        return views
+    shape = _together(x.shape, y.shape)
+    return {name: spread(view, shape) for name, view in views.items()}
 
 
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
@@ -116,9 +141,9 @@ def add(
     ----------
     x, y : array_like
         Of shapes that broadcast together, in place on the cpu; their common dtype must be int32,
-        int64, float32 or float64. Or both on a device, of one shape and dtype (one that is not in C
-        order is made so by a kernel there): the result is one there, of x's library, and nobody
-        waits.
+        int64, float32 or float64. Or both on a device, of one dtype, or one of them and a Python
+        number (what broadcasts, or is not in C order, is copied by a kernel there): the result is
+        there, of x's library, or y's if x is a number, and nobody waits.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",
@@ -165,9 +190,8 @@ def add(
     direct = _direct.vectors("add", 0, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
-    views = device_arrays.inputs(device, x=x, y=y)
+    views = _on_device(device, x=x, y=y)
     if views:
-        _check_alike(views)
         call = device_arrays.described(add_problem, views)
         return device_arrays.run(call, views, variant, block, out, in_place=True)
     return arrays.run(add_problem(x, y), variant, block, device, out)
@@ -227,9 +251,8 @@ def saxpy(
     direct = _direct.vectors("saxpy", a, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
-    views = device_arrays.inputs(device, x=x, y=y)
+    views = _on_device(device, x=x, y=y)
     if views:
-        _check_alike(views)
         if type(a) in (int, float):
             call = device_arrays.described(_saxpy_of, views)
             size, _ = call.numbers

@@ -245,6 +245,31 @@ def test_families(rng):
     assert gpuopt.transpose(empty).shape == (5, 0)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+def test_vectors_broadcast(dtype, rng):
+    shapes = [((3, 4), (4,)), ((5, 1, 3), (1, 6, 1)), ((), (7,)), ((0, 3), (3,)), ((1,), ()),
+              ((2, 1), (2, 3))]  # fmt: skip
+    for shape, other in shapes:
+        for one, two in ((shape, other), (other, shape)):
+            x, y = ((rng.random(each) * 100).astype(dtype) for each in (one, two))
+            found = gpuopt.add(simulated(x), simulated(y))
+            assert (found.shape, found.dtype) == ((x + y).shape, x.dtype)
+            np.testing.assert_array_equal(found.get(), x + y)
+            if x.dtype.kind == "f":
+                found = gpuopt.saxpy(0.5, simulated(x), simulated(y)).get()
+                np.testing.assert_allclose(found, x.dtype.type(0.5) * x + y, rtol=1e-6)
+    host = np.arange(6, dtype=dtype).reshape(2, 3)
+    x, row = simulated(host), simulated(host[1])
+    np.testing.assert_array_equal(gpuopt.add(x, 2).get(), host + 2)
+    np.testing.assert_array_equal(gpuopt.add(-3, x).get(), host - 3)
+    assert gpuopt.add(x, row, out=x) is x
+    np.testing.assert_array_equal(x.get(), host + host[1])
+    with pytest.raises(ValueError, match="out: has shape"):
+        gpuopt.add(row, row, out=x)
+    if host.dtype.kind == "f":
+        np.testing.assert_array_equal(gpuopt.saxpy(2, row, 0.25).get(), 2 * host[1] + 0.25)
+
+
 def test_what_cannot_be():
     x, y = simulated([1.0, 2.0]), simulated([1, 2])
     other = gpuopt.asarray([1.0, 2.0], device="sim:g80")
@@ -257,7 +282,13 @@ def test_what_cannot_be():
         (TypeError, "y: is on the host", lambda: gpuopt.add(x, np.ones(2))),
         (TypeError, "x: is on the host", lambda: gpuopt.saxpy(2, [1.0, 2.0], x)),
         (ValueError, "y: is on sim:g80, but x", lambda: gpuopt.add(x, other)),
-        (ValueError, "x, y: have shapes", lambda: gpuopt.add(x, square)),
+        (
+            ValueError,
+            "x, y: operands could not be",
+            lambda: gpuopt.add(simulated([1.0] * 3), square),
+        ),
+        (TypeError, "y: makes the result float64, but x is int64", lambda: gpuopt.add(y, 0.5)),
+        (OverflowError, "x: .*use arrays of a dtype", lambda: gpuopt.add(2**70, y)),
         (
             TypeError,
             "float",
