@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,18 +14,22 @@ from gpuopt._arrays import FLOATS, Problem
 
 
 def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
-    """Describe a matrix product."""
+    """Describe a matrix product; a vector is a row on the left, a column on the right."""
     dtype, (a, b) = arrays.common((("a", a), ("b", b)), FLOATS)
     for name, each in (("a", a), ("b", b)):
-        if each.ndim != 2:
-            raise ValueError(f"{name}: must have 2 dimensions, not {each.ndim}")
-    if a.shape[1] != b.shape[0]:
+        if each.ndim not in (1, 2):
+            raise ValueError(
+                f"{name}: must be a matrix or a vector, not of {each.ndim} dimensions; multiply "
+                "stacks one by one"
+            )
+    rows, columns, k = a.shape[:-1], b.shape[1:], a.shape[-1]
+    if k != b.shape[0]:
         raise ValueError(
             f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
         )
     inputs = (arrays.contiguous(a, dtype), arrays.contiguous(b, dtype))
-    shape = (a.shape[0], b.shape[1])
-    numbers = (*shape, a.shape[1])
+    shape = (*rows, *columns)
+    numbers = (math.prod(rows), math.prod(columns), k)
     return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
 
 
@@ -39,8 +45,9 @@ def matmul(
 
     Parameters
     ----------
-    a : array_like, shape (M, K)
-    b : array_like, shape (K, N)
+    a : array_like, shape (M, K) or (K,)
+    b : array_like, shape (K, N) or (K,)
+        A vector is a row on the left, a column on the right, and the result has no axis for it.
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
         float64. Or both on a device, of one dtype (one that is not in C order is made so by a
         kernel there): the result is one there, of a's library, and nobody waits.
@@ -49,14 +56,14 @@ def matmul(
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned" and
         11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
         best for the device and the shape: 10 or 11, or the highest that the shared memory holds.
-    out : ndarray, shape (M, N), optional
+    out : ndarray, of the result's shape, optional
         Receives the result and is returned. It may overlap `a` and `b`.
     device : str, optional
         As `gpuopt.reduce`.
 
     Returns
     -------
-    ndarray, shape (M, N)
+    ndarray, shape (M, N), (N,), (M,) or, of two vectors, a scalar
         In C order.
 
     Raises
@@ -64,8 +71,8 @@ def matmul(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        Not two dimensions; shapes that do not fit; `out` has another shape or is read-only; an
-        unknown variant or device.
+        No dimensions or more than two; shapes that do not fit; `out` has another shape or is
+        read-only; an unknown variant or device.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 
@@ -95,4 +102,5 @@ def matmul(
         device_arrays.alike(views)
         call = device_arrays.described(matmul_problem, views)
         return device_arrays.run(call, views, variant, None, out)
-    return arrays.run(matmul_problem(a, b), variant, None, device, out)
+    found = arrays.run(matmul_problem(a, b), variant, None, device, out)
+    return found if out is not None or found.ndim else found[()]

@@ -68,6 +68,33 @@ def test_nothing_to_add_up(device, rung):
         assert got.shape == (m, n) and not got.any()
 
 
+@pytest.mark.parametrize("device", kinds())
+def test_vectors(device, rng):
+    matrix, left, right = (rng.integers(-9, 10, shape) / 8 for shape in ((7, 5), 7, 5))
+    for a, b in (
+        (matrix, right),
+        (left, matrix),
+        (left, left),
+        (matrix[0], right),
+        (left[:0],) * 2,
+    ):
+        want = np.matmul(a, b)
+        found = gpuopt.matmul(a, b, device=device)
+        assert type(found) is type(want) and found.dtype == want.dtype
+        np.testing.assert_array_equal(found, want)
+        out = np.empty(want.shape)
+        assert gpuopt.matmul(a, b, device=device, out=out) is out
+        np.testing.assert_array_equal(out, want)
+        if device != "cpu":
+            there = gpuopt.matmul(*(gpuopt.asarray(each, device) for each in (a, b)))
+            assert there.shape == want.shape
+            np.testing.assert_array_equal(there.get(), want)
+    with pytest.raises(ValueError, match="b: must have as many rows"):
+        gpuopt.matmul(matrix, left, device=device)
+    with pytest.raises(ValueError, match="out: has shape"):
+        gpuopt.matmul(matrix, right, device=device, out=np.empty((7, 1)))
+
+
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 def test_large(device, rung, rng):
     if device == "sim":
@@ -114,8 +141,8 @@ def test_layouts_dtypes_and_out(device, rng):
 def test_wrong_arguments():
     a, b = np.zeros((2, 3)), np.zeros((3, 4))
     for error, match, arguments in (
-        (ValueError, "a: must have 2 dimensions, not 1", {"a": np.zeros(3)}),
-        (ValueError, "b: must have 2 dimensions, not 3", {"b": np.zeros((1, 3, 4))}),
+        (ValueError, "a: must be a matrix or a vector, not of 0", {"a": np.float64(3)}),
+        (ValueError, "b: must be a matrix or a vector, not of 3", {"b": np.zeros((1, 3, 4))}),
         (ValueError, r"b: must have as many rows .*\(2, 3\) and \(4, 3\)", {"b": np.zeros((4, 3))}),
         (TypeError, "a, b: their common dtype int64", {"a": a.astype(int), "b": b.astype(int)}),
         (TypeError, "b: dtype complex128", {"b": b.astype(complex)}),
