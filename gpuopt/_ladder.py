@@ -315,7 +315,8 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
     counted = None
     if told["counted"]:
         launches = []
-        for each in told["counted"]["launches"]:
+        where = {"device": told["counted"]["device"]}  # a file of before launches told theirs
+        for each in (where | each for each in told["counted"]["launches"]):
             counters = [whole(each["counters"].get(name, 0), name, 0) for name in Counters()]
             rest = _checks.told(Launch, {name: each[name] for name in LAUNCH})
             rest |= {name: tuple(each[name]) for name in ("grid", "block")}

@@ -134,6 +134,15 @@ def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
         )
 
 
+def test_a_file_of_before_launches_told_their_device(counted):
+    told = json.loads(json.dumps(counted.to_dict()))
+    for row in told["rows"]:
+        for launch in row["counted"]["launches"]:
+            assert launch.pop("device") == "sim:h200"
+    again = gpuopt.Ladder.from_dict(told)
+    assert str(again) == str(counted) and again.rows[0].counted.launches[0].device == "sim"
+
+
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
     with pytest.raises(ValueError, match="told: is no ladder of format 2"):
