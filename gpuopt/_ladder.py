@@ -93,7 +93,10 @@ class Row:
 
 @dataclass
 class PeerRow:
-    """Another library's time for the same work, verified as the rungs are."""
+    """Another library's time for the same work, verified as the rungs are.
+
+    `cold` has no samples where all copies of the data that a library can have fit into caches.
+    """
 
     name: str
     version: str
@@ -593,10 +596,13 @@ def _time(
     spent = 0.0
     while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
         spent += fast.runs * fast.time(fast.runs, False)
+    cold = _peers.can_be_cold(case.arguments, measured.device.cache_bytes)
     for turn in range(rounds):
         progress(f"timing, round {turn + 1} of {rounds}", 0.2 + 0.6 * turn / rounds)
-        for racer in (*racers, *others):
+        for racer in racers:
             racer.sample(turn)
+        for racer in others:
+            racer.sample(turn, cold)
     progress("verifying again", 0.8)
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))

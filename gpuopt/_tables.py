@@ -147,9 +147,12 @@ def _peer_lines(measured: Ladder) -> list[str]:
         lines.append(
             f"{name:<18}{peer.warm.median * 1e6:>10,.1f}{peer.warm.least * 1e6:>10,.1f}"
             f"{peer.warm.spread:>8.1%}{amount / peer.warm.median / 1e9:>8,.0f}{'':>9}"
-            f"{peer.cold.median * 1e6:>12,.1f}{peer.cold.spread:>8.1%}"
-            f"{amount / peer.cold.median / 1e9:>8,.0f}"
         )
+        if peer.cold.samples:
+            lines[-1] += (
+                f"{peer.cold.median * 1e6:>12,.1f}{peer.cold.spread:>8.1%}"
+                f"{amount / peer.cold.median / 1e9:>8,.0f}"
+            )
     if measured.peers_refused:
         lines += [""] * (not measured.peers)
         lines += [f"{name:<18}left out: {why}" for name, why in measured.peers_refused]
@@ -256,10 +259,14 @@ def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float
              "cold_gflops", "of_copy")  # fmt: skip
     if not measured.timed:
         return dict.fromkeys(names)
-    return {
+    told = dict.fromkeys(names) | {
         "warm_us": warm.median * 1e6,
         "warm_least_us": warm.least * 1e6,
         "warm_spread": warm.spread,
+    }
+    if not cold.samples:
+        return told
+    return told | {
         "cold_us": cold.median * 1e6,
         "cold_spread": cold.spread,
         "cold_gbs": size / cold.median / 1e9,

@@ -201,7 +201,8 @@ def test_html_is_one_escaped_table(timed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_peers_are_measured_in_the_same_run(device):
+def test_peers_are_measured_in_the_same_run(device, monkeypatch):
+    monkeypatch.setattr(_peers, "CACHES", 0)
     measured = gpuopt.ladder("matmul", 1024, device=device, peers=True, rounds=2)
     told = {peer.name for peer in measured.peers} | {
         name.split()[0] for name, _ in measured.peers_refused
@@ -210,6 +211,47 @@ def test_peers_are_measured_in_the_same_run(device):
     (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
     assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
     assert f"NumPy {np.__version__}" in str(measured)
+
+
+def test_a_peer_whose_copies_a_cache_holds_has_no_cold_times(monkeypatch):
+    monkeypatch.setattr(_peers, "CACHES", 1 << 40)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
+    assert len(numpy.warm.samples) == 2 and numpy.cold.samples == []
+    assert all(len(row.cold.samples) == 2 for row in measured.rows), "ours have all the copies"
+    (line,) = (line for line in str(measured).splitlines() if line.startswith("NumPy"))
+    assert f"{numpy.warm.median * 1e6:,.1f}" in line and line.count("%") == 1
+    told = measured.records()[-1]
+    assert told["warm_us"] > 0 and told["cold_us"] is told["cold_gbs"] is told["of_copy"] is None
+    again = gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))
+    assert again.peers == measured.peers and str(again) == str(measured)
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    assert measured.plot().patches
+
+
+def test_cold_calls_of_a_peer_take_turns_and_are_waited_for():
+    told = []
+    calls = [lambda k=k: told.append(k) for k in range(3)]
+    peer = _peers.Peer("it", "1", calls, np.asarray, lambda: told.append("wait"))
+    peer.time(4, True)
+    assert told == [0, "wait", 1, 2, 0, 1, "wait"]
+    told.clear()
+    peer.time(2, False)
+    assert told == [0, "wait", 0, 0, "wait"]
+    told.clear()
+    peer.time(1, True)
+    assert told == [2, "wait", 0, "wait"], "it goes on where the last cold one ended"
+
+
+@pytest.mark.parametrize(
+    ("size", "copies", "cold"),
+    [(1 << 30, 1, True), (100 << 20, 2, True), (64 << 10, 4096, True), (4 << 10, 4096, False)],
+)
+def test_copies_for_cold_runs_are_more_than_a_cache(size, copies, cold):
+    x = np.broadcast_to(np.int8(1), (size,))
+    assert _peers.copies_of((2.5, x)) == copies
+    assert _peers.can_be_cold((2.5, x), 60 << 20) == cold and _peers.can_be_cold((x,), 0)
 
 
 def found_peers(family):
