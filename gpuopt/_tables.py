@@ -133,7 +133,7 @@ def _timed_line(measured: Ladder, row: Row, before: Row | None, known: bool) -> 
         f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
     )
     if known:
-        line += f"{row.reference[1] / cold.median if row.reference else 0:>9.0%}"
+        line += f"{row.reference[1] / cold.median:>9.0%}" if row.reference else " " * 9
     return line
 
 

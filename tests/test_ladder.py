@@ -371,6 +371,17 @@ def reference(tmp_path, monkeypatch, timed):
     _reference._known.cache_clear()
 
 
+def test_a_rung_without_a_reference_has_no_share_of_it(timed):
+    mine = gpuopt.Ladder.from_dict(timed.to_dict())
+    mine.rows[0].reference = (1e-5, mine.rows[0].cold.median)
+    table = str(mine)
+    lines = table.splitlines()
+    heads = next(at for at, line in enumerate(lines) if "of ref." in line)
+    end = lines[heads].index("of ref.") + len("of ref.")
+    rows = lines[heads + 1 : heads + 1 + len(mine.rows)]
+    assert [line[end - 9 : end].strip() for line in rows] == ["100%"] + [""] * (len(rows) - 1)
+
+
 def test_a_known_device_has_a_reference(reference, timed):
     mine = gpuopt.Ladder.from_dict(timed.to_dict())
     for row in mine.rows:
