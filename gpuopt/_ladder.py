@@ -174,6 +174,8 @@ class Ladder:
 
     def __repr__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
+        if not self.rows:
+            return _tables.nothing(self)
         return _tables.times(self) if self.timed else _tables.counts(self)
 
     def _repr_html_(self) -> str:
@@ -574,6 +576,8 @@ def _time(
             continue
         _verify(case, rung, got)
         measured.rows.append(Row(rung, size))
+    if not measured.rows:
+        return
     calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
     # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
     # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second

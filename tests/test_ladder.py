@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -369,6 +370,35 @@ def reference(tmp_path, monkeypatch, timed):
     (tmp_path / name).write_text(json.dumps(told))
     yield tmp_path / name
     _reference._known.cache_clear()
+
+
+def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
+    class Refuses:
+        def bytes(self, variant, block):
+            raise ValueError("variant: rung 'x' takes none of these")
+
+    make = _cases.make
+
+    def made(*given, **more):
+        case = make(*given, **more)
+        case.bench = lambda device: Refuses()
+        return case
+
+    monkeypatch.setattr(_cases, "make", made)
+    measured = gpuopt.ladder("add", 1000, device="cpu")
+    assert not measured.rows and len(measured.refused) == 3
+    text = str(measured)
+    assert text.count("left out: variant: rung 'x' takes none of these") == 3
+    assert measured.title in text and "simulated" not in text
+    assert measured.records() == measured.changes() == [] and "<table" in measured._repr_html_()
+    assert str(gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))) == text
+
+
+def test_a_ladder_with_nothing_but_its_ceiling_is_shown(timed):
+    alone = gpuopt.Ladder.from_dict(timed.to_dict())
+    row = alone.rows[0]
+    alone.rows = [replace(row, rung=replace(row.rung, ceiling=True))]
+    assert row.rung.lesson in str(alone) and "all steps" not in str(alone)
 
 
 def test_a_rung_without_a_reference_has_no_share_of_it(timed):
