@@ -56,7 +56,7 @@ extern const struct device_text { const char *begin, *end; } gpuopt_sources;
 struct device;        /* an open queue; each device's own struct begins with it */
 struct device_module; /* somebody's PTX, loaded */
 struct device_kernel; /* a kernel of a module */
-struct device_graph;  /* launches that start as one */
+struct device_graph;  /* launches that start as one, already where they run */
 
 /* What a kernel takes of a multiprocessor. */
 struct device_resources {

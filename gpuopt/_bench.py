@@ -59,8 +59,9 @@ class Row:
     flops : int
         Operations, where the rate is told in them; else 0.
     warm, cold : Timing
-        Of gpuopt's calls: on the same data each time; on other data each time (no samples where
-        the data is more than caches hold anyway).
+        Of gpuopt's calls: on the same data each time; on other data each time, from memory (no
+        samples where the data is more than caches hold anyway, or so little that they hold all its
+        copies).
     kernels : Timing
         Of the same, warm, with its launches queued from C, on a GPU; no samples where it is none
         of a family's problems.
@@ -401,10 +402,12 @@ def _right(check: Check, peers: list[Peer], row: Row) -> list[Peer]:
 
 def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
     """Raise LeftOutError where a work does not fit, with everybody's copies; `held` is there."""
-    one = work.input_bytes * max(1, min(_peers.COPIES_MOST, _peers.COLD_BYTES // work.input_bytes))
-    one += work.output_bytes
-    # ours, each of the others', the problem and the copy that are timed without Python
-    there = one * (1 + others) + 2 * max(_peers.COLD_BYTES, work.touched) - held
+    copies = _peers.copies_for(work.input_bytes)
+    one = work.input_bytes * copies + work.output_bytes
+    # ours, with an output for each copy, each of the others', the problem and the copy that are
+    # timed without Python
+    there = one * (1 + others) + work.output_bytes * (copies - 1)
+    there += 2 * max(_peers.COLD_BYTES, work.touched) - held
     host = HOST_COPIES * work.touched
     if device.kind == "cpu":
         host, there = host + there, 0
@@ -418,24 +421,24 @@ def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
 
 
 def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
-          copy: _core.Bench | None, device: Device, quick: bool) -> list[Peer]:  # fmt: skip
+          copy: _core.Bench | None, device: Device, quick: bool, cold: bool,
+          ) -> list[Peer]:  # fmt: skip
     """Time everybody in turns, and keep the samples in the row; return the peers with a time."""
     others = [PeerRacer(peer) for peer in peers]
-    racers = [(Racer(ours.time, row.warm, row.cold), ours.copies)]
-    racers += [(racer, racer.peer.copies) for racer in others]
+    racers = [(Racer(ours.time, row.warm, row.cold), cold), *((racer, cold) for racer in others)]
     copied = Timing()
     for bench, warm in ((kernels, row.kernels), (copy, copied)):
         if bench:
             time = lambda runs, cold, bench=bench: bench.time(runs=runs, cold=cold)  # noqa: E731
-            racers.append((Racer(time, warm, Timing()), 1))
+            racers.append((Racer(time, warm, Timing()), False))
     spent = 0.0
     while device.kind == "cuda" and spent < WARM_UP_SECONDS:
         spent += max(1e-5, 8 * ours.time(8, False))
     for racer, _ in racers:
         racer.plan(ROUNDS[quick], SAMPLE_SECONDS[quick])
     for turn in range(ROUNDS[quick]):
-        for racer, copies in racers:
-            racer.sample(turn, copies > 1)
+        for racer, also_cold in racers:
+            racer.sample(turn, also_cold)
     if copy:
         row.copy_rate = copy.bytes() / copied.median
     row.refused += [(racer.peer.name, racer.failure) for racer in others if racer.failure]
@@ -467,7 +470,9 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
     gpu = device.kind == "cuda"
     peers, row.refused = _peers.find(work.task, arguments, gpu, names)
     peers = _right(check, peers, row)
-    peers = _race(row, ours, peers, kernels, copy, device, quick)
+    cold = ours.copies > 1 and not work.task.from_host  # of which all copies are one
+    cold = cold and _peers.can_be_cold(arguments, device.cache_bytes)
+    peers = _race(row, ours, peers, kernels, copy, device, quick, cold)
     _verify(work, check, ours.run(), kernels)
     still = {peer.name for peer in _right(check, peers, row)}
     row.peers = [peer for peer in row.peers if peer.name in still]

@@ -93,7 +93,10 @@ class Row:
 
 @dataclass
 class PeerRow:
-    """Another library's time for the same work, verified as the rungs are."""
+    """Another library's time for the same work, verified as the rungs are.
+
+    `cold` has no samples where all copies of the data that a library can have fit into caches.
+    """
 
     name: str
     version: str
@@ -171,6 +174,8 @@ class Ladder:
 
     def __repr__(self) -> str:
         """Return the deck's table, with what was measured here beside it."""
+        if not self.rows:
+            return _tables.nothing(self)
         return _tables.times(self) if self.timed else _tables.counts(self)
 
     def _repr_html_(self) -> str:
@@ -315,7 +320,8 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
     counted = None
     if told["counted"]:
         launches = []
-        for each in told["counted"]["launches"]:
+        where = {"device": told["counted"]["device"]}  # a file of before launches told theirs
+        for each in (where | each for each in told["counted"]["launches"]):
             counters = [whole(each["counters"].get(name, 0), name, 0) for name in Counters()]
             rest = _checks.told(Launch, {name: each[name] for name in LAUNCH})
             rest |= {name: tuple(each[name]) for name in ("grid", "block")}
@@ -570,6 +576,8 @@ def _time(
             continue
         _verify(case, rung, got)
         measured.rows.append(Row(rung, size))
+    if not measured.rows:
+        return
     calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
     # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
     # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second
@@ -592,10 +600,13 @@ def _time(
     spent = 0.0
     while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
         spent += fast.runs * fast.time(fast.runs, False)
+    cold = _peers.can_be_cold(case.arguments, measured.device.cache_bytes)
     for turn in range(rounds):
         progress(f"timing, round {turn + 1} of {rounds}", 0.2 + 0.6 * turn / rounds)
-        for racer in (*racers, *others):
+        for racer in racers:
             racer.sample(turn)
+        for racer in others:
+            racer.sample(turn, cold)
     progress("verifying again", 0.8)
     for row, *call in calls:
         _verify(case, row.rung, bench.run(*call))

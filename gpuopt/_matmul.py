@@ -57,7 +57,8 @@ def matmul(
         11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
         best for the device and the shape: 10 or 11, or the highest that the shared memory holds.
     out : ndarray, of the result's shape, optional
-        Receives the result and is returned. It may overlap `a` and `b`.
+        Receives the result and is returned. On the host it may overlap `a` and `b`; on a device it
+        must have memory of its own.
     device : str, optional
         As `gpuopt.reduce`.
 
@@ -71,8 +72,8 @@ def matmul(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        No dimensions or more than two; shapes that do not fit; `out` has another shape or is
-        read-only; an unknown variant or device.
+        No dimensions or more than two; shapes that do not fit; `out` has another shape, is
+        read-only, or on a device shares memory with `a` or `b`; an unknown variant or device.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 

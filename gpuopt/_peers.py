@@ -10,15 +10,16 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gpuopt._axis import UFUNCS
 
-COLD_BYTES = 256 << 20  # all copies together, at least, for cold runs
-COPIES_MOST = 64
+COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
+COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
+CACHES = 2  # so many times the last-level cache, at least, or runs are not cold
 
 # A reduction's array as a part of one without gaps, or in another order.
 VIEWS: dict[str, Callable[[Any], Any]] = {
@@ -85,6 +86,8 @@ class Peer:
     _calls: list[Callable[[], Any]]  # one for each copy of the data
     _fetch: Callable[[Any], np.ndarray]
     _wait: Callable[[], None]
+    # Cold calls so far: each takes the copy that was used longest ago.
+    _turn: int = field(default=0, init=False)
 
     @property
     def copies(self) -> int:
@@ -97,15 +100,18 @@ class Peer:
 
     def time(self, runs: int, cold: bool) -> float:
         """Return seconds a call, of so many back to back; cold: on other data each time."""
+        turn = self._turn if cold else 0
         calls = self._calls if cold else self._calls[:1]
-        calls[0]()
+        calls[turn % len(calls)]()
         self._wait()
         begin = time.perf_counter()
-        for run in range(runs):
-            last = calls[(run + 1) % len(calls)]()
+        for run in range(turn + 1, turn + 1 + runs):
+            last = calls[run % len(calls)]()
         self._wait()
         del last
-        return (time.perf_counter() - begin) / runs
+        seconds = (time.perf_counter() - begin) / runs
+        self._turn += (1 + runs) * cold
+        return seconds
 
 
 def _reduced_like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
@@ -165,9 +171,19 @@ def _bytes_of(arguments: tuple[Any, ...]) -> int:
     return sum(each.nbytes for each in arguments if isinstance(each, np.ndarray))
 
 
+def copies_for(size: int) -> int:
+    """Return how many copies of so many bytes cold runs go through."""
+    return max(1, min(COPIES_MOST, COLD_BYTES // max(1, size)))
+
+
 def copies_of(arguments: tuple[Any, ...]) -> int:
-    """Return how many copies of the data a cold run goes through."""
-    return max(1, min(COPIES_MOST, COLD_BYTES // max(1, _bytes_of(arguments))))
+    """Return how many copies of the data cold runs go through."""
+    return copies_for(_bytes_of(arguments))
+
+
+def can_be_cold(arguments: tuple[Any, ...], cache_bytes: int) -> bool:
+    """Tell whether the copies are more than a cache holds: else none of its times is a cold one."""
+    return copies_of(arguments) * _bytes_of(arguments) >= CACHES * cache_bytes
 
 
 class Arguments(tuple[Any, ...]):

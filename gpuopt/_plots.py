@@ -388,7 +388,7 @@ def _rates(measured: Ladder, ax: Axes, names: list[str]) -> None:
         amounts += amounts[-1:] * len(measured.peers)
         rows = [*measured.rows, *measured.peers]
         return [
-            amount / getattr(row, mode).median / 1e9
+            amount / timing.median / 1e9 if (timing := getattr(row, mode)).samples else None
             for row, amount in zip(rows, amounts, strict=True)
         ]
 

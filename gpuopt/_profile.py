@@ -181,6 +181,8 @@ class Launch:
     output : str
         What the kernel printed with CUDA's printf, by block and within a block in the order of
         time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
+    device : str
+        Where it ran, as "sim:g80".
 
     Examples
     --------
@@ -201,6 +203,7 @@ class Launch:
     lines: list[Line]
     findings: list[Finding]
     output: str = ""
+    device: str = ""
 
 
 _SHOWN = {
@@ -228,6 +231,7 @@ def launch_of(told: dict[str, Any]) -> Launch:
         lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
         findings=[Finding(**found) for found in told["findings"]],
         output=told["output"],
+        device=told["device"],
     )
 
 
@@ -345,7 +349,8 @@ class Profile:
             )
         total = self.counters
         count = len(self.launches)
-        lines = [f"{count} launch{'es' * (count != 1)} on {self.device}"]
+        where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))
+        lines = [f"{count} launch{'es' * (count != 1)} on {where}"]
         for launch in self.launches:
             lines.append(
                 f"  {launch.kernel}, {_grid(launch)}, occupancy "

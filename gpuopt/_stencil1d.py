@@ -180,7 +180,8 @@ def stencil1d(
         5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
         "2-historical", the deck's data race, only if named. Default: the best for the device.
     out : ndarray, optional
-        Receives the result and is returned. It may overlap `a`.
+        Receives the result and is returned. On the host it may overlap `a`; on a device it must
+        have memory of its own.
     block : int, optional
         Threads a block, a power of two from 32 to 1024, where the rung leaves a choice
         (`gpuopt.rungs`: 1 to 4 do).
@@ -199,7 +200,8 @@ def stencil1d(
         that cannot take the result.
     ValueError
         `a` has no dimension; a radius that is negative or too large; an even number of weights; an
-        unknown mode, variant, block or device; `out` has another shape or is read-only.
+        unknown mode, variant, block or device; `out` has another shape, is read-only, or on a
+        device shares memory with `a`.
     AxisError
         `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError

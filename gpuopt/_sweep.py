@@ -119,9 +119,9 @@ class Size:
     refused: list[tuple[str, str]] = field(default_factory=list)
 
     @property
-    def best(self) -> Trial:
-        """The fastest."""
-        return min(self.trials, key=lambda trial: trial.seconds)
+    def best(self) -> Trial | None:
+        """The fastest; None where no choice takes the problem."""
+        return min(self.trials, key=lambda trial: trial.seconds, default=None)
 
     @property
     def default(self) -> Trial | None:
@@ -130,8 +130,11 @@ class Size:
 
     def lines(self) -> list[str]:
         """Return the section of the table."""
-        lines = [self.title, "", *self._blocks(), *self._constants()]
+        left_out = [f"left out: {what}: {why}" for what, why in self.refused]
         best, default = self.best, self.default
+        if not best:
+            return [self.title, "", *left_out]
+        lines = [self.title, "", *self._blocks(), *self._constants()]
         gain = default.seconds / best.seconds if default else math.inf
         if default:
             lines += ["", f"default: {default}: {default.seconds * 1e6:,.2f} us"]
@@ -140,7 +143,7 @@ class Size:
         else:
             faster = f", {gain:.2f}x as fast" if default else ""
             lines.append(f"best:    {best}: {best.seconds * 1e6:,.2f} us{faster}")
-        return lines + [f"left out: {what}: {why}" for what, why in self.refused]
+        return lines + left_out
 
     def _cell(self, trial: Trial | None) -> str:
         if trial is None:
@@ -340,12 +343,16 @@ def _measure(problem: _Problem, family: str, kind: str) -> Size:
 
     try:
         default = bench.rung()
+    except _core.DeviceLost:
+        raise
     except _core.DeviceError:  # an older GPU: no kernel of the rung
         default = ""
     for rung, trial in _trials(family, kind, default):
         call = _call(trial)
         try:
             verify(rung, trial, call)
+        except _core.DeviceLost:
+            raise
         except (ValueError, _core.DeviceError) as error:  # of an older GPU: no kernel of the rung
             size.refused.append((str(trial), str(error)))
             continue
@@ -355,6 +362,8 @@ def _measure(problem: _Problem, family: str, kind: str) -> Size:
 
         racing.append((rung, trial, call, Racer(time, trial.timing, Timing())))
         size.trials.append(trial)
+    if not racing:
+        return size
     spent = 0.0
     while spent < WARM_UP_SECONDS and kind == "cuda":
         spent += 100 * bench.time(runs=100)

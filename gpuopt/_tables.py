@@ -69,9 +69,21 @@ def counts(measured: Ladder) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def nothing(measured: Ladder) -> str:
+    """Return why a ladder has no row."""
+    lines = [
+        f"{measured.title}, on {measured.device.description} ({measured.device.name})",
+        "no rung was measured",
+        "",
+        *_lessons(measured),
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
 def times(measured: Ladder) -> str:
     """Return the table of a ladder that was timed."""
-    copy, first, last = measured.copy_bandwidth, _steps(measured)[0], measured.rows[-1]
+    copy, last = measured.copy_bandwidth, measured.rows[-1]
+    first = next((row for row in measured.rows if not row.rung.ceiling), last)
     deck, in_us = deck_rate(measured, first.rung), bool(first.rung.deck_us)
     known = any(row.reference for row in measured.rows)
     unit = "GFLOP/s" if measured.flops else "GB/s"
@@ -104,12 +116,13 @@ def times(measured: Ladder) -> str:
         before = None if row.rung.ceiling else row
     lines += _peer_lines(measured)
     in_deck = deck_rate(measured, last.rung) if deck else None
-    lines += [
-        "",
-        f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
-        f"{first.cold.median / last.cold.median:.2f}x cold"
-        + (f", {in_deck / deck:.2f}x in the deck" if in_deck else ""),
-    ]
+    if not first.rung.ceiling:
+        lines += [
+            "",
+            f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
+            f"{first.cold.median / last.cold.median:.2f}x cold"
+            + (f", {in_deck / deck:.2f}x in the deck" if in_deck else ""),
+        ]
     if known:
         lines.append(
             "of ref.: the speed, cold, against what gpuopt's makers measured on such a device"
@@ -133,7 +146,7 @@ def _timed_line(measured: Ladder, row: Row, before: Row | None, known: bool) -> 
         f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
     )
     if known:
-        line += f"{row.reference[1] / cold.median if row.reference else 0:>9.0%}"
+        line += f"{row.reference[1] / cold.median:>9.0%}" if row.reference else " " * 9
     return line
 
 
@@ -147,18 +160,16 @@ def _peer_lines(measured: Ladder) -> list[str]:
         lines.append(
             f"{name:<18}{peer.warm.median * 1e6:>10,.1f}{peer.warm.least * 1e6:>10,.1f}"
             f"{peer.warm.spread:>8.1%}{amount / peer.warm.median / 1e9:>8,.0f}{'':>9}"
-            f"{peer.cold.median * 1e6:>12,.1f}{peer.cold.spread:>8.1%}"
-            f"{amount / peer.cold.median / 1e9:>8,.0f}"
         )
+        if peer.cold.samples:
+            lines[-1] += (
+                f"{peer.cold.median * 1e6:>12,.1f}{peer.cold.spread:>8.1%}"
+                f"{amount / peer.cold.median / 1e9:>8,.0f}"
+            )
     if measured.peers_refused:
         lines += [""] * (not measured.peers)
         lines += [f"{name:<18}left out: {why}" for name, why in measured.peers_refused]
     return lines
-
-
-def _steps(measured: Ladder) -> list[Row]:
-    """Return the rows that are steps of the ladder; its ceiling is none."""
-    return [row for row in measured.rows if not row.rung.ceiling]
 
 
 def blocks(measured: Ladder) -> str:
@@ -256,10 +267,14 @@ def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float
              "cold_gflops", "of_copy")  # fmt: skip
     if not measured.timed:
         return dict.fromkeys(names)
-    return {
+    told = dict.fromkeys(names) | {
         "warm_us": warm.median * 1e6,
         "warm_least_us": warm.least * 1e6,
         "warm_spread": warm.spread,
+    }
+    if not cold.samples:
+        return told
+    return told | {
         "cold_us": cold.median * 1e6,
         "cold_spread": cold.spread,
         "cold_gbs": size / cold.median / 1e9,

@@ -635,9 +635,6 @@ def trace(
             f"simulated GPU"
         )
     told = sink.told["trace"]
-    simulated = device
-    if isinstance(family_or_kernel, _ptx.Kernel):
-        simulated = family_or_kernel._module.device
     return Trace(
         title=title or sink.told["kernel"],
         launch=launch_of(sink.told),
@@ -648,6 +645,6 @@ def trace(
         spaces=tuple(told["spaces"]),
         accesses_names=tuple(told["accesses"]),
         truncated=told["truncated"],
-        gpu=describe_device(simulated),
+        gpu=describe_device(sink.told["device"]),
         result=result,
     )

@@ -111,9 +111,10 @@ def transpose(
         ladder's ceiling: it moves as many bytes, 16 an access, and transposes nothing. Default: the
         best for the device.
     out : ndarray, optional
-        Of the result's shape; receives the result and is returned. It may overlap `a`. Where it is
-        `a`, and square matrices are turned (the last two axes swapped), they are turned in place by
-        rung 7 and those of the cpu, without memory for a second array.
+        Of the result's shape; receives the result and is returned. On the host it may overlap `a`.
+        Where it is `a`, and square matrices are turned (the last two axes swapped), they are turned
+        in place by rung 7 and those of the cpu, without memory for a second array; else on a device
+        it must have memory of its own.
     block : int, optional
         Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
     device : str, optional
@@ -130,8 +131,9 @@ def transpose(
         A dtype whose items are of another size or hold objects; `axes` that are no integers; masked
         arrays; an `out` of a dtype that cannot take a's.
     ValueError
-        `axes` with one axis twice or missing; `out` has another shape or is read-only; an unknown
-        variant, block or device; axes that a variant does not take.
+        `axes` with one axis twice or missing; `out` has another shape, is read-only, or on a device
+        shares memory with `a` where that is not turned in place; an unknown variant, block or
+        device; axes that a variant does not take.
     numpy.exceptions.AxisError
         An axis that `a` has not (a ValueError, too).
     DeviceMemoryError, DeviceError

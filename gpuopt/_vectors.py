@@ -150,7 +150,8 @@ def add(
         6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the
         cpu. Default: the best for the device.
     out : ndarray, optional
-        Receives the result and is returned. It may overlap `x` and `y`.
+        Receives the result and is returned. On the host it may overlap `x` and `y`; on a device it
+        may be `x` or `y`, but share no part with them.
     block : int, optional
         Threads a block, a power of two from 32 to 1024, of rungs 4 to 7. Default: the deck's 512;
         of rung 7, 128.
@@ -167,8 +168,9 @@ def add(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        Shapes that do not broadcast; more items than the rung takes; `out` has another shape or is
-        read-only; an unknown variant, block or device.
+        Shapes that do not broadcast; more items than the rung takes; `out` has another shape, is
+        read-only, or on a device shares a part of x's or y's memory; an unknown variant, block or
+        device.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 

@@ -12,7 +12,8 @@
  *   for a stream does after 3 s),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (copies,
  *   and an experiment's launches), "frees" (the story tells of memory that is given back),
- *   "captured" (the stream of which a graph is being made);
+ *   "inputs" (the story tells where a kernel's first argument points), "captured" (the stream of
+ *   which a graph is being made);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
@@ -29,7 +30,7 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees;
+static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees, inputs;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
@@ -60,6 +61,8 @@ void fake_cuda_set(const char *what, long long value) {
         lose = value;
     if (!strcmp(what, "frees"))
         frees = value;
+    if (!strcmp(what, "inputs"))
+        inputs = value;
     if (!strcmp(what, "elapsed"))
         elapsed = value;
     if (!strcmp(what, "captured"))
@@ -452,6 +455,8 @@ static void copy(const char *name, void **arguments) {
         memcpy(*(void **)arguments[1], *(void **)arguments[0], items * item);
 }
 static void compute(const char *name, unsigned blocks, void **arguments) {
+    if (inputs)
+        note("input", *(void **)arguments[0]);
     if (!strncmp(name, "micro_", 6))
         micro(name, arguments);
     else if (!strncmp(name, "reduce_", 7) && strncmp(name, "reduce_axis_", 12))
@@ -544,6 +549,11 @@ static result cuGraphInstantiateWithFlags(struct graph **ready, const struct gra
     *ready = malloc(sizeof *graph);
     memcpy(*ready, graph, sizeof *graph);
     live++;
+    return OK;
+}
+static result cuGraphUpload(struct graph *ready, void *stream) {
+    MAY_FAIL;
+    (void)ready, (void)stream;
     return OK;
 }
 static result cuGraphLaunch(struct graph *ready, void *stream) {
@@ -684,6 +694,7 @@ static const struct {
     ROW(cuGraphCreate),
     ROW(cuGraphAddKernelNode),
     ROW(cuGraphInstantiateWithFlags),
+    ROW(cuGraphUpload),
     ROW(cuGraphLaunch),
     ROW(cuGraphExecDestroy),
     ROW(cuGraphDestroy),

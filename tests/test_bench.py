@@ -265,8 +265,12 @@ def test_rows_are_timed_beside_the_libraries_that_are_there(quick):
         assert "NumPy" in names and {"CuPy", "PyTorch", "JAX"} <= told
         assert len(row.warm.samples) == _bench.ROUNDS[True] and row.warm.least > 0
         assert row.ratio() > 0 and row.rate > 0 and row.kernels.samples == []
-        copies = row.touched < _peers.COLD_BYTES
-        assert bool(row.cold.samples) == copies and (row.ratio("cold") is not None) == copies
+        size = next(each.input_bytes for each in _works.works("cpu", quick=True)
+                    if each.title == row.title)  # fmt: skip
+        copies = _peers.copies_for(size)
+        cold = copies > 1 and copies * size >= _peers.CACHES * quick.device.cache_bytes
+        assert bool(row.cold.samples) == cold and (row.ratio("cold") is not None) == cold
+        assert all(bool(peer.cold.samples) == cold for peer in row.peers)
         assert quick.bars(row) == []
     stencils = [row for row in quick.rows if row.group == "stencil"]
     pytest.importorskip("scipy")
@@ -498,6 +502,7 @@ def tired(monkeypatch, calls):
 def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
     """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
     tired(monkeypatch, calls)
+    monkeypatch.setattr(_peers, "CACHES", 0)  # cold times too, however large this CPU's cache is
     found = gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=["NumPy"])
     (only,) = found.rows
     assert only.warm.samples and not only.peers and not found.refused and not found.wrong

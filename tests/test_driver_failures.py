@@ -250,7 +250,8 @@ def test_a_graph_that_cannot_be_made(fake_cuda):
 x, other = (gpuopt.asarray(items[:n], device="cuda") for n in (100, 99))
 out = np.array(0)
 want = items[:100].sum()
-for name in (b"cuGraphCreate", b"cuGraphAddKernelNode", b"cuGraphInstantiateWithFlags"):
+for name in (b"cuGraphCreate", b"cuGraphAddKernelNode", b"cuGraphInstantiateWithFlags",
+             b"cuGraphUpload"):
     fake.fake_cuda_fail(name, 2, 1)
     for _ in range(20):
         assert gpuopt.reduce(x, out=out) == want

@@ -76,6 +76,35 @@ settled(before - 1)
     )
 
 
+def test_cold_runs_take_the_copies_in_turn(fake_cuda):
+    """From call to call, and in the launches that come untimed before those that are timed."""
+    with_fake(
+        fake_cuda,
+        """
+from gpuopt import _core
+fake.fake_cuda_story.restype = ctypes.c_char_p
+fake.fake_cuda_set(b"inputs", 1)
+data = np.ones(1 << 20, np.int32)  # 4 MiB of 256
+bench, copies, seen = _core.Bench("reduce", data, device="cuda"), 64, []
+def read(runs, cold):
+    fake.fake_cuda_forget()
+    assert bench.time(11, runs=runs, cold=cold) > 0
+    told = fake.fake_cuda_story().decode().strip(";").split(";")
+    return [int(each.split()[1], 16) for each in told if each.startswith("input")]
+first = read(1, False)[0]
+assert set(read(5, False)) == {first}
+for runs in (1, 1, 2, 30, 40, 1, 64):
+    addresses = read(runs, True)
+    assert len(addresses) == 1 + runs * (1 + (runs > 1)), (runs, addresses)
+    seen += addresses
+assert [(each - first) / data.nbytes for each in seen] == [k % copies for k in range(len(seen))]
+assert set(read(3, False)) == {first}
+del bench
+settled()
+""",
+    )
+
+
 def test_what_streams_are_given(fake_cuda):
     """Copies and launches go to their streams; those begin after the first and end before it."""
     with_fake(

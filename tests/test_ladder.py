@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -134,6 +135,15 @@ def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
         )
 
 
+def test_a_file_of_before_launches_told_their_device(counted):
+    told = json.loads(json.dumps(counted.to_dict()))
+    for row in told["rows"]:
+        for launch in row["counted"]["launches"]:
+            assert launch.pop("device") == "sim:h200"
+    again = gpuopt.Ladder.from_dict(told)
+    assert str(again) == str(counted) and again.rows[0].counted.launches[0].device == "sim"
+
+
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
     with pytest.raises(ValueError, match="told: is no ladder of format 2"):
@@ -192,7 +202,8 @@ def test_html_is_one_escaped_table(timed):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_peers_are_measured_in_the_same_run(device):
+def test_peers_are_measured_in_the_same_run(device, monkeypatch):
+    monkeypatch.setattr(_peers, "CACHES", 0)
     measured = gpuopt.ladder("matmul", 1024, device=device, peers=True, rounds=2)
     told = {peer.name for peer in measured.peers} | {
         name.split()[0] for name, _ in measured.peers_refused
@@ -201,6 +212,47 @@ def test_peers_are_measured_in_the_same_run(device):
     (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
     assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
     assert f"NumPy {np.__version__}" in str(measured)
+
+
+def test_a_peer_whose_copies_a_cache_holds_has_no_cold_times(monkeypatch):
+    monkeypatch.setattr(_peers, "CACHES", 1 << 40)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
+    assert len(numpy.warm.samples) == 2 and numpy.cold.samples == []
+    assert all(len(row.cold.samples) == 2 for row in measured.rows), "ours have all the copies"
+    (line,) = (line for line in str(measured).splitlines() if line.startswith("NumPy"))
+    assert f"{numpy.warm.median * 1e6:,.1f}" in line and line.count("%") == 1
+    told = measured.records()[-1]
+    assert told["warm_us"] > 0 and told["cold_us"] is told["cold_gbs"] is told["of_copy"] is None
+    again = gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))
+    assert again.peers == measured.peers and str(again) == str(measured)
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    assert measured.plot().patches
+
+
+def test_cold_calls_of_a_peer_take_turns_and_are_waited_for():
+    told = []
+    calls = [lambda k=k: told.append(k) for k in range(3)]
+    peer = _peers.Peer("it", "1", calls, np.asarray, lambda: told.append("wait"))
+    peer.time(4, True)
+    assert told == [0, "wait", 1, 2, 0, 1, "wait"]
+    told.clear()
+    peer.time(2, False)
+    assert told == [0, "wait", 0, 0, "wait"]
+    told.clear()
+    peer.time(1, True)
+    assert told == [2, "wait", 0, "wait"], "it goes on where the last cold one ended"
+
+
+@pytest.mark.parametrize(
+    ("size", "copies", "cold"),
+    [(1 << 30, 1, True), (100 << 20, 2, True), (64 << 10, 4096, True), (4 << 10, 4096, False)],
+)
+def test_copies_for_cold_runs_are_more_than_a_cache(size, copies, cold):
+    x = np.broadcast_to(np.int8(1), (size,))
+    assert _peers.copies_of((2.5, x)) == copies
+    assert _peers.can_be_cold((2.5, x), 60 << 20) == cold and _peers.can_be_cold((x,), 0)
 
 
 def found_peers(family):
@@ -318,6 +370,46 @@ def reference(tmp_path, monkeypatch, timed):
     (tmp_path / name).write_text(json.dumps(told))
     yield tmp_path / name
     _reference._known.cache_clear()
+
+
+def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
+    class Refuses:
+        def bytes(self, variant, block):
+            raise ValueError("variant: rung 'x' takes none of these")
+
+    make = _cases.make
+
+    def made(*given, **more):
+        case = make(*given, **more)
+        case.bench = lambda device: Refuses()
+        return case
+
+    monkeypatch.setattr(_cases, "make", made)
+    measured = gpuopt.ladder("add", 1000, device="cpu")
+    assert not measured.rows and len(measured.refused) == 3
+    text = str(measured)
+    assert text.count("left out: variant: rung 'x' takes none of these") == 3
+    assert measured.title in text and "simulated" not in text
+    assert measured.records() == measured.changes() == [] and "<table" in measured._repr_html_()
+    assert str(gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))) == text
+
+
+def test_a_ladder_with_nothing_but_its_ceiling_is_shown(timed):
+    alone = gpuopt.Ladder.from_dict(timed.to_dict())
+    row = alone.rows[0]
+    alone.rows = [replace(row, rung=replace(row.rung, ceiling=True))]
+    assert row.rung.lesson in str(alone) and "all steps" not in str(alone)
+
+
+def test_a_rung_without_a_reference_has_no_share_of_it(timed):
+    mine = gpuopt.Ladder.from_dict(timed.to_dict())
+    mine.rows[0].reference = (1e-5, mine.rows[0].cold.median)
+    table = str(mine)
+    lines = table.splitlines()
+    heads = next(at for at, line in enumerate(lines) if "of ref." in line)
+    end = lines[heads].index("of ref.") + len("of ref.")
+    rows = lines[heads + 1 : heads + 1 + len(mine.rows)]
+    assert [line[end - 9 : end].strip() for line in rows] == ["100%"] + [""] * (len(rows) - 1)
 
 
 def test_a_known_device_has_a_reference(reference, timed):

@@ -32,6 +32,19 @@ def test_profiles_nest():
     assert names(inner.launches) == names(outer.launches)[2:4]
 
 
+def test_a_profile_says_where_launches_ran():
+    with gpuopt.profile() as counted:
+        gpuopt.reduce(X, variant=3, device="sim:g80")
+    assert str(counted).startswith("2 launches on sim:g80\n")
+    with counted:
+        gpuopt.reduce(X, variant=3)
+    assert str(counted).startswith("4 launches on sim:g80, sim:h200\n")
+    assert [each["device"] for each in counted.to_dict()["launches"]][1:3] == [
+        "sim:g80",
+        "sim:h200",
+    ]
+
+
 def test_profiles_that_end_in_another_order():
     """Each ends for itself; the last one leaves nothing in force."""
     first, second = gpuopt.profile(), gpuopt.profile()

@@ -55,9 +55,9 @@ def test_a_list_is_a_table(results, name):
 def test_a_profile_counts_blocks_and_threads_along_all_axes():
     a = np.ones((128, 512), np.float32)
     shown = repr(gpuopt.profile(gpuopt.transpose, a, variant="padded")).splitlines()
-    assert shown[0] == "1 launch on sim" and ", 64 blocks of 256, occupancy" in shown[1]
+    assert shown[0] == "1 launch on sim:h200" and ", 64 blocks of 256, occupancy" in shown[1]
     shown = repr(gpuopt.profile(gpuopt.reduce, X, variant=3)).splitlines()
-    assert shown[0] == "2 launches on sim"
+    assert shown[0] == "2 launches on sim:h200"
     assert ", 32 blocks of 128," in shown[1] and ", 1 block of " in shown[2]
 
 

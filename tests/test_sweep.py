@@ -191,6 +191,46 @@ def test_a_wrong_choice_is_an_error():
         _sweep._measure(problem, "reduce", "sim")
 
 
+def refusing(monkeypatch, error):
+    """Let every choice fail; return what calls were made."""
+    make, told = _sweep._problems, []
+
+    class Refuses:
+        def __init__(self, bench):
+            self.rung = bench.rung
+
+        def run(self, **call):
+            told.append(call)
+            raise error
+
+    def made(*arguments):
+        (inner,) = make(*arguments)
+        problem = inner()
+        problem.bench = Refuses(problem.bench)
+        return [lambda: problem]
+
+    monkeypatch.setattr(_sweep, "_problems", made)
+    return told
+
+
+def test_a_problem_that_no_choice_takes(monkeypatch):
+    refusing(monkeypatch, ValueError("variant: too old"))
+    swept = gpuopt.sweep("add", 1000, device="cpu")
+    (size,) = swept.sizes
+    assert size.best is size.default is None and swept.records() == []
+    text = str(swept)
+    assert size.title in text and "rung" in text and text.count("left out: ") == len(size.refused)
+    assert len(size.refused) == 3 and "best:" not in text
+    json.dumps(swept.to_dict())
+
+
+def test_a_lost_device_ends_a_sweep(monkeypatch):
+    told = refusing(monkeypatch, gpuopt.DeviceLost("cuda:0: restart the process"))
+    with pytest.raises(gpuopt.DeviceLost, match="restart"):
+        gpuopt.sweep("add", 1000, device="cpu")
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("device", [on("cpu", "cpu"), on("cuda", "cuda")])
 @pytest.mark.parametrize("family", _sweep.FAMILIES)
 def test_a_device_is_swept(family, device):

@@ -364,6 +364,21 @@ def test_a_function_can_be_traced_and_findings_are_kept(rng):
     assert inner.launches
 
 
+def test_a_trace_is_of_the_gpu_that_ran(rng):
+    """The call may name its own: a G80 serves half a warp at a time, so stride 2 has conflicts."""
+    x = rng.integers(0, 9, 128, np.int32)
+    given = {"variant": 2, "dtype": np.int32, "block": 64}
+    there = gpuopt.asarray(x, "sim:g80")
+    right = gpuopt.trace(gpuopt.reduce, x, **given, device="sim")
+    old = gpuopt.trace("reduce", 2, device="sim:g80")
+    for call in (lambda: gpuopt.reduce(x, **given, device="sim:g80"),
+                 lambda: gpuopt.reduce(there, **given)):  # fmt: skip
+        trace = gpuopt.trace(call)
+        assert trace.gpu.name == trace.launch.device == "sim:g80" and "G80" in str(trace)
+        assert trace.banks().data["passes"] == old.banks().data["passes"]
+    assert right.gpu.name == "sim:h200" and right.banks().data["passes"] == 2
+
+
 def test_the_text_says_what_accesses_cost(tiny):
     text = str(tiny)
     assert re.search(r"1 +32\.0 +4B +5 sectors +PTX line 12 +ld\.global", text)

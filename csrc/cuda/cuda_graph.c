@@ -29,7 +29,8 @@ static enum status add_chain(struct gpu *gpu, CUgraph graph, const struct device
 
 enum status cuda_graph_open(struct device *device, const struct device_launch *launches,
                             size_t count, struct device_graph **graph) {
-    struct gpu *gpu = queue_of(device)->gpu;
+    struct queue *queue = queue_of(device);
+    struct gpu *gpu = queue->gpu;
     *graph = NULL;
     enum status status = cuda_enter(gpu);
     if (status)
@@ -47,6 +48,12 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
                             "cuGraphInstantiateWithFlags");
     if (chain)
         cuda.cuGraphDestroy(chain);
+    if (!status) /* else its first launch does, and takes longer */
+        status = cuda_check(cuda.cuGraphUpload(ready, queue->stream), "cuGraphUpload");
+    if (status && ready) {
+        cuda.cuGraphExecDestroy(ready);
+        ready = NULL;
+    }
     *graph = (struct device_graph *)ready;
     return cuda_leave(gpu, status);
 }

@@ -200,6 +200,7 @@ struct ops_bench {
     struct ops_problem problem;
     device_address data;
     uint64_t copies, stride; /* the same data several times over, `stride` bytes apart */
+    uint64_t turn;           /* cold runs so far: each takes the copy that was used longest ago */
 };
 
 /* Copies the inputs to the device and makes room for the output; for cold runs as often as it takes
@@ -211,7 +212,7 @@ void ops_bench_close(struct ops_bench *bench);
 enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choice, void *result,
                           size_t result_size);
 /* Seconds a run takes, over `runs` runs back to back: warm on the same data, cold on the next copy
- * each time. On a GPU many are one graph: the host's launches do not count. */
+ * each time, from call to call. On a GPU many are one graph: the host's launches do not count. */
 enum status ops_bench_time(struct ops_bench *bench, const struct ops_choice *choice, unsigned runs,
                            bool cold, double *seconds);
 /* What a choice comes to: the rung that runs, what its algorithm reads and writes, each byte once,

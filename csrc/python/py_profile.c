@@ -9,6 +9,7 @@ enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 /* Where the launches of one call go. */
 struct telling {
     const struct device_ops *ops;
+    const char *device; /* its name */
     PyObject *recording;
     int failed;
 };
@@ -158,8 +159,8 @@ static void tell(void *state, const struct device_report *report) {
     if (telling->failed)
         return;
     PyObject *launch = Py_BuildValue(
-        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N}", "kind",
-        telling->ops->kind, "kernel", report->kernel, "grid", report->grid[0], report->grid[1],
+        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N}", "device",
+        telling->device, "kernel", report->kernel, "grid", report->grid[0], report->grid[1],
         report->grid[2], "block", report->block[0], report->block[1], report->block[2],
         "shared_bytes", report->shared_bytes, "warps_resident", report->warps_resident,
         "warps_most", report->warps_most, "limiter", report->limiter, "achieved_occupancy",
@@ -197,7 +198,7 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
     queue->device->tracing = NULL;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    struct telling telling = {.ops = ops, .recording = recording_of(state)};
+    struct telling telling = {ops, queue->info.name, recording_of(state), 0};
     telling.failed = !telling.recording;
     const enum status status = ops->counters(queue->device, tell, &telling);
     Py_XDECREF(telling.recording);
