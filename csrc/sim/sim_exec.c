@@ -195,6 +195,21 @@ static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
 }
 
+/* Tiles of a warp, each with its own member mask. 0: not all their lanes are here; nothing is done.
+ */
+static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs) {
+    uint32_t same = 0;
+    for (uint32_t left = mask; left; left &= ~same)
+        if ((sim_exec_members(in, left, regs, &same) & warp->live) != same)
+            return 0;
+    for (uint32_t left = mask; left; left &= ~same) {
+        const uint32_t members = sim_exec_members(in, left, regs, &same);
+        sim_exec_warp_wide(w, warp, in, same, members, regs);
+    }
+    return 1;
+}
+
 enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                        uint64_t budget) {
     struct sim_run *run = w->run;
@@ -499,18 +514,17 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_WARPSYNC: {
             uint32_t same, members = sim_exec_members(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
-            for (uint32_t left = mask & ~same; left; left &= ~same) { /* other tiles, if complete */
-                uint32_t others = sim_exec_members(in, left, regs, &same);
-                if (same != (others & warp->live)) {
-                    sim_find(w, warp, pc, (uint32_t)__builtin_ctz(same), SIM_FIND_WARP_SYNC, 0,
-                             NULL,
-                             "lanes 0x%08x arrive with member mask 0x%08x while others of the warp "
-                             "name another mask, and some of its lanes are elsewhere",
-                             same, others);
-                    goto failed;
-                }
-                sim_exec_warp_wide(w, warp, in, same, others, regs);
-                mask &= ~same;
+            if (SIM_UNLIKELY(same != mask)) {
+                if (exec_tiles(w, warp, in, mask, regs))
+                    break;
+                if (mask != active && !sim_warp_part(warp, split, mask, pc + 1))
+                    goto out_of_memory;
+                if (!sim_warp_part(warp, split, same, pc))
+                    goto out_of_memory;
+                if (w->recorder)
+                    sim_trace_undo(w->recorder);
+                stop = SIM_STOP_SPLIT; /* the first tile comes here again, and so do the others */
+                goto stopped;
             }
             if (SIM_UNLIKELY(members != mask)) {
                 int r = sim_warp_sync(w, warp, split, pc, &mask, members);

@@ -293,6 +293,8 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
 /* ---- sim_warp.c ---- */
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc);
 void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
 int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                      const struct sim_insn *in, uint32_t mask, uint8_t *regs);

@@ -113,6 +113,18 @@ int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
     return 1;
 }
 
+/* Of the lanes on top only these stay; the others become a split of their own, and go on there. */
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc) {
+    const struct sim_entry top = split->stack[split->depth - 1];
+    split->stack[split->depth - 1].pc = others_pc;
+    if (!sim_warp_push(split, top.pc, top.reconverge, lanes) || !sim_warp_split_off(warp, split))
+        return 0;
+    split->depth--;
+    split->stack[split->depth - 1].pc = top.pc;
+    return 1;
+}
+
 static void remove_split(struct sim_warp *warp, struct sim_split *split) {
     struct sim_split *last = &warp->splits[warp->split_count - 1], kept = *split;
     *split = *last;
@@ -326,8 +338,10 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
         if (at == pc || (free_place && code[at].op == SIM_OP_WARPSYNC))
             have |= sim_split_mask(other);
     }
-    if ((have & wanted) != wanted) {
-        if (!sim_warp_split_off(warp, split)) {
+    if ((have & wanted) != wanted) { /* lanes whose guard is off have nothing to wait for */
+        const int parts = sim_split_mask(split) != *mask;
+        if ((parts && !sim_warp_part(warp, split, *mask, pc + 1)) ||
+            !sim_warp_split_off(warp, split)) {
             w->status =
                 sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
             return -1;
