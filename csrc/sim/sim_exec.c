@@ -16,19 +16,39 @@
 
 /* ---- calls ---- */
 
+/* Where another split keeps the registers of the same call from the same frame: with the lanes of
+ * both in one frame they see each other in a warp-wide instruction, and may become one split again.
+ * SIM_NO_SLOT: there is none. */
+static uint32_t shared_frame(const struct sim_warp *warp, const struct sim_split *split,
+                             uint32_t function) {
+    const uint32_t depth = split->frame_count;
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const struct sim_split *other = &warp->splits[s];
+        if (other != split && other->frame_count > depth &&
+            other->frames[depth].function == function &&
+            other->frames[depth - 1].base == split->frames[depth - 1].base)
+            return other->frames[depth].base;
+    }
+    return SIM_NO_SLOT;
+}
+
 static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
                 uint32_t mask) {
     const struct sim_kernel *k = w->run->kernel;
     const struct sim_insn *in = &k->code[pc];
     const uint32_t *extra = &k->extra[in->ext];
     const struct sim_code_function *callee = &k->functions[extra[0]];
-    const struct sim_frame *top = &split->frames[split->frame_count - 1];
+    const struct sim_frame *top = sim_split_frame(split);
     uint64_t base = 0, local_base = top->local_base + k->functions[top->function].local_bytes;
-    for (uint32_t s = 0; s < warp->split_count; s++) { /* above every frame in use */
-        const struct sim_frame *f = &warp->splits[s].frames[warp->splits[s].frame_count - 1];
+    const uint32_t shared =
+        warp->split_count > 1 ? shared_frame(warp, split, extra[0]) : SIM_NO_SLOT;
+    for (uint32_t s = 0; s < warp->split_count; s++) { /* else above every frame in use */
+        const struct sim_frame *f = sim_split_frame(&warp->splits[s]);
         uint64_t end = (uint64_t)f->base + k->functions[f->function].frame_bytes;
         base = end > base ? end : base;
     }
+    if (shared != SIM_NO_SLOT)
+        base = shared;
     if (split->frame_count >= w->run->gpu->limits.call_depth ||
         local_base + callee->local_bytes > w->run->gpu->limits.local_bytes ||
         base + callee->frame_bytes > (1u << 28))
@@ -37,12 +57,12 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
                         split->frame_count, (unsigned long long)local_base),
                1;
     if (!sim_warp_reserve(warp, base + callee->frame_bytes, local_base + callee->local_bytes) ||
-        !sim_warp_push_frame(
-            split, (struct sim_frame){extra[0], (uint32_t)base, (uint32_t)local_base, pc}))
+        !sim_warp_push_frame(split, (struct sim_frame){extra[0], (uint32_t)base,
+                                                       (uint32_t)local_base, pc, split->depth}))
         return w->status =
                    sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
                1;
-    if (warp->undefined && sim_undefined_frame(w, warp, base, callee->frame_bytes))
+    if (warp->undefined && sim_undefined_frame(w, warp, base, callee->frame_bytes, mask))
         return 1;
     memcpy(warp->regs + base + callee->const_offset, callee->constants, callee->const_bytes);
     for (uint32_t p = 0; p < callee->param_count; p++) {
@@ -173,6 +193,21 @@ static int has_token(const struct sim_block *block) {
 
 static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
+}
+
+/* Tiles of a warp, each with its own member mask. 0: not all their lanes are here; nothing is done.
+ */
+static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs) {
+    uint32_t same = 0;
+    for (uint32_t left = mask; left; left &= ~same)
+        if ((sim_exec_members(in, left, regs, &same) & warp->live) != same)
+            return 0;
+    for (uint32_t left = mask; left; left &= ~same) {
+        const uint32_t members = sim_exec_members(in, left, regs, &same);
+        sim_exec_warp_wide(w, warp, in, same, members, regs);
+    }
+    return 1;
 }
 
 enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
@@ -479,18 +514,17 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_WARPSYNC: {
             uint32_t same, members = sim_exec_members(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
-            for (uint32_t left = mask & ~same; left; left &= ~same) { /* other tiles, if complete */
-                uint32_t others = sim_exec_members(in, left, regs, &same);
-                if (same != (others & warp->live)) {
-                    sim_find(w, warp, pc, (uint32_t)__builtin_ctz(same), SIM_FIND_WARP_SYNC, 0,
-                             NULL,
-                             "lanes 0x%08x arrive with member mask 0x%08x while others of the warp "
-                             "name another mask, and some of its lanes are elsewhere",
-                             same, others);
-                    goto failed;
-                }
-                sim_exec_warp_wide(w, warp, in, same, others, regs);
-                mask &= ~same;
+            if (SIM_UNLIKELY(same != mask)) {
+                if (exec_tiles(w, warp, in, mask, regs))
+                    break;
+                if (mask != active && !sim_warp_part(warp, split, mask, pc + 1))
+                    goto out_of_memory;
+                if (!sim_warp_part(warp, split, same, pc))
+                    goto out_of_memory;
+                if (w->recorder)
+                    sim_trace_undo(w->recorder);
+                stop = SIM_STOP_SPLIT; /* the first tile comes here again, and so do the others */
+                goto stopped;
             }
             if (SIM_UNLIKELY(members != mask)) {
                 int r = sim_warp_sync(w, warp, split, pc, &mask, members);
@@ -505,7 +539,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 if (w->recorder)
                     sim_trace_members(w->recorder, mask);
             }
-            sim_exec_warp_wide(w, warp, in, mask, members, regs);
+            if (mask & ~active)
+                sim_exec_joined(w, warp, split, pc, mask, members);
+            else
+                sim_exec_warp_wide(w, warp, in, mask, members, regs);
             break;
         }
         case SIM_OP_ACTIVEMASK:

@@ -158,3 +158,64 @@ void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struc
         break;
     }
 }
+
+/* ---- lanes of several splits ---- */
+
+enum { PLACES = 5, SOURCES = 3, PLACE_BYTES = SIM_LANES * 8 }; /* a, b, c; dst, dst2 */
+
+static uint32_t slot_of(const struct sim_insn *in, int place) {
+    const uint32_t slots[PLACES] = {in->a, in->b, in->c, in->dst, in->dst2};
+    const int is_used = place == 0   ? in->op != SIM_OP_ELECT
+                        : place < 3  ? in->op == SIM_OP_SHFL
+                        : place == 4 ? in->op != SIM_OP_VOTE && in->op != SIM_OP_REDUX
+                                     : 1;
+    return is_used ? slots[place] : SIM_NO_SLOT;
+}
+
+/* Copies sources of these lanes from their frames to the area, or results back. */
+static void copy_places(const struct sim_warp *warp, const struct sim_insn *in, uint32_t mask,
+                        uint8_t *area, int back) {
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const uint32_t lanes = sim_split_mask(&warp->splits[s]) & mask;
+        for (int i = back ? SOURCES : 0; i < (back ? PLACES : SOURCES); i++) {
+            const uint32_t slot = slot_of(in, i);
+            if (slot == SIM_NO_SLOT)
+                continue;
+            uint8_t *here = area + i * PLACE_BYTES,
+                    *there = warp->regs + sim_split_frame(&warp->splits[s])->base + slot,
+                    *to = back ? there : here, *from = back ? here : there;
+            if (i == 4 || (in->op == SIM_OP_VOTE && (i == 0 || in->sub != SIM_VOTE_BALLOT)))
+                *(sim_u32 *)(void *)to =
+                    (*(sim_u32 *)(void *)to & ~lanes) | (*(sim_u32 *)(void *)from & lanes);
+            else
+                sim_blend(to, from, lanes,
+                          i == 0 && in->op == SIM_OP_MATCH ? sim_types[in->type].bytes : 4);
+        }
+    }
+}
+
+/* The same for lanes of several splits, which sim_warp_sync() has brought together at this pc.
+ * Those that called the function from elsewhere have their registers elsewhere. */
+void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                     uint32_t pc, uint32_t mask, uint32_t members) {
+    const struct sim_insn *in = &w->run->kernel->code[pc];
+    const uint32_t base = sim_split_frame(split)->base;
+    _Alignas(64) uint8_t area[PLACES * PLACE_BYTES] = {0};
+    uint32_t apart = 0;
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (sim_split_frame(&warp->splits[s])->base != base)
+            apart |= sim_split_mask(&warp->splits[s]) & mask;
+    if (!apart || in->op == SIM_OP_WARPSYNC) {
+        sim_exec_warp_wide(w, warp, in, mask, members, warp->regs + base);
+        return;
+    }
+    struct sim_insn here = *in;
+    here.a = 0;
+    here.b = PLACE_BYTES;
+    here.c = 2 * PLACE_BYTES;
+    here.dst = 3 * PLACE_BYTES;
+    here.dst2 = slot_of(in, 4) == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * PLACE_BYTES;
+    copy_places(warp, in, mask, area, 0);
+    sim_exec_warp_wide(w, warp, &here, mask, members, area);
+    copy_places(warp, in, mask, area, 1);
+}

@@ -1,7 +1,8 @@
 /*
  * sim_reconverge.c: where diverged lanes meet again: the immediate post-dominator of the block that
  * ends in the branch, after Cooper, Harvey and Kennedy, on the reversed graph of a function's basic
- * blocks.
+ * blocks. Lanes that trap meet nobody, and neither do those that a function ends instead of
+ * returning: all that return do so together, since the frame goes with them.
  */
 #include "sim_decode.h"
 
@@ -23,6 +24,7 @@ static void count_edge(uint32_t *counts, uint32_t *edges, uint32_t *fill, uint32
 /* Calls edge(from, to) for every edge of the function's blocks [first, last). */
 static void walk_edges(const struct sim_kernel *k, uint32_t first, uint32_t last, uint32_t end_pc,
                        uint32_t *counts, uint32_t *edges, uint32_t *fill, int reverse) {
+    const enum sim_op leaves = k->code[end_pc - 1].op == SIM_OP_RET ? SIM_OP_RET : SIM_OP_EXIT;
     uint32_t n = last - first;
     for (uint32_t b = 0; b < n; b++) {
         uint32_t to_pc = b + 1 < n ? k->blocks[first + b + 1].first : end_pc;
@@ -37,7 +39,8 @@ static void walk_edges(const struct sim_kernel *k, uint32_t first, uint32_t last
             table_count = (uint32_t)in->imm;
             falls = (in->flags & SIM_F_GUARD) != 0;
         } else if (in->op == SIM_OP_EXIT || in->op == SIM_OP_RET || in->op == SIM_OP_TRAP) {
-            targets[target_count++] = n;
+            if (in->op == leaves)
+                targets[target_count++] = n;
             falls = (in->flags & SIM_F_GUARD) != 0;
         }
         if (b + 1 >= n && falls) {

@@ -27,6 +27,7 @@ struct sim_entry { /* lanes that are together; the top of the stack runs */
 
 struct sim_frame { /* one call */
     uint32_t function, base, local_base, call_pc;
+    uint32_t entry; /* where in the stack its lanes began: it is left when the stack is this deep */
 };
 
 enum sim_split_state { SIM_SPLIT_READY, SIM_SPLIT_BARRIER, SIM_SPLIT_SYNC, SIM_SPLIT_REJOIN };
@@ -99,6 +100,14 @@ struct sim_block {
     int running, wants_token, started;
     struct sim_block *next;
 };
+
+static inline uint32_t sim_split_mask(const struct sim_split *split) {
+    return split->depth ? split->stack[split->depth - 1].mask : 0;
+}
+
+static inline const struct sim_frame *sim_split_frame(const struct sim_split *split) {
+    return &split->frames[split->frame_count - 1];
+}
 
 /* Why a warp stopped running. */
 enum sim_stop {
@@ -260,6 +269,8 @@ uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_
                           uint32_t *same);
 void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                         uint32_t mask, uint32_t members, uint8_t *regs);
+void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                     uint32_t pc, uint32_t mask, uint32_t members);
 
 /* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
 int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
@@ -282,6 +293,8 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
 /* ---- sim_warp.c ---- */
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc);
 void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
 int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                      const struct sim_insn *in, uint32_t mask, uint8_t *regs);
@@ -315,7 +328,8 @@ int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const st
                            uint32_t pc, uint32_t mask, const uint8_t *regs);
 int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t active,
                         uint8_t *regs); /* before the instruction is executed */
-int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes);
+int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
+                        uint32_t mask);
 void sim_undefined_free(struct sim_warp *warp);
 /* ---- sim_occupancy.c: 0 for no memory ---- */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);

@@ -487,11 +487,15 @@ void sim_undefined_store(const struct sim_request *l) {
         }
 }
 
-/* A callee's frame lies where another's did. */
-int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base,
-                        uint64_t bytes) {
+/* The frame that these lanes enter lies where another one did. */
+int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
+                        uint32_t mask) {
     if (!fit(w, warp))
         return out_of_memory(w);
-    memset(warp->undefined->values + base / 4, 0, bytes / 4 * sizeof *warp->undefined->values);
+    struct value *values = warp->undefined->values + base / 4;
+    for (uint64_t i = 0; i < bytes / 4; i++) {
+        values[i].lanes &= ~mask;
+        values[i].computed &= ~mask;
+    }
     return 0;
 }

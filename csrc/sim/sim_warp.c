@@ -79,14 +79,16 @@ int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_
 
 /* ---- splits ---- */
 
-static uint32_t split_mask(const struct sim_split *split) {
-    return split->depth ? split->stack[split->depth - 1].mask : 0;
+/* The frames of calls that no lane of the stack is in any more. */
+static void drop_frames(struct sim_split *split) {
+    while (split->frame_count > 1 && sim_split_frame(split)->entry >= split->depth)
+        split->frame_count--;
 }
 
 /* The lanes on top stay in `split`; all others that it keeps become a split of their own, with the
  * same stack. */
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
-    uint32_t top = split_mask(split), all = 0;
+    uint32_t top = sim_split_mask(split), all = 0;
     for (uint32_t i = 0; i < split->depth; i++)
         all |= split->stack[i].mask;
     if (!(all & ~top) || warp->split_count >= SIM_LANES)
@@ -102,20 +104,24 @@ int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
             return 0;
     while (rest->depth && !rest->stack[rest->depth - 1].mask)
         rest->depth--;
-    /* frames above the entry that the rest goes on with belong to the lanes that left */
-    while (rest->frame_count > 1) {
-        uint32_t calls = 0;
-        for (uint32_t i = 0; i + 1 < rest->depth; i++)
-            calls += rest->stack[i + 1].reconverge == SIM_NO_PC;
-        if (rest->frame_count - 1 <= calls)
-            break;
-        rest->frame_count--;
-    }
+    drop_frames(rest);
     for (uint32_t i = 0; i < split->depth; i++)
         split->stack[i].mask &= top;
     rest->state = SIM_SPLIT_READY;
     rest->patience = 0;
     warp->split_count++;
+    return 1;
+}
+
+/* Of the lanes on top only these stay; the others become a split of their own, and go on there. */
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc) {
+    const struct sim_entry top = split->stack[split->depth - 1];
+    split->stack[split->depth - 1].pc = others_pc;
+    if (!sim_warp_push(split, top.pc, top.reconverge, lanes) || !sim_warp_split_off(warp, split))
+        return 0;
+    split->depth--;
+    split->stack[split->depth - 1].pc = top.pc;
     return 1;
 }
 
@@ -134,7 +140,7 @@ static int same_shape(const struct sim_split *a, const struct sim_split *b) {
         if (a->stack[i].pc != b->stack[i].pc || a->stack[i].reconverge != b->stack[i].reconverge)
             return 0;
     for (uint32_t i = 0; i < a->frame_count; i++)
-        if (a->frames[i].base != b->frames[i].base ||
+        if (a->frames[i].base != b->frames[i].base || a->frames[i].entry != b->frames[i].entry ||
             a->frames[i].local_base != b->frames[i].local_base)
             return 0;
     return 1;
@@ -296,13 +302,7 @@ void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask
         split->stack[i].mask &= ~mask;
     while (split->depth && !split->stack[split->depth - 1].mask)
         split->depth--;
-    if (split->depth) { /* what is left may be in a caller */
-        uint32_t calls = 0;
-        for (uint32_t i = 1; i < split->depth; i++)
-            calls += split->stack[i].reconverge == SIM_NO_PC;
-        if (split->frame_count > calls + 1)
-            split->frame_count = calls + 1;
-    }
+    drop_frames(split); /* what is left may be in a caller */
     warp->live &= ~mask;
     warp->block->live_threads -= (uint32_t)__builtin_popcount(mask);
     for (uint32_t s = 0; s < warp->split_count; s++) /* whoever waits for these lanes looks again */
@@ -336,10 +336,12 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
             continue;
         uint32_t at = other->stack[other->depth - 1].pc;
         if (at == pc || (free_place && code[at].op == SIM_OP_WARPSYNC))
-            have |= split_mask(other);
+            have |= sim_split_mask(other);
     }
-    if ((have & wanted) != wanted) {
-        if (!sim_warp_split_off(warp, split)) {
+    if ((have & wanted) != wanted) { /* lanes whose guard is off have nothing to wait for */
+        const int parts = sim_split_mask(split) != *mask;
+        if ((parts && !sim_warp_part(warp, split, *mask, pc + 1)) ||
+            !sim_warp_split_off(warp, split)) {
             w->status =
                 sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
             return -1;
@@ -420,11 +422,11 @@ static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
                 return SIM_STOP_BARRIER;
             struct sim_split *first = &warp->splits[0];
             uint32_t pc = first->stack[first->depth - 1].pc;
-            sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(first)), SIM_FIND_WARP_SYNC, 0,
-                     NULL,
+            sim_find(w, warp, pc, (uint32_t)__builtin_ctz(sim_split_mask(first)),
+                     SIM_FIND_WARP_SYNC, 0, NULL,
                      "lanes 0x%08x wait here for lanes 0x%08x, which never come; every lane in the "
                      "member mask has to reach the instruction",
-                     split_mask(first), first->wait_mask & warp->live & ~split_mask(first));
+                     sim_split_mask(first), first->wait_mask & warp->live & ~sim_split_mask(first));
             return SIM_STOP_ERROR;
         }
         enum sim_stop stop = sim_exec(w, warp, split, WARP_BUDGET);
@@ -467,7 +469,7 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
             split++;
         const struct sim_barrier *b = &block->barriers[split->barrier];
         uint32_t pc = split->stack[split->depth - 1].pc - 1;
-        sim_find(w, warp, pc, (uint32_t)__builtin_ctz(split_mask(split)), SIM_FIND_DEADLOCK, 0,
+        sim_find(w, warp, pc, (uint32_t)__builtin_ctz(sim_split_mask(split)), SIM_FIND_DEADLOCK, 0,
                  NULL,
                  "every thread of the block that still runs waits at a barrier; barrier %u has %u "
                  "of the %u threads that it needs",
@@ -671,7 +673,7 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
         split->depth = split->frame_count = 0;
         split->state = SIM_SPLIT_READY;
         split->patience = 0;
-        if (!sim_warp_push_frame(split, (struct sim_frame){0, 0, 0, 0}) ||
+        if (!sim_warp_push_frame(split, (struct sim_frame){0}) ||
             !sim_warp_push(split, 0, SIM_NO_PC, warp->live))
             return 0;
     }

@@ -217,6 +217,14 @@ HOSTILE = {
         ),
         LAUNCH + "// finding: WARP_SYNC never come",
     ),
+    "tile_sync_never": (
+        kernel(
+            "\t.reg .b32 %r, %m, %n;\n\t.reg .pred %p;\n\tmov.u32 %r, %tid.x;\n\tmov.u32 %n, 65535;\n\tand.b32 %m, %r, 16;\n"
+            "\tshl.b32 %m, %n, %m;\n\tsetp.gt.u32 %p, %r, 24;\n\t@%p bra A;\n"
+            "\tshfl.sync.idx.b32 %r, %r, 0, 31, %m;\n\tret;\nA:\n\tbar.warp.sync %m;\n\tret;"
+        ),
+        LAUNCH + "// finding: WARP_SYNC lanes 0x01ff0000 wait here for lanes 0xfe000000",
+    ),
 }
 
 
