@@ -75,14 +75,17 @@ def vectors(family: str, a: object, x: object, y: object, out: object, how: How)
 
 
 def matmul(a: object, b: object, out: object, how: How) -> Any:
-    """Run `matmul` on two matrices of one dtype."""
-    if not (is_plain(a) and is_plain(b)) or a.ndim != 2 or b.ndim != 2:
+    """Run `matmul` on two matrices or vectors of one dtype."""
+    if not (is_plain(a) and is_plain(b)) or a.ndim not in (1, 2) or b.ndim not in (1, 2):
         return None
-    dtype, (m, k), (rows, n) = a.dtype, a.shape, b.shape
+    dtype, (*rows, k), (depth, *columns) = a.dtype, a.shape, b.shape
     name = _FLOATS.get(dtype)
-    if name is None or b.dtype != dtype or k != rows:
+    if name is None or b.dtype != dtype or k != depth:
         return None
-    return _run(("matmul", "matmul", name, name), (a, b), (m, n), dtype, (m, n, k), out, how)
+    numbers = (rows[0] if rows else 1, columns[0] if columns else 1, k)
+    head, shape = ("matmul", "matmul", name, name), (*rows, *columns)
+    found = _run(head, (a, b), shape, dtype, numbers, out, how)
+    return found if shape or out is not None or found is None else found[()]
 
 
 @lru_cache(_KEPT)
