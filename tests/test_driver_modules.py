@@ -133,6 +133,10 @@ module.use_stream(2)
 fake.fake_cuda_set(b"busy", 0)
 module["micro_empty"](1, 32)
 assert story() == ["wait 2", "launch 2"]
+fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)  # the stream stays what it was
+caught(gpuopt.DeviceError, lambda: module.use_stream(0x88000), "cuStreamQuery", "999")
+module["micro_empty"](1, 32)
+assert story() == ["launch 2"]
 module.use_stream(0)
 module["micro_empty"](1, 32)
 assert story() == [f"launch {one}"]

@@ -60,6 +60,14 @@ def test_profiles_that_end_in_another_order():
     assert names(first.launches) == names(TWO) and names(second.launches) == 2 * names(TWO)
 
 
+def test_the_end_of_a_profile_that_was_not_in_force_is_nothing():
+    other = gpuopt.profile()
+    with gpuopt.profile() as counted:
+        other.__exit__(None, None, None)
+        gpuopt.reduce(X, variant=3, block=128)
+    assert names(counted.launches) == names(TWO)
+
+
 def test_a_profile_is_in_force_once():
     counted = gpuopt.profile()
     with counted:

@@ -151,6 +151,37 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
         assert not few or family == "add", few  # the small GPU has little shared memory
 
 
+@needs_sim
+def test_a_choice_is_verified_again():
+    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    problem, seen = make(), []
+    right = problem.error
+
+    def error(rung, got):
+        seen.append(rung.name)
+        return "another" if seen.count(rung.name) > 1 else right(rung, got)
+
+    problem.error = error
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        _sweep._measure(problem, "add", "cpu")
+    assert len(seen) == 4
+
+
+def test_a_hopeless_choice_has_one_sample():
+    class Slow(Timed):
+        def time(self, runs=1, cold=False, **call):
+            return 1e-3 * (1 + 20.1 * (call["variant"] == "serial"))
+
+    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    problem = make()
+    problem.bench = Slow(problem.bench)
+    samples = {
+        trial.variant: len(trial.timing.samples)
+        for trial in _sweep._measure(problem, "add", "cpu").trials
+    }
+    assert samples == {"serial": 1, "openmp": _sweep.ROUNDS, "simd": _sweep.ROUNDS}
+
+
 # --- what is told
 
 
