@@ -13,6 +13,7 @@ import pytest
 from ptx_texts import ADD, HEADER, everywhere
 
 import gpuopt
+from gpuopt import _core
 
 FILES = Path(__file__).with_name("ptx")
 
@@ -20,6 +21,12 @@ FILES = Path(__file__).with_name("ptx")
 @pytest.fixture(scope="module")
 def user():
     return (FILES / "user.ptx").read_text()
+
+
+def test_every_counter_is_checked_somewhere():
+    text = "".join(path.read_text() for path in sorted(FILES.glob("*.ptx")))
+    checked = set(re.findall(r"^// counter: (\w+) ", text, re.M))
+    assert checked == {name for name, *_ in _core.counter_table("sim")}
 
 
 # --- kernels
