@@ -29,7 +29,7 @@ from gpuopt._checks import finite, whole
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
-from gpuopt._rungs import Rung, find, rungs
+from gpuopt._rungs import Rung, check_kernel, find, rungs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -461,7 +461,7 @@ def ladder(
 
 
 def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer]:
-    """Return the peers whose result is right; note why the others are left out."""
+    """Return the peers that are installed and right; note why the others are left out."""
     if not wanted:
         return []
     gpu = measured.device.kind == "cuda"
@@ -474,7 +474,7 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer
 
 
 def _right_peers(measured: Ladder, case: Case, peers: list[_peers.Peer]) -> list[_peers.Peer]:
-    """Return the peers whose result is right; note why the others are left out."""
+    """Return those of the peers whose result is right now; note what the others gave."""
     # a transpose's check asks for the rung
     step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
 
@@ -654,12 +654,8 @@ def count(
     library takes for the case. Raises `VerificationError` where the result is wrong.
     """
     rung = None if variant is None else find(family, variant)
-    if rung and rung.host:
-        kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
-        raise ValueError(
-            f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
-            f"{kernels}"
-        )
+    if rung:
+        check_kernel(rung, "count")
     case = _cases.make(family, n, dtype, op=op)
     rung = rung or find(family, case.bench(device).rung())
     counted = profile(case.call, rung, _block(rung, block), device, device=device)

@@ -112,7 +112,7 @@ def test_the_tiling_of_a_product_can_be_named():
     a = np.random.default_rng(3).random((128, 128), np.float32)
     from gpuopt import _cases, _families
 
-    bench = _core.Bench(_cases._with_output(_families.matmul_problem(a, a)), device="sim")
+    bench = _core.Bench(_cases.with_output(_families.matmul_problem(a, a)), device="sim")
     got = [bench.run(10, tuning={"tiling": value}) for value in (0, 1, 2)]
     assert not np.array_equal(got[1], got[2]), "two slices of the depth are rounded otherwise"
     assert np.array_equal(got[0], got[1]) or np.array_equal(got[0], got[2])

@@ -208,7 +208,7 @@ def test_every_way_through_rung_7(device, dtype, rng):
     tile = block * 16 // np.dtype(dtype).itemsize
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
-        bench = _core.Bench(_cases._with_output(_families.add_problem(x, y)), device=device)
+        bench = _core.Bench(_cases.with_output(_families.add_problem(x, y)), device=device)
         for packs in (1, 2):
             tuning = {"packs": packs}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
