@@ -26,6 +26,7 @@ from gpuopt import _cases, _checks, _core, _peers, _tables
 from gpuopt._cases import Case
 from gpuopt._ceilings import Progress, VerificationError, copy_bandwidth, spread
 from gpuopt._checks import finite, whole
+from gpuopt._core import UnfitError
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
@@ -543,19 +544,6 @@ class PeerRacer(Racer):
         return PeerRow(self.peer.name, self.peer.version, self.warm, self.cold)
 
 
-# What a kernel asks for and a device has not, as its error says it.
-_LIMITS = ("bytes of shared memory, static and dynamic, are more", "threads a block are more")
-
-
-def _refuse(measured: Ladder, rung: Rung, error: ValueError) -> None:
-    """Note that a rung is left out, where that is no mistake of the caller's; else raise."""
-    text = str(error)
-    whose = measured.family != "reduce" and "variant: rung" in text
-    if not whose and not any(limit in text for limit in _LIMITS):
-        raise error
-    measured.refused.append((rung, text))
-
-
 def _time(
     measured: Ladder,
     case: Case,
@@ -571,8 +559,8 @@ def _time(
         call = rung.variant, _block(rung, measured.block)
         try:
             size, got = bench.bytes(*call), bench.run(*call)
-        except ValueError as error:
-            _refuse(measured, rung, error)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, got)
         measured.rows.append(Row(rung, size))
@@ -631,8 +619,8 @@ def _count(
         progress(f"counting {_tables.label(rung)}", at / len(wanted))
         try:
             counted = profile(case.call, rung, _block(rung, measured.block), device)
-        except ValueError as error:
-            _refuse(measured, rung, error)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, counted.result)
         measured.rows.append(Row(rung, counted=counted))

@@ -250,6 +250,14 @@ def test_json_and_back(timed, counted):
     assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
 
 
+@pytest.mark.parametrize("family", ["reduce", "add"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_block_that_is_none_is_the_callers_mistake(family):
+    with pytest.raises(ValueError, match="block: 4096 is not a block size of rung") as caught:
+        gpuopt.ladder(family, 1000, block=4096, device="sim")
+    assert not isinstance(caught.value, gpuopt.UnfitError)
+
+
 @pytest.mark.parametrize("family", ["reduce", "transpose", "add", "matmul"])
 @pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
 def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
@@ -502,7 +510,7 @@ def reference(tmp_path, monkeypatch, timed):
 def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
     class Refuses:
         def bytes(self, variant, block):
-            raise ValueError("variant: rung 'x' takes none of these")
+            raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
 
     make = _cases.make
 

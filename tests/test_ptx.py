@@ -64,7 +64,7 @@ def test_dynamic_shared_memory(device, user):
     assert np.array_equal(items.reshape(2, 1000)[:, ::-1].ravel(), np.arange(2000))
     reverse(2, 1000, items, True, shared=60_000)  # more than a launch may have unasked
     assert np.array_equal(items, np.arange(2000))
-    with pytest.raises(ValueError, match="shared memory, static and dynamic, are more than"):
+    with pytest.raises(gpuopt.UnfitError, match="shared memory, static and dynamic, are more than"):
         reverse(2, 1000, items, 1, shared=1 << 20)
     reverse(2, 1000, items, 1, shared=4000)
 

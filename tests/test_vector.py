@@ -44,7 +44,9 @@ def test_add(device, rung, dtype, rng):
         for block in blocks_of(rung) if rung.block_max > 1 else [None]:
             call = {"variant": rung.variant, "block": block, "device": device}
             if not takes(rung, n, block):
-                with pytest.raises(ValueError, match=r"variant: rung .* use variant='bounds'"):
+                with pytest.raises(
+                    gpuopt.UnfitError, match=r"variant: rung .* use variant='bounds'"
+                ):
                     gpuopt.add(x, y, **call)
                 continue
             got = gpuopt.add(x, y, **call)
