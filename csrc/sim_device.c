@@ -366,6 +366,17 @@ static bool traces(const struct device *device, struct sim_trace_request *reques
     return true;
 }
 
+/* Whether the GPU has what a block asks for. */
+static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *info,
+                 const struct device_launch *launch) {
+    const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
+    const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    const uint64_t shared = (uint64_t)info->shared_bytes + launch->shared_bytes;
+    return threads <= preset->threads_per_block &&
+           (!info->max_threads || threads <= info->max_threads) &&
+           shared <= preset->shared_per_block;
+}
+
 static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
@@ -390,7 +401,10 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .trace = traces(device, &trace) ? &trace : NULL,
     };
     sim_launch(queue->gpu, &request, &report, &error);
-    const enum status status = fail_launch(queue, &error, report);
+    const enum status status =
+        error.status == SIM_ARGUMENT && !fits(queue, &info, launch)
+            ? status_fail(STATUS_UNFIT, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name, error.text)
+            : fail_launch(queue, &error, report);
     if (report && device->recording)
         keep(queue, launch, info.name, report);
     else

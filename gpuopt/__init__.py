@@ -26,6 +26,7 @@ from gpuopt._core import (
     DeviceMemoryError,
     PTXError,
     SimError,
+    UnfitError,
     __version__,
 )
 from gpuopt._device_arrays import asarray
@@ -175,6 +176,7 @@ __all__ = [
     "Sweep",
     "Texture",
     "Trace",
+    "UnfitError",
     "VerificationError",
     "__version__",
     "add",

@@ -291,6 +291,7 @@ def _plan(
     plan = _Plan()
     *plan.before, last = passes
     plan.head, plan.numbers = last.kernel, last.numbers
+    # Equal dtypes may have two names, NumPy's l and q: the result's is the one to be seen.
     plan.dtype = result if between == result else between
     plan.turned = _backwards(range(len(shape)), layout.turned) if layout.turned else None
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)

@@ -12,7 +12,7 @@ All of this follows from shapes, strides and dtypes; nothing here knows an array
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -229,7 +229,7 @@ class Pass(NamedTuple):
     numbers: tuple[int, ...]
 
 
-def _side(groups: Iterable[Group]) -> tuple[int, ...]:
+def _side(groups: Sequence[Group]) -> tuple[int, ...]:
     """Return the axes on one side of the reduced one as a kernel takes them.
 
     The last axis' step, then up to three periods, then as many further steps (reduce_axis.cu).

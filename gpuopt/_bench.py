@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _bench_table, _checks, _core, _families, _parts, _peers, _works
-from gpuopt._cases import _with_output
+from gpuopt._cases import with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._checks import names
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
@@ -359,7 +359,7 @@ def _kernels(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Be
         "saxpy": _families.saxpy_problem,
         "matmul": _families.matmul_problem,
     }[task.family]
-    return _core.Bench(_with_output(maker(*arguments)), device=device.name)
+    return _core.Bench(with_output(maker(*arguments)), device=device.name)
 
 
 def _copy(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
@@ -451,10 +451,10 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
     """Verify, time and verify again; raise LeftOutError where it cannot be, _WrongError where ours
     is wrong. `held` has the arguments if a work before has drawn them.
     """  # noqa: D205
-    names = [name for name in _peers.names(work.task.family) if name in wanted]
+    libraries = [name for name in _peers.names(work.task.family) if name in wanted]
     if device.kind == "cuda" and not work.task.from_host:
-        names = [name for name in names if name not in _peers.ON_HOST]
-    _check_memory(work, device, len(names), held[0].held if held else 0)
+        libraries = [name for name in libraries if name not in _peers.ON_HOST]
+    _check_memory(work, device, len(libraries), held[0].held if held else 0)
     row = Row(work.group, work.title, work.touched, work.flops)
     if not held:
         held.append(_peers.Arguments(_works.draw(work)))
@@ -468,7 +468,7 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
     check = _works.check_of(work, arguments)
     _verify(work, check, got, kernels)
     gpu = device.kind == "cuda"
-    peers, row.refused = _peers.find(work.task, arguments, gpu, names)
+    peers, row.refused = _peers.find(work.task, arguments, gpu, libraries)
     peers = _right(check, peers, row)
     cold = ours.copies > 1 and not work.task.from_host  # of which all copies are one
     cold = cold and _peers.can_be_cold(arguments, device.cache_bytes)

@@ -109,7 +109,13 @@ def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[objec
         want = copy if rung.ceiling else turned
         return "" if got.tobytes() == want.tobytes() else "it is not the transpose"
 
-    return f"transpose of {side:,} x {side:,}", a.size, (a,), _families.transpose_problem(a), check
+    return (
+        f"transpose of {side:,} x {side:,} {dtype}",
+        a.size,
+        (a,),
+        _families.transpose_problem(a),
+        check,
+    )
 
 
 def _stencil1d(
@@ -121,7 +127,7 @@ def _stencil1d(
     want = sum(wide[k : k + n] for k in range(width))
     bound = 8 * width * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
     return (
-        f"stencil of radius {radius} on",
+        f"stencil of radius {radius} on {n:,} {dtype}",
         n,
         (a,) if radius == 3 else (a, radius),
         _families.stencil1d_problem(a, radius),
@@ -132,7 +138,7 @@ def _stencil1d(
 def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
     x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
     want = x + y
-    return "sum of two vectors of", n, (x, y), _families.add_problem(x, y), (
+    return f"sum of two vectors of {n:,} {dtype}", n, (x, y), _families.add_problem(x, y), (
         lambda _, got: "" if got.tobytes() == want.tobytes() else "it is not NumPy's sum"
     )  # fmt: skip
 
@@ -141,9 +147,8 @@ def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, .
     x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
     want = 2.5 * x.astype(np.float64) + y
     bound = 4 * float(np.finfo(dtype).eps)
-    return "2.5 * x + y, vectors of", n, (2.5, x, y), _families.saxpy_problem(2.5, x, y), (
-        lambda _, got: _worst(got, want, bound)
-    )  # fmt: skip
+    title, problem = f"2.5 * x + y, vectors of {n:,} {dtype}", _families.saxpy_problem(2.5, x, y)
+    return title, n, (2.5, x, y), problem, lambda _, got: _worst(got, want, bound)
 
 
 def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
@@ -153,7 +158,8 @@ def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, 
     # Items are at most 1: each sum has at most `side` roundings of numbers up to `side`.
     size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     bound = (side + 2) * float(np.finfo(dtype).eps) * size.ravel()
-    return f"matrix product of {side:,} x {side:,}", n, (a, b), _families.matmul_problem(a, b), (
+    title = f"matrix product of {side:,} x {side:,} {dtype}"
+    return title, side * side, (a, b), _families.matmul_problem(a, b), (
         lambda _, got: _worst(got, want, bound)
     )  # fmt: skip
 
@@ -283,7 +289,7 @@ def make(
     title, n, arguments, problem, check = maker(n, items, rng, *more)
 
     def bench(device: str) -> _core.Bench:
-        return _core.Bench(_with_output(problem), device=device)
+        return _core.Bench(with_output(problem), device=device)
 
     def call(rung: Rung, block: int | None, device: str) -> object:
         blocks = {} if family == "matmul" else {"block": block}
@@ -296,11 +302,9 @@ def make(
     if family == "matmul":
         side = _side(n)
         flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
-        title, n = f"{title}", side * side
-    title = f"{title} {items}" if "x" in title.split("of")[-1] else f"{title} {n:,} {items}"
     operations = flops or (OPERATIONS[family] if radius is None else 2 * radius) * n
     return Case(title, n, items.name, bench, call, error, flops, deck, operations, arguments)
 
 
-def _with_output(problem: Problem) -> tuple[object, ...]:
+def with_output(problem: Problem) -> tuple[object, ...]:
     return problem.on(np.empty(problem.shape, problem.dtype))

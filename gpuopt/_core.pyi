@@ -22,6 +22,8 @@ class SimError(RuntimeError):  # the attributes are None where it was no check t
     thread: tuple[int, int, int] | None
     address: int | None
 
+class UnfitError(ValueError): ...
+
 class PTXError(ValueError):
     line: int  # 0: not known
     column: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, PTXError, SimError
+from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, PTXError, SimError, UnfitError
 
 _EXAMPLES: dict[type[Exception], str] = {
     DeviceError: """
@@ -30,6 +30,14 @@ _EXAMPLES: dict[type[Exception], str] = {
     ... except gpuopt.PTXError as error:
     ...     print(error.line)
     3
+    """,
+    UnfitError: """
+    >>> import numpy as np
+    >>> try:
+    ...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device="sim")
+    ... except gpuopt.UnfitError as error:  # a ValueError
+    ...     print(str(error).split(";")[0])
+    variant: rung 'threads' has one block, of at most 1024 threads, and cannot take 2000 items
     """,
     SimError: """
     >>> import numpy as np

@@ -26,10 +26,11 @@ from gpuopt import _cases, _checks, _core, _peers, _tables
 from gpuopt._cases import Case
 from gpuopt._ceilings import Progress, VerificationError, copy_bandwidth, spread
 from gpuopt._checks import finite, whole
+from gpuopt._core import UnfitError
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
-from gpuopt._rungs import Rung, find, rungs
+from gpuopt._rungs import Rung, check_kernel, find, rungs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -461,7 +462,7 @@ def ladder(
 
 
 def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer]:
-    """Return the peers whose result is right; note why the others are left out."""
+    """Return the peers that are installed and right; note why the others are left out."""
     if not wanted:
         return []
     gpu = measured.device.kind == "cuda"
@@ -474,7 +475,7 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer
 
 
 def _right_peers(measured: Ladder, case: Case, peers: list[_peers.Peer]) -> list[_peers.Peer]:
-    """Return the peers whose result is right; note why the others are left out."""
+    """Return those of the peers whose result is right now; note what the others gave."""
     # a transpose's check asks for the rung
     step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
 
@@ -543,19 +544,6 @@ class PeerRacer(Racer):
         return PeerRow(self.peer.name, self.peer.version, self.warm, self.cold)
 
 
-# What a kernel asks for and a device has not, as its error says it.
-_LIMITS = ("bytes of shared memory, static and dynamic, are more", "threads a block are more")
-
-
-def _refuse(measured: Ladder, rung: Rung, error: ValueError) -> None:
-    """Note that a rung is left out, where that is no mistake of the caller's; else raise."""
-    text = str(error)
-    whose = measured.family != "reduce" and "variant: rung" in text
-    if not whose and not any(limit in text for limit in _LIMITS):
-        raise error
-    measured.refused.append((rung, text))
-
-
 def _time(
     measured: Ladder,
     case: Case,
@@ -571,8 +559,8 @@ def _time(
         call = rung.variant, _block(rung, measured.block)
         try:
             size, got = bench.bytes(*call), bench.run(*call)
-        except ValueError as error:
-            _refuse(measured, rung, error)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, got)
         measured.rows.append(Row(rung, size))
@@ -631,8 +619,8 @@ def _count(
         progress(f"counting {_tables.label(rung)}", at / len(wanted))
         try:
             counted = profile(case.call, rung, _block(rung, measured.block), device)
-        except ValueError as error:
-            _refuse(measured, rung, error)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, counted.result)
         measured.rows.append(Row(rung, counted=counted))
@@ -654,12 +642,8 @@ def count(
     library takes for the case. Raises `VerificationError` where the result is wrong.
     """
     rung = None if variant is None else find(family, variant)
-    if rung and rung.host:
-        kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
-        raise ValueError(
-            f"variant: {rung.variant!r} runs on the cpu and has no kernel to count; use one of "
-            f"{kernels}"
-        )
+    if rung:
+        check_kernel(rung, "count")
     case = _cases.make(family, n, dtype, op=op)
     rung = rung or find(family, case.bench(device).rung())
     counted = profile(case.call, rung, _block(rung, block), device, device=device)

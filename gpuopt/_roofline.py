@@ -451,10 +451,7 @@ def _kept(path: Path, quick: bool) -> Roofline | None:
         kept.ridge(dtype="float32")  # which needs the memory's ceiling, and arithmetic's
     except (OSError, ValueError, ArithmeticError):
         return None
-    usable = all(
-        isinstance(each.rate, float) and 0 < each.rate < math.inf for each in kept.ceilings
-    )
-    return kept if usable and (quick or not kept.quick) else None
+    return kept if quick or not kept.quick else None
 
 
 def _keep(path: Path, measured: Roofline) -> None:

@@ -145,3 +145,13 @@ def rungs(family: str = "reduce") -> list[Rung]:
         (Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows),
         _SHOWN,
     )
+
+
+def check_kernel(rung: Rung, verb: str) -> None:
+    """Raise ValueError where a rung has no kernel to trace, or to count."""
+    if rung.host:
+        kernels = ", ".join(repr(each.variant) for each in rungs(rung.family) if not each.host)
+        raise ValueError(
+            f"variant: {rung.variant!r} runs on the cpu and has no kernel to {verb}; use one of "
+            f"{kernels}"
+        )

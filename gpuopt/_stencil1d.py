@@ -78,8 +78,8 @@ def stencil1d_problem(
             if not np.isfinite(value).all():
                 raise ValueError(f"{name}: must be finite where a has integers")
         limits = np.iinfo(dtype)
-        whole = int(cval) == cval and limits.min <= cval <= limits.max
-        if not whole or (weights is not None and weights.dtype.kind == "f"):
+        fits = int(cval) == cval and limits.min <= cval <= limits.max
+        if not fits or (weights is not None and weights.dtype.kind == "f"):
             accumulator = given = np.dtype(np.float64)
     else:
         given = np.dtype(np.float64)

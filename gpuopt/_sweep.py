@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuopt import _axis_plan, _cases, _core, _works
 from gpuopt._arrays import NUMBERS, Problem
-from gpuopt._cases import _with_output
+from gpuopt._cases import with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
@@ -270,7 +270,7 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(got.view(problem.dtype).astype(result), True)
 
-    return _Problem(work.title, _core.Bench(_with_output(problem), device=device), error)
+    return _Problem(work.title, _core.Bench(with_output(problem), device=device), error)
 
 
 def _problems(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Problem]]:

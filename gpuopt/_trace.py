@@ -17,7 +17,7 @@ from gpuopt._checks import whole
 from gpuopt._devices import Device
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Launch, launch_of
-from gpuopt._rungs import find, rungs
+from gpuopt._rungs import check_kernel, find, rungs
 from gpuopt._svg import Picture
 
 # As struct device_event of csrc/device.h.
@@ -518,12 +518,7 @@ def _rung_call(
     case = _cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
     variant = arguments[0] if arguments else keywords.get("variant")
     rung = find(family, case.bench(device).rung() if variant is None else variant)
-    if rung.host:
-        kernels = ", ".join(repr(each.variant) for each in rungs(family) if not each.host)
-        raise ValueError(
-            f"variant: {rung.variant!r} runs on the cpu and has no kernel to trace; use one of "
-            f"{kernels}"
-        )
+    check_kernel(rung, "trace")
     block = keywords.get("block")
     if block is None and threads and rung.block_min < rung.block_max:
         block = max(threads, rung.block_min)

@@ -133,7 +133,7 @@ def transpose(
     ValueError
         `axes` with one axis twice or missing; `out` has another shape, is read-only, or on a device
         shares memory with `a` where that is not turned in place; an unknown variant, block or
-        device; axes that a variant does not take.
+        device; axes that a variant does not take (an `UnfitError`).
     numpy.exceptions.AxisError
         An axis that `a` has not (a ValueError, too).
     DeviceMemoryError, DeviceError

@@ -168,9 +168,9 @@ def add(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        Shapes that do not broadcast; more items than the rung takes; `out` has another shape, is
-        read-only, or on a device shares a part of x's or y's memory; an unknown variant, block or
-        device.
+        Shapes that do not broadcast; more items than the rung takes (an `UnfitError`); `out` has
+        another shape, is read-only, or on a device shares a part of x's or y's memory; an unknown
+        variant, block or device.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 

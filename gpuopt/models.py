@@ -575,7 +575,7 @@ def _strict(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:
     starts = {address - lane * size for lane, address in lanes}
     if size in (4, 8, 16) and len(starts) == 1 and next(iter(starts)) % (16 * size) == 0:
         return (2 if size == 16 else 1), 16 * size
-    return len(lanes), len(lanes) * max(32, size)
+    return len(lanes), len(lanes) * 32
 
 
 def _segments(lanes: list[tuple[int, int]], size: int) -> tuple[int, int]:

@@ -12,7 +12,8 @@
  *   for a stream does after 3 s),
  *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (copies,
  *   and an experiment's launches), "frees" (the story tells of memory that is given back),
- *   "inputs" (the story tells where a kernel's first argument points), "captured" (the stream of
+ *   "keeps" (the pool keeps memory that is given back, for nobody, until it is trimmed), "inputs"
+ *   (the story tells where a kernel's first argument points), "captured" (the stream of
  *   which a graph is being made);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have;
@@ -30,7 +31,7 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees, inputs;
+static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees, inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
@@ -61,6 +62,8 @@ void fake_cuda_set(const char *what, long long value) {
         lose = value;
     if (!strcmp(what, "frees"))
         frees = value;
+    if (!strcmp(what, "keeps"))
+        keeps = value;
     if (!strcmp(what, "inputs"))
         inputs = value;
     if (!strcmp(what, "elapsed"))
@@ -206,9 +209,11 @@ static result cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
     (void)pool, (void)attribute, (void)value;
     return OK;
 }
+static long long kept; /* bytes that were given back and are in the pool */
 static result cuMemPoolTrimTo(void *pool, size_t bytes) {
     MAY_FAIL;
     (void)pool, (void)bytes;
+    kept = 0;
     return OK;
 }
 struct header {
@@ -220,7 +225,7 @@ enum {
 static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
     MAY_FAIL;
     (void)pool, (void)stream;
-    if ((long long)bytes > memory - used || !bytes)
+    if ((long long)bytes > memory - used - kept || !bytes)
         return bytes ? OUT_OF_MEMORY : 1;
     struct header *header = malloc(sizeof *header + bytes);
     *header = (struct header){bytes, 0x600d};
@@ -241,6 +246,7 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
     header->magic = 0;
     if (header->bytes != TICKETS) {
         used -= (long long)header->bytes;
+        kept += keeps ? (long long)header->bytes : 0;
         live--;
     }
     free(header);

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpuopt
+from gpuopt import _arrays
 
 bounded = settings(
     max_examples=400,
@@ -444,6 +445,15 @@ def test_out_receives_the_result_and_is_returned(device, rng):
             got = gpuopt.reduce(array, op, out=out, device=device)
             assert got is out and out.dtype == want.dtype
             assert np.isclose(np.float64(out), np.float64(want), rtol=1e-6), (dtype, op)
+
+
+def test_a_result_is_not_written_where_it_is_not_aligned():
+    raw, x = np.zeros(6 * 4 + 1, np.uint8), np.arange(6, dtype=np.float32)
+    for at in (0, 1):
+        out = raw[at : at + 24].view(np.float32)
+        assert _arrays.takes_in_place(out, out.dtype, (x,)) == out.flags.aligned
+        assert gpuopt.add(x, x, out=out, device="cpu") is out and (out == x + x).all()
+    assert not out.flags.aligned
 
 
 @pytest.mark.parametrize("device", kinds())

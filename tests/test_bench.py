@@ -11,7 +11,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _bench, _bench_table, _compare, _peers, _works
+from gpuopt import _bench, _bench_table, _compare, _core, _peers, _works
 from gpuopt._ladder import PeerRow, Timing
 
 QUICK = _works.works("cpu", quick=True)
@@ -180,6 +180,20 @@ def test_one_wrong_item_anywhere_is_found(kind):
             assert told[0] and (told[1] or kind == "sum"), f"item {at}: {told}"
             if right.size > 1 and task.family not in ("transpose", "matmul"):
                 assert told[0].startswith(f"1 wrong items, the first of them number {at:,}: ")
+
+
+def test_a_row_of_a_product_is_held_to_its_own_rounding():
+    """An error that the product with a vector of signs allows for, in a row that is looked at."""
+    work = _works.Work("", _peers.Task("matmul"), ((64, 64),) * 2)
+    a, b = arguments = _works.draw(work)
+    right, check = a @ b, _works.check_of(work, arguments)
+    assert check(right, True) == ""
+    found = 0
+    for row in range(64):
+        wrong = right.copy()
+        wrong[row, 5] += 500 * np.finfo(np.float32).eps
+        found += bool(check(wrong, True))
+    assert 0 < found <= _works.CHECKED_ROWS
 
 
 @pytest.mark.parametrize("name", (*_works.DTYPES, "complex128"))
@@ -394,6 +408,55 @@ def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
     assert [each.group for each in found.rows] == ["call"]
     assert [name for name, _ in found.wrong] == ["transpose of 256 x 512 float64"]
     assert "WRONG: transpose of 256 x 512 float64: it gave" in str(found)
+
+
+@pytest.mark.parametrize("right", [0, 1])
+def test_ours_is_verified_before_and_after(right, monkeypatch):
+    """A result that is right at first and wrong after the timing is no result."""
+    real, told = _bench._Ours.run, []
+
+    def run(self):
+        told.append(self.name)
+        return real(self) + (len(told) > right)
+
+    monkeypatch.setattr(_bench._Ours, "run", run)
+    found = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=[])
+    assert found.wrong and not found.rows and len(told) == right + 1
+
+
+def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
+    real, told = _peers.Peer.run, []
+
+    def run(self):
+        told.append(self.name)
+        return real(self) + (told.count("NumPy") > 1 and self.name == "NumPy")
+
+    monkeypatch.setattr(_peers.Peer, "run", run)
+    (only,) = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=["NumPy"]).rows
+    assert told.count("NumPy") == 2 and not only.peers
+    assert [(name, why[:5]) for name, why in only.refused] == [("NumPy", "gave ")]
+
+
+def test_a_result_of_another_dtype_is_wrong(monkeypatch):
+    real = _bench._Ours.run
+    monkeypatch.setattr(_bench._Ours, "run", lambda self: real(self).astype(np.float64))
+    found = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=[])
+    assert not found.rows and "float64 instead of float32" in found.wrong[0][1]
+
+
+def test_a_copy_that_does_not_copy_is_nothing_to_compare_with(monkeypatch):
+    class Liar:
+        def __init__(self, problem, device):
+            self.bench = real(problem, device=device)
+            self.time = self.bench.time
+
+        def run(self):
+            return self.bench.run() ^ 1
+
+    real = _core.Bench
+    monkeypatch.setattr(_core, "Bench", Liar)
+    with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy on cpu"):
+        gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=[])
 
 
 def test_results_are_told_as_they_come(monkeypatch, capsys):

@@ -6,13 +6,14 @@ test_libraries.py.
 """
 
 import textwrap
+import types
 
 import numpy as np
 import pytest
 from fake_driver import FAKE_LIBRARIES, with_producers
 
 import gpuopt
-from gpuopt import _device_memory
+from gpuopt import _core, _device_arrays, _device_memory
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -148,6 +149,36 @@ def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
             gpuopt.reduce(x, axis=0.0)
         assert gpuopt.stencil1d(x, 1).shape == (3,)
         assert gpuopt.reduce(x, axis=0, keepdims=True).shape == (1,)
+
+
+def test_an_out_may_begin_where_an_input_ends():
+    def run(address):
+        return types.SimpleNamespace(
+            address=address, shape=(100,), strides=None, dtype=np.dtype("f4")
+        )
+
+    for apart in (-400, 400):
+        _device_arrays.check_apart(run(4096 + apart), "a", run(4096))
+    for apart in (-396, 396, 0):
+        with pytest.raises(ValueError, match="out: overlaps a"):
+            _device_arrays.check_apart(run(4096 + apart), "a", run(4096))
+
+
+def test_a_description_is_prepared_for_so_many_calls(rng, monkeypatch):
+    real, made = _core.Prepared, []
+
+    def prepared(*given):
+        made.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(_core, "Prepared", prepared)
+    x, y = simulated(rng.random(37).astype("f4")), simulated(rng.random(37).astype("f4"))
+    most = _device_arrays._PREPARED_MOST
+    for count in (most + 4, 4):  # the second time around the first are there
+        made.clear()
+        for factor in range(most + 4):
+            gpuopt.saxpy(factor, x, y)
+        assert len(made) == count
 
 
 def test_what_is_remembered_of_a_call_is_no_array(rng):

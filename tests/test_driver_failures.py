@@ -36,6 +36,19 @@ assert gpuopt.reduce(items, device="cuda") == total
     )
 
 
+def test_memory_that_waits_in_the_pool_is_not_out_of_memory(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+big = np.arange(3_000_000, dtype=np.int32)
+fake.fake_cuda_set(b"memory", big.nbytes * 3 // 2)
+fake.fake_cuda_set(b"keeps", 1)
+for _ in range(3):
+    assert gpuopt.reduce(big, device="cuda") == big.sum(dtype=np.int64)
+""",
+    )
+
+
 def test_more_items_than_the_gpu_has_memory(fake_cuda):
     with_fake(
         fake_cuda,

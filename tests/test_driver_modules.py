@@ -25,8 +25,9 @@ del module
 assert get("live") == before - 1 and gpuopt.reduce(items, device="cuda") == total
 module = gpuopt.load_ptx(text, "cuda")
 launch = module["reduce_k"]
-caught(ValueError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
-caught(ValueError, lambda: launch(1, 32, x, x, 1, shared=1 << 20), "shared memory", "GPU's 232448")
+caught(gpuopt.UnfitError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
+large = lambda: launch(1, 32, x, x, 1, shared=1 << 20)
+caught(gpuopt.UnfitError, large, "shared memory", "GPU's 232448")
 for bytes in (200_000, 60_000, 1000):  # one stream's launch leaves another's what it asked for
     launch(1, 32, x, x, 1, shared=bytes)
     assert get("shared") >= 200_000
@@ -133,6 +134,10 @@ module.use_stream(2)
 fake.fake_cuda_set(b"busy", 0)
 module["micro_empty"](1, 32)
 assert story() == ["wait 2", "launch 2"]
+fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)  # the stream stays what it was
+caught(gpuopt.DeviceError, lambda: module.use_stream(0x88000), "cuStreamQuery", "999")
+module["micro_empty"](1, 32)
+assert story() == ["launch 2"]
 module.use_stream(0)
 module["micro_empty"](1, 32)
 assert story() == [f"launch {one}"]

@@ -18,7 +18,13 @@ def test_the_exceptions_are_what_they_replace():
     assert issubclass(gpuopt.DeviceError, RuntimeError)
     assert issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)
     assert issubclass(gpuopt.DeviceMemoryError, MemoryError)
-    for each in (gpuopt.DeviceError, gpuopt.DeviceLost, gpuopt.DeviceMemoryError):
+    assert issubclass(gpuopt.UnfitError, ValueError)
+    for each in (
+        gpuopt.DeviceError,
+        gpuopt.DeviceLost,
+        gpuopt.DeviceMemoryError,
+        gpuopt.UnfitError,
+    ):
         assert each.__module__ == "gpuopt" and each.__doc__
 
 

@@ -12,7 +12,17 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _cases, _compare, _ladder, _peers, _progress, _reference, _sentences
+from gpuopt import (
+    _cases,
+    _ceilings,
+    _compare,
+    _core,
+    _ladder,
+    _peers,
+    _progress,
+    _reference,
+    _sentences,
+)
 from gpuopt._profile import Counters
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
@@ -48,6 +58,116 @@ def timed():
     return found
 
 
+# --- what is verified, and when
+
+
+class Watched:
+    """A bench that notes what is asked of it."""
+
+    def __init__(self, bench, told):
+        self.bench, self.told = bench, told
+
+    def __getattr__(self, name):
+        return getattr(self.bench, name)
+
+    def run(self, variant, *more):
+        self.told.append(("run", variant))
+        return self.bench.run(variant, *more)
+
+    def time(self, variant, *more, runs, cold):
+        self.told.append(("time", variant, cold))
+        return self.bench.time(variant, *more, runs=runs, cold=cold)
+
+
+def watch(monkeypatch, right=None):
+    """Return what is asked of every case's bench; of a rung, only so many results are right."""
+    told, make = [], _cases.make
+
+    def made(*given, **more):
+        case, seen = make(*given, **more), []
+        bench, error = case.bench, case.error
+
+        def checked(rung, got):
+            seen.append(rung.name)
+            wrong = right is not None and seen.count(rung.name) > right
+            return "another" if wrong else error(rung, got)
+
+        case.bench, case.error = (lambda device: Watched(bench(device), told)), checked
+        return case
+
+    monkeypatch.setattr(_cases, "make", made)
+    return told
+
+
+@pytest.mark.parametrize("family", ["add", "reduce"])
+def test_a_rung_is_verified_before_it_is_timed(family, monkeypatch):
+    told = watch(monkeypatch, right=0)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder(family, 1000, device="cpu", rounds=1)
+    assert told and not [each for each in told if each[0] == "time"]
+
+
+@pytest.mark.parametrize("family", ["add", "reduce"])
+def test_a_rung_is_verified_again_after_the_timing(family, monkeypatch):
+    told = watch(monkeypatch, right=1)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder(family, 1000, device="cpu", rounds=1)
+    assert "time" in [each[0] for each in told]
+
+
+def test_a_counted_rung_is_verified(timed, monkeypatch):
+    watch(monkeypatch, right=0)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder("add", 1000, device="sim")
+    beside = gpuopt.Ladder.from_dict(timed.to_dict())
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        _ladder._count_beside(beside, 0, lambda text, share: None)
+
+
+def test_cold_samples_are_of_cold_runs(monkeypatch):
+    told = watch(monkeypatch)
+    gpuopt.ladder("add", 1000, device="cpu", rounds=7)
+    for name in ("serial", "openmp", "simd"):
+        assert told.count(("time", name, True)) == 7
+
+
+def test_slow_work_has_few_samples():
+    taken = []
+    racer = _ladder.Racer(
+        lambda runs, cold: taken.append(runs) or 0.06, _ladder.Timing(), _ladder.Timing()
+    )
+    racer.plan(11)
+    assert racer.rounds == _ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
+
+
+def test_a_copy_that_does_not_copy_gives_no_ceiling(monkeypatch):
+    class Liar:
+        def __init__(self, *given, **more):
+            self.bench = real(*given, **more)
+            self.time = self.bench.time
+
+        def run(self):
+            return self.bench.run() ^ 1
+
+    real = _core.Bench
+    monkeypatch.setattr(_core, "Bench", Liar)
+    with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy"):
+        _ceilings.copy_bandwidth(_ladder.describe_device("cpu"), bytes_read=1 << 16)
+
+
+@pytest.mark.parametrize("family", ["reduce", "stencil1d", "saxpy", "matmul"])
+def test_a_nan_is_wrong(family):
+    case = _cases.make(family, 100, "float32")
+    rung = next(rung for rung in gpuopt.rungs(family) if rung.name == "simd")
+    right = case.call(rung, None, "cpu")
+    assert case.error(rung, right) == ""
+    if family == "reduce":
+        assert case.error(rung, np.float32(np.nan))
+    else:
+        right.flat[7] = np.nan
+        assert "number 7" in case.error(rung, right)
+
+
 # --- sentences
 
 
@@ -81,6 +201,13 @@ def test_a_sentence_tells_ratios_of_what_matters():
     assert _sentences.what_changed(before, after) == (
         "sectors per load 32.0 -> 4.0; active lanes 100% -> 50%"
     )
+
+
+def test_a_sentence_tells_no_ratio_of_next_to_nothing():
+    """Four loads are nothing among a million instructions, however wide they are."""
+    before = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=4)
+    after = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=128)
+    assert _sentences.what_changed(before, after) == "no counter changed by a tenth"
 
 
 def test_a_sentence_has_three_changes_at_most():
@@ -121,6 +248,14 @@ def test_json_and_back(timed, counted):
     refused = gpuopt.ladder("add", 4096, device="sim")
     assert refused.refused
     assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
+
+
+@pytest.mark.parametrize("family", ["reduce", "add"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_block_that_is_none_is_the_callers_mistake(family):
+    with pytest.raises(ValueError, match="block: 4096 is not a block size of rung") as caught:
+        gpuopt.ladder(family, 1000, block=4096, device="sim")
+    assert not isinstance(caught.value, gpuopt.UnfitError)
 
 
 @pytest.mark.parametrize("family", ["reduce", "transpose", "add", "matmul"])
@@ -375,7 +510,7 @@ def reference(tmp_path, monkeypatch, timed):
 def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
     class Refuses:
         def bytes(self, variant, block):
-            raise ValueError("variant: rung 'x' takes none of these")
+            raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
 
     make = _cases.make
 
@@ -464,6 +599,11 @@ def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
     assert section["rows"]["1 interleaved"]["cold"]["verdict"] == "slower"
     assert section["rows"]["2 consecutive"]["warm"]["ratio"] == pytest.approx(0.5)
     assert section["rows"]["2 consecutive"]["warm"]["new"] == slower.rows[1].warm.median
+
+
+def test_a_change_of_less_than_a_hundredth_is_none_however_small_the_spread():
+    assert _compare._verdict(0.008, 0.0) == _compare._verdict(-0.008, 0.0) == ""
+    assert _compare._verdict(0.012, 0.0) == "slower" and _compare._verdict(-0.012, 0.0) == "faster"
 
 
 def test_compare_counts_and_ceilings(counted, tmp_path):

@@ -174,6 +174,13 @@ def test_transactions():
     assert models.transactions("gt200", [4 * i for i in range(16)]).moved == 64
     assert models.transactions("g80", [4 * i for i in LANES]).moved == 128
     assert models.transactions("g80", permuted).moved == 32 * 32
+    # Segments are of 32 bytes for single bytes, of 64 for 2.
+    assert models.transactions("gt200", [0, 32], 1) == models.Transactions(2, 64)
+    assert models.transactions("gt200", [0, 64], 2) == models.Transactions(2, 64)
+    assert models.transactions("gt200", [0, 64], 4) == models.Transactions(1, 128)
+    # Where wide items are not in order, each is a transaction of its own, of 32 bytes.
+    wide = models.transactions("g80", [256 * lane + 16 for lane in range(16)], 16)
+    assert wide == models.Transactions(16, 16 * 32)
     # The transpose's strided side: every item its own sector.
     assert models.transactions("h200", [4 * 1024 * i for i in LANES]).count * 1024 * 32 == 2**20
 

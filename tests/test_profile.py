@@ -45,6 +45,19 @@ def test_a_profile_says_where_launches_ran():
     ]
 
 
+def test_launches_are_added_up_by_kernel():
+    with gpuopt.profile() as counted:
+        for variant in (3, 5, 3):
+            gpuopt.reduce(X, variant=variant, block=128)
+    sums = counted.by_kernel()
+    assert list(sums) == sorted({each.kernel for each in counted.launches})
+    for kernel, total in sums.items():
+        same = [each.counters for each in counted.launches if each.kernel == kernel]
+        assert len(same) == (2 if "reduce_3" in kernel else 1)  # items, then partial sums
+        assert total.warp_instructions == sum(each.warp_instructions for each in same) > 0
+    assert sum(sums.values(), gpuopt.profile().counters) == counted.counters
+
+
 def test_profiles_that_end_in_another_order():
     """Each ends for itself; the last one leaves nothing in force."""
     first, second = gpuopt.profile(), gpuopt.profile()
@@ -58,6 +71,14 @@ def test_profiles_that_end_in_another_order():
     assert _core.recording.get(None) is None
     gpuopt.reduce(X, variant=3, block=128, device="sim")
     assert names(first.launches) == names(TWO) and names(second.launches) == 2 * names(TWO)
+
+
+def test_the_end_of_a_profile_that_was_not_in_force_is_nothing():
+    other = gpuopt.profile()
+    with gpuopt.profile() as counted:
+        other.__exit__(None, None, None)
+        gpuopt.reduce(X, variant=3, block=128)
+    assert names(counted.launches) == names(TWO)
 
 
 def test_a_profile_is_in_force_once():

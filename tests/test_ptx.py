@@ -13,6 +13,7 @@ import pytest
 from ptx_texts import ADD, HEADER, everywhere
 
 import gpuopt
+from gpuopt import _core
 
 FILES = Path(__file__).with_name("ptx")
 
@@ -20,6 +21,12 @@ FILES = Path(__file__).with_name("ptx")
 @pytest.fixture(scope="module")
 def user():
     return (FILES / "user.ptx").read_text()
+
+
+def test_every_counter_is_checked_somewhere():
+    text = "".join(path.read_text() for path in sorted(FILES.glob("*.ptx")))
+    checked = set(re.findall(r"^// counter: (\w+) ", text, re.M))
+    assert checked == {name for name, *_ in _core.counter_table("sim")}
 
 
 # --- kernels
@@ -57,7 +64,7 @@ def test_dynamic_shared_memory(device, user):
     assert np.array_equal(items.reshape(2, 1000)[:, ::-1].ravel(), np.arange(2000))
     reverse(2, 1000, items, True, shared=60_000)  # more than a launch may have unasked
     assert np.array_equal(items, np.arange(2000))
-    with pytest.raises(ValueError, match="shared memory, static and dynamic, are more than"):
+    with pytest.raises(gpuopt.UnfitError, match="shared memory, static and dynamic, are more than"):
         reverse(2, 1000, items, 1, shared=1 << 20)
     reverse(2, 1000, items, 1, shared=4000)
 

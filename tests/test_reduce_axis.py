@@ -8,7 +8,7 @@ import pytest
 from conftest import KINDS, UFUNCS, kinds, on, random_items
 
 import gpuopt
-from gpuopt import _axis
+from gpuopt import _axis, _axis_plan
 
 FAMILY = "reduce_axis"
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -643,6 +643,14 @@ def test_several_passes_over_what_is_no_run_of_memory():
     for device in ("cpu", *(["sim"] if not KINDS["sim"] else [])):
         for op in ("sum", "argmax"):
             check(few, op, device, axis=(0, 2) if op == "sum" else None)
+
+
+def test_the_longest_axis_is_reduced_first():
+    """So that least is left for the next pass: of (2, 3, 1000) 6 items, not 3,000."""
+    f4 = np.dtype(np.float32)
+    work = _axis_plan.work_of("sum", f4, f4, 2000)
+    first, second = _axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
+    assert (first.results, second.results) == (6, 3)
 
 
 def test_no_axes_and_no_items():

@@ -158,6 +158,23 @@ def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
     assert x == 2048
 
 
+@pytest.mark.parametrize("right", [0, 1])
+def test_a_ceiling_is_verified_before_and_after(right, small):
+    """Of a result that is right at first and wrong after the timing there is no rate."""
+    words, asked = _ceilings._random_words(1000), []
+
+    def check(got):
+        asked.append(got)
+        return len(asked) <= right
+
+    bench = _ceilings._Problem(
+        next(each for each in gpuopt.devices() if each.kind == "cpu"), words, 1000, 1000, 1
+    )
+    with pytest.raises(gpuopt.VerificationError, match="'memcpy' on cpu gave a wrong result"):
+        bench.rate("memcpy", 1.0, check, True)
+    assert len(asked) == right + 1
+
+
 def test_a_wrong_ceiling_is_not_timed(monkeypatch, small):
     class Liar:
         timed = 0
@@ -331,6 +348,13 @@ def test_bounds():
     assert whole.ceiling == "FMA float32"
     copied = roof.bound(roof.place("copy", 0, 1e9, 1e-3))
     assert copied.ceiling == "DRAM read" and copied.share == pytest.approx(1000 / 4595)
+
+
+def test_a_little_more_than_memory_gives_is_memory():
+    roof = gpuopt.roofline("sim:m2090")
+    roof.ceilings.append(gpuopt.Ceiling("L2 read", "B/s", 4e11))
+    for factor, name in ((1.02, "DRAM"), (1.05, "L2 read")):
+        assert roof.bound(roof.place(name, 1.0, factor * 177e9, 1.0)).ceiling == name
 
 
 def test_mistakes_name_what_there_is():

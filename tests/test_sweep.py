@@ -112,7 +112,7 @@ def test_the_tiling_of_a_product_can_be_named():
     a = np.random.default_rng(3).random((128, 128), np.float32)
     from gpuopt import _cases, _families
 
-    bench = _core.Bench(_cases._with_output(_families.matmul_problem(a, a)), device="sim")
+    bench = _core.Bench(_cases.with_output(_families.matmul_problem(a, a)), device="sim")
     got = [bench.run(10, tuning={"tiling": value}) for value in (0, 1, 2)]
     assert not np.array_equal(got[1], got[2]), "two slices of the depth are rounded otherwise"
     assert np.array_equal(got[0], got[1]) or np.array_equal(got[0], got[2])
@@ -149,6 +149,37 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
         assert len(blocks) >= len(rows) - len(size.refused)
         few = [text for text, why in size.refused if "more than the" not in why]
         assert not few or family == "add", few  # the small GPU has little shared memory
+
+
+@needs_sim
+def test_a_choice_is_verified_again():
+    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    problem, seen = make(), []
+    right = problem.error
+
+    def error(rung, got):
+        seen.append(rung.name)
+        return "another" if seen.count(rung.name) > 1 else right(rung, got)
+
+    problem.error = error
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        _sweep._measure(problem, "add", "cpu")
+    assert len(seen) == 4
+
+
+def test_a_hopeless_choice_has_one_sample():
+    class Slow(Timed):
+        def time(self, runs=1, cold=False, **call):
+            return 1e-3 * (1 + 20.1 * (call["variant"] == "serial"))
+
+    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    problem = make()
+    problem.bench = Slow(problem.bench)
+    samples = {
+        trial.variant: len(trial.timing.samples)
+        for trial in _sweep._measure(problem, "add", "cpu").trials
+    }
+    assert samples == {"serial": 1, "openmp": _sweep.ROUNDS, "simd": _sweep.ROUNDS}
 
 
 # --- what is told

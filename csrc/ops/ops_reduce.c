@@ -128,7 +128,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
         const uint64_t blocks = pass_blocks(queue, choice, count, dtype_size(signature->items));
         struct ops_step *step = &plan->steps[plan->step_count];
         if (blocks > GRID_MAX || plan->step_count == OPS_STEPS_MAX)
-            return status_fail(STATUS_BAD_VALUE,
+            return status_fail(STATUS_UNFIT,
                                "variant: rung '%s' with block=%u cannot take %llu items; use "
                                "variant=7 or a larger block",
                                rung->name, choice->block, (unsigned long long)n);

@@ -117,7 +117,7 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                                 ? tiles(&shape, tile)
                                 : (shape.outputs * shape.rows - 1) / tile + 1;
     if (blocks > GRID_MAX)
-        return status_fail(STATUS_BAD_VALUE,
+        return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' with block=%u cannot take %llu items; use a larger "
                            "block",
                            rung->name, choice->block,

@@ -323,7 +323,7 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     const bool batch = n == 3 && axes->output[0] == 0 && axes->output[1] == 2;
     const bool copies = rung->flags & RUNG_CEILING;
     if (!copies && n > 1 && !(n == 2 && axes->output[0] == 1) && !batch)
-        return status_fail(STATUS_BAD_VALUE,
+        return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' turns matrices, and batches of them in C order; "
                            "these axes need variant='vector'",
                            rung->name);
@@ -350,7 +350,7 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     }
     const uint64_t layers = blocks(y, GRID_Y);
     if (x > GRID_X || layers > GRID_Y || batches > GRID_Y / layers)
-        return status_fail(STATUS_BAD_VALUE,
+        return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' with block=%u cannot take %llu x %llu x %llu items; "
                            "use variant='vector' or a larger block",
                            rung->name, choice->block, (unsigned long long)batches,

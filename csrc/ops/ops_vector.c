@@ -51,19 +51,19 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
     }
     if (block > BLOCK_MAX)
         return status_fail(
-            STATUS_BAD_VALUE,
+            STATUS_UNFIT,
             "variant: rung '%s' has one block, of at most %d threads, and cannot take "
             "%llu items; use variant='bounds'",
             rung->name, BLOCK_MAX, (unsigned long long)n);
     if (rung->number == 4 && n % block)
         return status_fail(
-            STATUS_BAD_VALUE,
+            STATUS_UNFIT,
             "variant: rung '%s' takes a multiple of its block's %llu threads, not %llu "
             "items; use variant='bounds', or a block that divides them",
             rung->name, (unsigned long long)block, (unsigned long long)n);
     if (blocks > GRID_MAX)
         return status_fail(
-            STATUS_BAD_VALUE,
+            STATUS_UNFIT,
             "variant: rung '%s' cannot take %llu items: a grid has at most %d blocks; "
             "use variant='grid-stride'",
             rung->name, (unsigned long long)n, GRID_MAX);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_EVERY = 50 * 1000 }; /* microseconds */
+enum { LOOK_EVERY_US = 50 * 1000 };
 
 static int has_streams(const struct device_ops *kind) { return kind->adopt != device_no_adopt; }
 
@@ -104,7 +104,7 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
         return -1;
     }
     while (held != PY_LOCK_ACQUIRED) {
-        Py_BEGIN_ALLOW_THREADS held = PyThread_acquire_lock_timed(home->lock, LOOK_EVERY, 0);
+        Py_BEGIN_ALLOW_THREADS held = PyThread_acquire_lock_timed(home->lock, LOOK_EVERY_US, 0);
         Py_END_ALLOW_THREADS if (held != PY_LOCK_ACQUIRED && PyErr_CheckSignals()) return -1;
     }
     home->owner = me;

@@ -7,9 +7,9 @@
 /* --- the GIL, and Ctrl-C without it */
 
 enum {
-    LOOK_EVERY = 50,
-    SMALL_BYTES = 1 << 16
-}; /* milliseconds; what is done before others notice */
+    LOOK_EVERY_MS = 50,
+    SMALL_BYTES = 1 << 16, /* what is done before others notice */
+};
 
 static int64_t milliseconds(void) {
     struct timespec time;
@@ -17,13 +17,13 @@ static int64_t milliseconds(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* The device's question while it works: takes the GIL, at most every LOOK_EVERY ms. */
+/* The device's question while it works: takes the GIL, at most every LOOK_EVERY_MS. */
 static bool interrupted(void *state) {
     struct py_unlocked *unlocked = state;
     const int64_t now = milliseconds();
     if (now < unlocked->next_look)
         return false;
-    unlocked->next_look = now + LOOK_EVERY;
+    unlocked->next_look = now + LOOK_EVERY_MS;
     PyEval_RestoreThread(unlocked->thread);
     const int raised = PyErr_CheckSignals();
     unlocked->thread = PyEval_SaveThread();
@@ -32,7 +32,7 @@ static bool interrupted(void *state) {
 
 void py_unlock(struct py_unlocked *unlocked, struct device *device) {
     unlocked->device = device;
-    unlocked->next_look = milliseconds() + LOOK_EVERY;
+    unlocked->next_look = milliseconds() + LOOK_EVERY_MS;
     device->interrupted = interrupted;
     device->interrupted_state = unlocked;
     unlocked->thread = PyEval_SaveThread();

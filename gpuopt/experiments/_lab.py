@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt._ceilings import VerificationError, spread
+from gpuopt._checks import whole
 from gpuopt._devices import Device, device_name
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import SAMPLE_SECONDS
@@ -213,11 +214,9 @@ def size(n: Any, default: int, name: str = "n") -> int:
     """Return a count of at least 1; None is the default."""
     if n is None:
         return default
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TypeError(f"{name}: must be an int, not {n!r:.60}")
-    if n < 1:
-        raise ValueError(f"{name}: must be at least 1, not {n}")
-    return int(n)
+    if isinstance(n, bool):
+        raise TypeError(f"{name}: must be an integer, not {n!r}")
+    return whole(n, name, 1)
 
 
 def several(values: Any, name: str) -> list[Any]:

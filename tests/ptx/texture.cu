@@ -3,6 +3,8 @@
 // buffer: o f32 32 none
 // texture: line x 16 0 64 1 f32
 // launch: fetch 1 16 0 line o
+// counter: texture_requests 1
+// counter: inst_texture 1
 // expect: o[0] 0 1 2 3 4
 // expect: o[14] 14 15
 // texture: point x 4 4 16 1 f32
