@@ -352,6 +352,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             RELOAD();
             continue;
         case SIM_OP_EXIT:
+            if (SIM_UNLIKELY(warp->late_ids) && sim_barrier_passed(w, warp, mask, SIM_BARRIERS, pc))
+                goto failed;
             if (mask != active)
                 split->stack[split->depth - 1].pc = pc + 1;
             sim_warp_exit(warp, split, mask);
@@ -555,10 +557,9 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             int r = sim_warp_barrier(w, warp, split, in, mask, regs);
             if (r < 0)
                 goto failed;
-            if (r > 0) {
-                pc++;
+            if (r > 0) { /* what to go on with is noted */
                 stop = r == 1 ? SIM_STOP_BARRIER : SIM_STOP_SPLIT;
-                goto stopped;
+                goto left;
             }
             break;
         }
