@@ -598,8 +598,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_SYSCALL:
             split->stack[split->depth - 1].pc = pc;
             if (in->sub == SIM_CALL_ASSERT) {
-                sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_ASSERT, 0, NULL,
-                         "an assertion of the kernel failed");
+                sim_assert_call(w, warp, in, pc, mask, local_base);
                 goto failed;
             }
             if (sim_printf_call(w, warp, in, pc, mask, local_base))

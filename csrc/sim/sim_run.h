@@ -356,6 +356,9 @@ int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
  * memory ---- */
 int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                     uint32_t pc, uint32_t mask, uint32_t local_base);
+/* a call of __assertfail: the same */
+int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base);
 int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
 int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */
 void sim_printf_close(struct sim_run *run);
