@@ -195,3 +195,51 @@ def test_a_kernel_that_does_not_print_has_no_output():
         launch.output == ""
         for launch in gpuopt.profile(gpuopt.reduce, np.arange(1000.0), variant=1).launches
     )
+
+
+ASSERTION = """.version 7.0
+.target sm_75
+.address_size 64
+.extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c,
+    .param .b64 d, .param .b64 e);
+.global .align 1 .b8 expression[{expression_bytes}] = {{{expression}}};
+.global .align 1 .b8 file[{file_bytes}] = {{{file}}};
+.visible .entry k(.param .u64 n)
+{{
+    .reg .b64 %d<3>;
+    mov.u64 %d0, expression;
+    cvta.global.u64 %d0, %d0;
+    mov.u64 %d1, file;
+    cvta.global.u64 %d1, %d1;
+    {{
+    .param .b64 p0; .param .b64 p1; .param .b32 p2; .param .b64 p3; .param .b64 p4;
+    st.param.b64 [p0], %d0;
+    st.param.b64 [p1], %d1;
+    st.param.b32 [p2], 42;
+    st.param.b64 [p3], %d0;
+    st.param.b64 [p4], 1;
+    call __assertfail, (p0, p1, p2, p3, p4);
+    }}
+    ret;
+}}
+"""
+
+
+def test_an_assertion_says_what_failed_and_where():
+    def failure(expression, file):
+        texts = [",".join(str(byte) for byte in [*text, 0]) for text in (expression, file)]
+        text = ASSERTION.format(
+            expression=texts[0],
+            expression_bytes=len(expression) + 1,
+            file=texts[1],
+            file_bytes=len(file) + 1,
+        )
+        (found,) = gpuopt.check(gpuopt.load_ptx(text, device="sim")["k"], 1, 32, 0)
+        return found.text
+
+    assert 'device assertion failed: i < n && "%d", at source/kernel.cu:42, in' in failure(
+        b'i < n && "%d"', b"source/kernel.cu"
+    )
+    assert "device assertion failed: x?y, at " + "b" * 71 + "/file.cu:42, in" in failure(
+        b"x\ny", b"a" * 3000 + b"b" * 1000 + b"/file.cu"
+    )

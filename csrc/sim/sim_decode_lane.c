@@ -468,7 +468,10 @@ enum sim_status sim_decode_mov(struct sim_decoder *d) {
         return sim_finish(d, &o[0], type, in.dst);
     }
     if (o[1].kind == SIM_O_LABEL)
-        return sim_refuse(d, "the address of a function or label ('%.*s')",
+        return sim_refuse(d,
+                          "the address of a function or label ('%.*s'): the simulated GPU has "
+                          "no function pointers and no virtual methods; call the function by "
+                          "its name",
                           (int)(o[1].name.length > 60 ? 60 : o[1].name.length), o[1].name.text);
     return sim_decode_lane(d);
 }

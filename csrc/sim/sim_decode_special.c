@@ -122,7 +122,9 @@ static enum sim_status decode_call(struct sim_decoder *d) {
     if (o[0].kind == SIM_O_LIST)
         returns = &o[i++];
     if (i >= d->s->count || o[i].kind != SIM_O_LABEL)
-        return sim_refuse(d, "an indirect call");
+        return sim_refuse(d, "an indirect call: the simulated GPU has no function pointers and no "
+                             "virtual methods; call the function by its name (libcu++'s atomics "
+                             "are such calls where nvcc has -G: compile without it)");
     struct sim_name name = o[i++].name;
     if (i < d->s->count && o[i].kind == SIM_O_LIST)
         arguments = &o[i++];
@@ -135,7 +137,13 @@ static enum sim_status decode_call(struct sim_decoder *d) {
         in.op = SIM_OP_SYSCALL;
         in.sub = sim_name_is(name, "vprintf") ? SIM_CALL_VPRINTF : SIM_CALL_ASSERT;
         if (in.sub != SIM_CALL_VPRINTF && !sim_name_is(name, "__assertfail"))
-            return sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name), name.text);
+            return sim_name_is(name, "malloc") || sim_name_is(name, "free")
+                       ? sim_refuse(d,
+                                    "a call of '%.*s': the simulated GPU has no memory that "
+                                    "kernels allocate; allocate it before the launch",
+                                    sim_shown(name), name.text)
+                       : sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name),
+                                    name.text);
         in.b = SIM_NO_SLOT;
         if (returns && returns->count)
             if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
@@ -148,6 +156,15 @@ static enum sim_status decode_call(struct sim_decoder *d) {
                 if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
                     return status;
             in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
+        } else { /* the places of the expression, the file and the line */
+            uint32_t place = 0, *index = &in.ext;
+            if (!arguments || arguments->count != 5)
+                return sim_malformed(d, "__assertfail takes an expression, a file, a line, a "
+                                        "function and a size");
+            for (uint32_t n = 0; n < 3; n++, index = NULL)
+                if ((status = argument(d, &arguments->items[n], n < 2 ? 8 : 4, &place)) ||
+                    (status = sim_extra(d, place, index)))
+                    return status;
         }
         return sim_emit(d, &in);
     }

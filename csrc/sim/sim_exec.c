@@ -195,6 +195,15 @@ static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
 }
 
+/* The launch lacks the grid's barrier, which the kernel asks for: grid.sync() then traps. */
+static int wants_grid(const struct sim_run *run) {
+    int asks = 0;
+    for (uint32_t pc = 0; pc < run->kernel->code_count; pc++)
+        asks |= run->kernel->code[pc].op == SIM_OP_SREG &&
+                run->kernel->code[pc].sub == SIM_SPECIAL_ENVREG1;
+    return asks && !(run->launch->flags & SIM_LAUNCH_COOPERATIVE);
+}
+
 /* Tiles of a warp, each with its own member mask. 0: not all their lanes are here; nothing is done.
  */
 static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
@@ -352,6 +361,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             RELOAD();
             continue;
         case SIM_OP_EXIT:
+            if (SIM_UNLIKELY(warp->late_ids) && sim_barrier_passed(w, warp, mask, SIM_BARRIERS, pc))
+                goto failed;
             if (mask != active)
                 split->stack[split->depth - 1].pc = pc + 1;
             sim_warp_exit(warp, split, mask);
@@ -363,7 +374,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             continue;
         case SIM_OP_TRAP:
             sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_TRAP, 0, NULL,
-                     "the kernel executed trap");
+                     "the kernel executed trap%s",
+                     wants_grid(run) ? "; its grid.sync() needs a cooperative launch, and this is "
+                                       "none: Python cannot make one on the simulated GPU"
+                                     : "");
             goto failed;
         case SIM_OP_NOP:
         case SIM_OP_PREFETCH:
@@ -555,10 +569,9 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             int r = sim_warp_barrier(w, warp, split, in, mask, regs);
             if (r < 0)
                 goto failed;
-            if (r > 0) {
-                pc++;
+            if (r > 0) { /* what to go on with is noted */
                 stop = r == 1 ? SIM_STOP_BARRIER : SIM_STOP_SPLIT;
-                goto stopped;
+                goto left;
             }
             break;
         }
@@ -597,8 +610,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_SYSCALL:
             split->stack[split->depth - 1].pc = pc;
             if (in->sub == SIM_CALL_ASSERT) {
-                sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_ASSERT, 0, NULL,
-                         "an assertion of the kernel failed");
+                sim_assert_call(w, warp, in, pc, mask, local_base);
                 goto failed;
             }
             if (sim_printf_call(w, warp, in, pc, mask, local_base))

@@ -3,7 +3,8 @@
  * arguments, each aligned to its own size, in memory of the calling thread; the text follows C's
  * rules for the conversions that CUDA's printf has, and goes to the report, never to the host's
  * output. Formats and addresses are untrusted. Every block keeps its text until it has ended; the
- * report has the blocks' texts in the order of their indices, each in the order of time.
+ * report has the blocks' texts in the order of their indices, each in the order of time. A failed
+ * assertion comes with such texts as well.
  */
 #include "sim_run.h"
 
@@ -14,6 +15,7 @@
 #define TEXT_MOST (1u << 20)       /* bytes of a launch */
 #define BLOCK_TEXT_MOST (1u << 18) /* bytes of a block */
 #define WIDTH_MOST 512             /* of a conversion, and precision */
+#define STRING_MOST 4096           /* bytes of an assertion's text, or of its file's name */
 
 static const char cut[] = "\n[output truncated]\n";
 
@@ -304,6 +306,38 @@ int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct si
         }
     }
     return 0;
+}
+
+/* ---- assertions ---- */
+
+/* A string that the thread has there, or what of its end fits; empty where there is none. */
+static void copy_end(const struct reader *r, uint64_t address, char *to, size_t bytes) {
+    const uint8_t *byte;
+    size_t length = 0, least = 0;
+    while (length < STRING_MOST && (byte = place(r, address + length, 1)) && *byte)
+        length++;
+    if (length >= bytes)
+        least = length - bytes + 1;
+    for (size_t i = least; i < length; i++)
+        to[i - least] = (char)*place(r, address + i, 1);
+    to[length - least] = 0;
+}
+
+int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base) {
+    const uint32_t lane = (uint32_t)__builtin_ctz(mask), *places = &w->run->kernel->extra[in->ext];
+    const uint8_t *frame = warp->local + (uint64_t)lane * warp->local_stride + local_base;
+    const struct reader reader = {w, warp, lane};
+    char expression[128], file[80];
+    uint64_t addresses[2];
+    uint32_t line;
+    for (int i = 0; i < 2; i++)
+        memcpy(&addresses[i], frame + places[i], sizeof addresses[i]);
+    memcpy(&line, frame + places[2], sizeof line);
+    copy_end(&reader, addresses[0], expression, sizeof expression);
+    copy_end(&reader, addresses[1], file, sizeof file);
+    return sim_find(w, warp, pc, lane, SIM_FIND_ASSERT, 0, NULL, "%s, at %s:%u", expression, file,
+                    line);
 }
 
 /* ---- a launch's text ---- */

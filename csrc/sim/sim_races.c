@@ -349,11 +349,15 @@ int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim
         sim_where_text(run->kernel, c->pc, place, sizeof place);
         memcpy(where + 4, place, strlen(place) + 1);
     }
-    const char *fix =
-        !shared && block != warp->block->linear ? "blocks of one launch run concurrently: use "
-                                                  "atomics, or a fence with a flag, or two launches"
-        : c->warp == warp->index ? "put __syncwarp() between: lanes of a warp do not run in step"
-                                 : "put __syncthreads() between";
+    const char *fix = !shared && block != warp->block->linear
+                          ? "blocks of one launch run concurrently: use "
+                            "atomics, or a fence with a flag, or two launches"
+                      : c->warp != warp->index ? "put __syncthreads() between"
+                      : warp->block->warp_count > 1
+                          ? "put __syncthreads() between (__syncwarp() if only this warp "
+                            "shares it)"
+                          : "put __syncwarp() between: lanes of a warp do not run in "
+                            "step";
     return sim_find(w, warp, a->pc, lane, shared ? SIM_FIND_SHARED_RACE : SIM_FIND_GLOBAL_RACE,
                     a->address[lane], &other,
                     "%s of %u bytes at %s address 0x%llx, which block (%u, %u, %u) thread (%u, %u, "

@@ -44,6 +44,10 @@ struct sim_split {
     uint32_t patience;  /* communicating instructions since the stack last shrank */
 };
 
+struct sim_late { /* lanes that others of the warp wait for at a barrier, and those others */
+    uint32_t mask, came, pc;
+};
+
 struct sim_warp {
     struct sim_block *block;
     uint32_t index;
@@ -60,6 +64,8 @@ struct sim_warp {
     uint64_t steps, waited; /* time passed: executed, and at barriers (sim_occupancy.c) */
     uint64_t ahead;         /* steps of this turn that are not in `steps` yet */
     uint32_t spin_pc, spin_count;
+    struct sim_late late[SIM_BARRIERS];
+    uint32_t late_ids;               /* barriers for which there are any */
     struct sim_undefined *undefined; /* sim_undefined.c; NULL while it has no such values */
     int done;
 };
@@ -107,6 +113,10 @@ static inline uint32_t sim_split_mask(const struct sim_split *split) {
 
 static inline const struct sim_frame *sim_split_frame(const struct sim_split *split) {
     return &split->frames[split->frame_count - 1];
+}
+
+static inline uint64_t sim_warp_time(const struct sim_warp *warp) {
+    return warp->steps + warp->ahead + warp->waited;
 }
 
 /* Why a warp stopped running. */
@@ -296,8 +306,7 @@ int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
 int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
                   uint32_t others_pc);
 void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
-int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
-                     const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+void sim_warp_merge(struct sim_warp *warp);
 int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
                   uint32_t *mask, uint32_t members);
 int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame);
@@ -313,6 +322,15 @@ void sim_block_free(struct sim_run *run, struct sim_block *block);
 /* 0: no memory */
 int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
 enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
+/* ---- sim_barrier.c ---- */
+int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                     const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+void sim_barrier_check(struct sim_run *run, struct sim_block *block); /* after an exit */
+/* Lanes come to another barrier, or, with no id, to their end. 1: the launch ends. */
+int sim_barrier_passed(struct sim_worker *w, struct sim_warp *warp, uint32_t mask, uint32_t id,
+                       uint32_t pc);
+/* Nobody gets on any more. 1: because of lanes that never came to a barrier. */
+int sim_barrier_overdue(struct sim_worker *w, struct sim_block *block);
 /* ---- sim_launch.c ---- */
 /* last: of this turn. 1: the launch ends. */
 int sim_run_poll(struct sim_worker *w, uint64_t steps, int last);
@@ -337,6 +355,9 @@ int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
 /* ---- sim_printf.c: a call of vprintf: 1 when a finding ends the launch; the others: 0 for no
  * memory ---- */
 int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base);
+/* a call of __assertfail: the same */
+int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                     uint32_t pc, uint32_t mask, uint32_t local_base);
 int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
 int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */

@@ -1,6 +1,6 @@
 /*
- * sim_warp.c: warps and blocks: stacks of diverged lanes, splits, barriers, and the scheduler of
- * one block's warps. The order in which warps run depends on the program alone, never on the host.
+ * sim_warp.c: warps and blocks: stacks of diverged lanes, splits, and the scheduler of one block's
+ * warps. The order in which warps run depends on the program alone, never on the host.
  */
 #include "sim_run.h"
 
@@ -147,7 +147,7 @@ static int same_shape(const struct sim_split *a, const struct sim_split *b) {
 }
 
 /* Splits that arrived at the same place become one again. */
-static void merge_splits(struct sim_warp *warp) {
+void sim_warp_merge(struct sim_warp *warp) {
     for (uint32_t i = 0; i < warp->split_count; i++) {
         for (uint32_t j = i + 1; j < warp->split_count;) {
             struct sim_split *a = &warp->splits[i], *b = &warp->splits[j];
@@ -164,138 +164,7 @@ static void merge_splits(struct sim_warp *warp) {
     }
 }
 
-/* ---- barriers ---- */
-
-static uint64_t time_of(const struct sim_warp *warp) {
-    return warp->steps + warp->ahead + warp->waited;
-}
-
-static void release_barrier(struct sim_run *run, struct sim_block *block, uint32_t id) {
-    struct sim_barrier *b = &block->barriers[id];
-    uint32_t warps = b->waiting_warps;
-    for (uint32_t i = 0; i < block->warp_count; i++) {
-        struct sim_warp *warp = &block->warps[i];
-        for (uint32_t s = 0; s < warp->split_count && !warp->done; s++) {
-            struct sim_split *split = &warp->splits[s];
-            if (split->state != SIM_SPLIT_BARRIER || split->barrier != id)
-                continue;
-            const struct sim_entry *top = &split->stack[split->depth - 1];
-            const struct sim_insn *in = &run->kernel->code[top->pc - 1];
-            uint8_t *regs = warp->regs + split->frames[split->frame_count - 1].base;
-            split->state = SIM_SPLIT_READY;
-            if (b->time > time_of(warp))
-                warp->waited += b->time - time_of(warp);
-            if (in->dst == SIM_NO_SLOT)
-                continue;
-            if (in->sub == SIM_BAR_POPC) {
-                for (uint32_t m = top->mask; m; m &= m - 1)
-                    ((sim_u32 *)(void *)(regs + in->dst))[__builtin_ctz(m)] = b->popc;
-            } else {
-                sim_u32 *p = (sim_u32 *)(void *)(regs + in->dst);
-                int value = in->sub == SIM_BAR_AND ? b->all : b->any;
-                *p = (*p & ~top->mask) | (value ? top->mask : 0);
-            }
-        }
-        if (!warp->done && warp->split_count > 1)
-            merge_splits(warp);
-    }
-    if (run->check_races)
-        sim_races_barrier(run, block, warps);
-    memset(b, 0, sizeof *b);
-    block->barriers_begun &= ~(1u << id);
-}
-
-static int complete(const struct sim_block *block, const struct sim_barrier *b) {
-    return b->arrived && b->arrived >= (b->expected ? b->expected : block->live_threads);
-}
-
-/* The lanes whose next instruction ends them, as after `if (i >= n) return;`: nvcc branches over
- * all that follows, and no barrier waits for them. */
-static uint32_t lanes_leaving(const struct sim_warp *warp, const struct sim_insn *code) {
-    uint32_t leaving = 0;
-    for (uint32_t s = 0; s < warp->split_count; s++) {
-        const struct sim_split *split = &warp->splits[s];
-        uint32_t above = 0; /* lanes that have yet to come back to an entry */
-        for (uint32_t i = split->depth; i-- > 0;) {
-            const struct sim_entry *entry = &split->stack[i];
-            const struct sim_insn *next = &code[entry->pc];
-            next += next->op == SIM_OP_BLOCK;
-            if (next->op == SIM_OP_EXIT && !(next->flags & SIM_F_GUARD))
-                leaving |= entry->mask & ~above;
-            above |= entry->mask;
-        }
-    }
-    return leaving;
-}
-
-/* -1: the launch ends. 1: wait. 0: go on. */
-int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
-                     const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
-    struct sim_block *block = warp->block;
-    uint32_t pc = split->stack[split->depth - 1].pc, lane = (uint32_t)__builtin_ctz(mask);
-    uint32_t id = ((const sim_u32 *)(const void *)(regs + in->a))[lane], threads = 0;
-    if (id >= SIM_BARRIERS) {
-        sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
-                 "barrier %u: there are 16, from 0 to 15", id);
-        return -1;
-    }
-    if (in->b != SIM_NO_SLOT)
-        threads = ((const sim_u32 *)(const void *)(regs + in->b))[lane];
-    if (threads % SIM_LANES || threads > SIM_LANES * SIM_MAX_WARPS) {
-        sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
-                 "barrier %u waits for %u threads, which is not a multiple of 32 up to 1024", id,
-                 threads);
-        return -1;
-    }
-    uint32_t missing = warp->live & ~mask;
-    if (in->vec && missing)
-        missing &= ~lanes_leaving(warp, w->run->kernel->code);
-    if (in->vec && missing) {
-        if (sim_find(w, warp, pc, lane, SIM_FIND_DIVERGENT_BARRIER, 0, NULL,
-                     "%d of the warp's %d threads reach this barrier without the others (lane %d "
-                     "is elsewhere); move it out of the condition",
-                     __builtin_popcount(mask), __builtin_popcount(mask | missing),
-                     __builtin_ctz(missing)))
-            return -1;
-    }
-    struct sim_barrier *b = &block->barriers[id];
-    w->pcs[pc].requests++;
-    block->barriers_begun |= 1u << id;
-    if (!b->arrived)
-        b->all = 1;
-    if (threads)
-        b->expected = threads;
-    /* with a count, warps arrive as wholes; without, threads do */
-    b->arrived += threads ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
-    b->waiting_warps |= 1u << warp->index;
-    b->time = b->time > time_of(warp) ? b->time : time_of(warp);
-    if (in->c != SIM_NO_SLOT) {
-        uint32_t yes = *(const sim_u32 *)(const void *)(regs + in->c) & mask;
-        b->popc += (uint32_t)__builtin_popcount(yes);
-        b->all &= yes == mask;
-        b->any |= yes != 0;
-    }
-    if (in->sub == SIM_BAR_ARRIVE) {
-        if (complete(block, b))
-            release_barrier(w->run, block, id);
-        return 0;
-    }
-    if (mask != warp->live && !sim_warp_split_off(warp, split)) {
-        w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
-        return -1;
-    }
-    split->state = SIM_SPLIT_BARRIER;
-    split->barrier = id;
-    split->stack[split->depth - 1].pc = pc + 1; /* where a release finds it */
-    if (!complete(block, b))
-        return 1;
-    release_barrier(w->run, block, id);
-    if (split->state == SIM_SPLIT_READY) {
-        split->stack[split->depth - 1].pc = pc;
-        return 0;
-    }
-    return 1;
-}
+/* ---- exits ---- */
 
 void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask) {
     for (uint32_t i = 0; i < split->depth; i++)
@@ -379,7 +248,7 @@ static struct sim_split *ready_split(struct sim_warp *warp) {
 }
 
 static void end_rejoin(struct sim_warp *warp) {
-    merge_splits(warp);
+    sim_warp_merge(warp);
     for (uint32_t s = 0; s < warp->split_count; s++)
         if (warp->splits[s].state == SIM_SPLIT_REJOIN)
             warp->splits[s].state = SIM_SPLIT_READY;
@@ -460,6 +329,8 @@ static int blocked(const struct sim_warp *warp) {
 }
 
 static int deadlock(struct sim_worker *w, struct sim_block *block) {
+    if (sim_barrier_overdue(w, block))
+        return SIM_RUN_FAILED;
     for (uint32_t i = 0; i < block->warp_count; i++) {
         struct sim_warp *warp = &block->warps[i];
         if (warp->done)
@@ -486,13 +357,6 @@ static void note_exit(struct sim_block *block, uint64_t time) {
     for (uint32_t i = 0; i < SIM_BARRIERS; i++)
         if (block->barriers[i].arrived && block->barriers[i].time < time)
             block->barriers[i].time = time;
-}
-
-/* Barriers that an exit has completed. */
-static void check_barriers(struct sim_run *run, struct sim_block *block) {
-    for (uint32_t m = block->barriers_begun; m; m &= m - 1)
-        if (complete(block, &block->barriers[__builtin_ctz(m)]))
-            release_barrier(run, block, (uint32_t)__builtin_ctz(m));
 }
 
 static int run_block(struct sim_worker *w, struct sim_block *block) {
@@ -526,15 +390,15 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             return SIM_RUN_WANTS_TOKEN;
         case SIM_STOP_DONE:
             w->warps_done++;
-            note_exit(block, time_of(warp));
-            check_barriers(w->run, block);
+            note_exit(block, sim_warp_time(warp));
+            sim_barrier_check(w->run, block);
             yields = 0;
             break;
         case SIM_STOP_YIELD:
             yields++;
             break;
         default:
-            check_barriers(w->run, block);
+            sim_barrier_check(w->run, block);
             yields = 0;
             break;
         }
@@ -550,6 +414,8 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
                     return SIM_RUN_TURN_OVER;
                 }
                 if (block->idle_rounds > STALL_ROUNDS) {
+                    if (sim_barrier_overdue(w, block))
+                        return SIM_RUN_FAILED;
                     sim_find(w, warp, warp->splits[0].stack[warp->splits[0].depth - 1].pc, 0,
                              SIM_FIND_DEADLOCK, 0, NULL,
                              "every warp of the block waits in a loop for a value that nobody "
@@ -661,7 +527,7 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
         warp->done = 0;
         warp->steps = warp->waited = warp->ahead = 0;
         warp->spin_pc = SIM_NO_PC;
-        warp->spin_count = warp->current = warp->rotations = 0;
+        warp->spin_count = warp->current = warp->rotations = warp->late_ids = 0;
         warp->split_count = 1;
         warp->local_top = cf->local_bytes;
         block->live_threads += (uint32_t)__builtin_popcount(warp->live);

@@ -40,6 +40,8 @@
 // buffer: yy s32 4096 none
 // cooperative: gsync 32 128 0 xx yy
 // expect: yy[0] 4095 4094
+// launch: gsync 32 128 0 xx yy
+// finding: TRAP needs a cooperative launch
 // buffer: bo s32 32 none
 // launch: two_barriers 1 96 0 bo s32:1
 // expect: bo[0] 0 1 2 3

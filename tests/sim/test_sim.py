@@ -200,6 +200,36 @@ HOSTILE = {
     ),
     "empty": ("", "// fails: OK"),
     "only_commas": (HEADER + ",,,,", "// fails: SYNTAX"),
+    "call_pointer": (
+        kernel(
+            "\t.reg .b64 %p;\nP: .callprototype _ ();\n\tmov.u64 %p, 0;\n\tcall %p, (), P;\n\tret;"
+        ),
+        LAUNCH + "// fails: UNSUPPORTED no function pointers",
+    ),
+    "address_of_a_function": (
+        kernel("\t.reg .b64 %p;\n\tmov.u64 %p, f;\n\tret;", ".func f() { ret; }"),
+        LAUNCH + "// fails: UNSUPPORTED no function pointers",
+    ),
+    "call_malloc": (
+        kernel(
+            "\t.param .b64 p;\n\t.param .b64 q;\n\tst.param.b64 [p], 4;\n\tcall (q), malloc, (p);\n\tret;",
+            ".extern .func (.param .b64 r) malloc(.param .b64 n);",
+        ),
+        LAUNCH + "// fails: UNSUPPORTED allocate it before the launch",
+    ),
+    "assertion_without_places": (
+        kernel("\tcall __assertfail, ();\n\tret;", ".extern .func __assertfail();"),
+        LAUNCH + "// fails: SYNTAX __assertfail takes",
+    ),
+    "assertion_of_nothing": (
+        kernel(
+            "\t.param .b64 p0;\n\t.param .b64 p1;\n\t.param .b32 p2;\n\t.param .b64 p3;\n\t.param .b64 p4;\n"
+            "\tst.param.b64 [p0], 0;\n\tst.param.b64 [p1], -1;\n"
+            "\tst.param.b32 [p2], 7;\n\tcall __assertfail, (p0, p1, p2, p3, p4);\n\tret;",
+            ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);",
+        ),
+        LAUNCH + "// finding: ASSERT device assertion failed: , at :7",
+    ),
     "call_kernel": (kernel("\tcall k;\n\tret;"), LAUNCH + "// fails: UNSUPPORTED kernel"),
     "too_much_shared": (
         kernel("\t.shared .b8 s[1000000];\n\tret;"),
