@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -466,3 +467,12 @@ def test_a_kernel_on_a_gpu_is_not_traced():
     module = gpuopt.load_ptx(TINY, device="cuda")
     with pytest.raises(ValueError, match="cannot be traced"):
         gpuopt.trace(module["tiny"], 1, 32, np.arange(33, dtype=np.uint32))
+
+
+def test_tiles_that_wait_are_recorded_once_each():
+    path = Path(__file__).parent / "ptx" / "diverged.ptx"
+    module = gpuopt.load_ptx(path, device="sim")
+    trace = gpuopt.trace(module["tiles"], 1, 32, np.zeros(32, np.uint32))
+    shuffles = [n for n, i in enumerate(trace.instructions) if i.text.startswith("shfl")]
+    events = trace.events[np.isin(trace.events["instruction"], shuffles)]
+    assert events["mask"].tolist() == events["active"].tolist() == [0xFFFF, 0xFFFF0000]
