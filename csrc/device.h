@@ -88,6 +88,10 @@ struct device_box {
     struct device_axes axes; /* the smallest step first */
 };
 
+/* Items that the cpu reduces to one result before it joins that with others'. What comes in pieces
+ * is cut there too, or its sum would be rounded otherwise. */
+enum { DEVICE_SEGMENT = 1 << 22 };
+
 /* Host bytes on their way to a device: memory, or whatever can be asked for the next bytes (an
  * array that is not contiguous is read this way, a piece at a time). */
 struct device_source {

@@ -9,6 +9,7 @@ import pytest
 
 import gpuopt
 from gpuopt import __main__ as program
+from gpuopt import _ceilings, _ladder, _peers
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -82,7 +83,7 @@ def test_examples_run(tmp_path, monkeypatch, capsys):
     run = 0
     for block in blocks("python"):
         if any(word in block for word in ("roofline(", "tensor", "load_ptx")):
-            continue
+            continue  # roofline: the next test
         if ">>>" in block:  # what is pasted first; a simulated GPU takes a second for 2^22 items
             block = block.replace(">>> ", "").replace("1 << 22", "1 << 16")
         for line in block.splitlines():
@@ -91,3 +92,30 @@ def test_examples_run(tmp_path, monkeypatch, capsys):
                 run += 1
     assert run > 30 and (tmp_path / "tile.svg").exists()
     assert gpuopt.__version__ in capsys.readouterr().out  # show_config is the one that prints
+
+
+def test_the_roofline_s_example_runs(tmp_path, monkeypatch):
+    """On less data and a device that everybody has, whose ceilings take longer."""
+    pytest.importorskip("matplotlib").use("agg")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 24)
+    monkeypatch.setattr(_peers, "COLD_BYTES", 1 << 24)
+    ceilings = [gpuopt.Ceiling("DRAM", "B/s", 1e10), gpuopt.Ceiling("FMA float32", "FLOP/s", 1e11)]
+    real = _ceilings.measure
+    monkeypatch.setattr(
+        _ceilings, "measure", lambda on, *how: ceilings if on.kind == "cpu" else real(on, *how)
+    )
+    (block,) = (each for each in blocks("python") if "roofline(" in each)
+    for before, after in (
+        ("roofline()", 'roofline("cpu")'),
+        ('ladder("saxpy", ', 'ladder("saxpy", 1 << 16, rounds=2, '),
+        ('ladder("reduce", ', 'ladder("reduce", 1 << 16, rounds=2, '),
+    ):
+        assert block.count(before) == 1
+        block = block.replace(before, after)
+    room = {"gpuopt": gpuopt}
+    exec(block, room)
+    assert (tmp_path / "roofline.svg").exists()
+    assert len(room["roof"].points) == len(room["saxpy"].rows)
+    assert room["measured"].peers and room["measured"].records()

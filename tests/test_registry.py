@@ -1,13 +1,14 @@
 """The registry and the embedded kernels say the same; the ladder is complete."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import UFUNCS
 
 import gpuopt
-from gpuopt import _core
+from gpuopt import _core, _memory, _stencil1d, _trace, _vectors
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 
@@ -133,3 +134,41 @@ def test_the_answer_is_the_callers_own():
     assert gpuopt.rungs("reduce")[0].signatures and gpuopt.rungs("reduce")[0].kernels
     with pytest.raises(AttributeError):
         first.number = 99
+
+
+# --- constants of C that Python repeats
+
+CSRC = Path(__file__).parent.parent / "csrc"
+
+
+def enumerators(path, pattern):
+    """Return the names that an enum or a list of macros has in its order."""
+    found = re.search(pattern, (CSRC / path).read_text(), re.DOTALL)[1]
+    return re.findall(r"[A-Z]\w+", re.sub(r"/\*.*?\*/", "", found))
+
+
+def test_an_event_is_laid_out_as_in_c():
+    text = re.sub(r"/\*.*?\*/", "", (CSRC / "device.h").read_text(), flags=re.DOTALL)
+    fields = re.search(r"struct device_event \{(.*?)\n\};", text, re.DOTALL)[1]
+    layout = []
+    for type_, names in re.findall(r"uint(\d+)_t ([^;]*);", fields):
+        for name in names.split(","):
+            name, _, count = name.strip().rstrip("]").partition("[")
+            layout.append((name, f"u{int(type_) // 8}", *([int(count)] if count else [])))
+    assert np.dtype(layout, align=True) == _trace.EVENT
+    assert np.dtype(layout, align=True).itemsize == _trace.EVENT.itemsize
+
+
+def test_axes_texels_and_modes_are_numbered_as_in_c():
+    axes = re.search(r"DEVICE_AXES = (\d+)", (CSRC / "device.h").read_text())[1]
+    assert int(axes) == _vectors._AXES
+    names = {"TEXEL_FLOAT32": "f4", "TEXEL_INT32": "i4", "TEXEL_UINT32": "u4",
+             "TEXEL_UINT8_NORMALISED": "u1", "TEXEL_COUNT": None}  # fmt: skip
+    texels = [names[each] for each in enumerators("device.h", r"enum device_texel \{(.*?)\}")]
+    assert {np.dtype(each): at for at, each in enumerate(texels) if each} == _memory._TEXELS
+    modes = [name.upper() for name in _stencil1d.MODES if name != "valid"]
+    assert [_stencil1d.MODES[name.lower()] for name in modes] == list(range(len(modes)))
+    assert _stencil1d.MODES["valid"] == _stencil1d.MODES["nearest"]
+    assert enumerators("host/host_stencil1d.c", r"enum mode \{(.*?)\}") == modes
+    listed = re.search(r"#define STENCIL1D_MODES.*", (CSRC / "kernels/stencil1d.cu").read_text())[0]
+    assert re.findall(r"\bMODE\(([A-Z]+)\)", listed) == modes

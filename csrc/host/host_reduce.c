@@ -95,6 +95,7 @@ enum {
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
                "a lane's share of a chunk of bytes is added up in 16 bits");
 _Static_assert(CHUNK / ORDERLESS_BYTES <= UINT8_MAX, "and of bools in 8");
+_Static_assert(SEGMENT_CHUNKS *CHUNK == DEVICE_SEGMENT, "ops_reduce.c's pieces are segments");
 
 /* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an item as an accumulator */
 

@@ -20,8 +20,6 @@ enum {
     DYNAMIC = 13,             /* or the last pieces of a long array are for whoever is free */
     PACK = 16,                /* bytes */
     RING_PART = REDUCE_RING_PACKS * PACK,
-    PIECE = 256 * 64 * 256, /* items of a non-contiguous array at a time, on the cpu: 2^22, the
-                               segment of host_reduce.c */
 };
 
 /* Blocks of the rungs with even shares. */
@@ -215,13 +213,16 @@ static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choic
     const struct device_ops *ops = queue->device->ops;
     const size_t item = dtype_size(choice->signature->items);
     const size_t result = dtype_size(choice->signature->accumulator);
-    const uint64_t pieces = (n - 1) / PIECE + 1;
+    const uint64_t pieces = (n - 1) / DEVICE_SEGMENT + 1;
     device_address buffer = 0, results = 0;
-    enum status status = ops->alloc(queue->device, (n < PIECE ? n : PIECE) * item, &buffer);
+    enum status status =
+        ops->alloc(queue->device, (n < DEVICE_SEGMENT ? n : DEVICE_SEGMENT) * item, &buffer);
     if (!status)
         status = ops->alloc(queue->device, pieces * result, &results);
     for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * PIECE < PIECE ? n - piece * PIECE : PIECE;
+        const uint64_t count = n - piece * DEVICE_SEGMENT < DEVICE_SEGMENT
+                                   ? n - piece * DEVICE_SEGMENT
+                                   : DEVICE_SEGMENT;
         status = ops->copy_in(queue->device, buffer, source, count * item);
         if (!status)
             status = reduce_there(queue, choice, buffer, count,
