@@ -406,9 +406,8 @@ static PyMethodDef prepared_methods[] = {
      "one is on another device, is not aligned, must be waited for, or may not be written."},
     {"value", (PyCFunction)prepared_value, METH_O,
      "value($self, view, /)\n--\n\n"
-     "Compute a reduction of a whole array, and wait for its NumPy scalar, which goes by no "
-     "memory\n"
-     "of the device. None, and nothing is done, where queue() would return False."},
+     "Wait for a reduction of a whole array, and return its NumPy scalar, which needs no memory\n"
+     "on the device. None, and nothing is done, where queue() would return False."},
     {NULL, NULL, 0, NULL},
 };
 
