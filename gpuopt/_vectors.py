@@ -71,20 +71,20 @@ def _vector_problem(
 def _on_device(device: str | None, **given: object) -> dict[str, View] | None:
     """Return two arrays on a device, of one shape and dtype; None where both are the host's.
 
-    A Python number is an item of the other's dtype. What broadcasts is copied as often there.
+    A Python number, as the second, is an item of the other's dtype. What broadcasts is copied as
+    often there.
     """
-    (first, x), (second, y) = given.items()
-    for name, value, other, array in ((first, x, second, y), (second, y, first, x)):
-        there = view_of(array, other) if type(value) in (int, float) else None
-        if there is not None:
-            dtype = np.result_type(there.dtype, value)
-            if dtype != there.dtype:
-                raise TypeError(
-                    f"{name}: makes the result {dtype}, but {other} is {there.dtype}, and nothing "
-                    f"is converted on a device; convert {other} there"
-                )
-            host = arrays.item(value, dtype, name)
-            given[name] = device_arrays.asarray(host, there.device)
+    (other, array), (name, value) = given.items()
+    there = view_of(array, other) if type(value) in (int, float) else None
+    if there is not None:
+        dtype = np.result_type(there.dtype, value)
+        if dtype != there.dtype:
+            raise TypeError(
+                f"{name}: makes the result {dtype}, but {other} is {there.dtype}, and nothing is "
+                f"converted on a device; convert {other} there"
+            )
+        host = arrays.item(value, dtype, name)
+        given[name] = device_arrays.asarray(host, there.device)
     views = device_arrays.inputs(device, **given)
     if not views:
         return None
@@ -192,7 +192,9 @@ def add(
     direct = _direct.vectors("add", 0, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
-    views = _on_device(device, x=x, y=y)
+    # The result is the first one's library's: of a number and an array the array's.
+    given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
+    views = _on_device(device, **given)
     if views:
         call = device_arrays.described(add_problem, views)
         return device_arrays.run(call, views, variant, block, out, in_place=True)
@@ -217,7 +219,7 @@ def saxpy(
         The factor. A NumPy scalar brings in its dtype, a Python number none.
     x, y : array_like
         Of shapes that broadcast together; the common dtype must be float32 or float64. Or arrays on
-        a device, as for `gpuopt.add`.
+        a device, as for `gpuopt.add`, of which y may be a number.
     variant, block, device
         As `gpuopt.add`.
     out : ndarray, optional

@@ -312,6 +312,7 @@ def test_what_cannot_be():
         (TypeError, "x, y: have dtypes", lambda: gpuopt.add(x, y)),
         (TypeError, "y: is on the host", lambda: gpuopt.add(x, np.ones(2))),
         (TypeError, "x: is on the host", lambda: gpuopt.saxpy(2, [1.0, 2.0], x)),
+        (TypeError, "x: is on the host", lambda: gpuopt.saxpy(2, 1.0, x)),
         (ValueError, "y: is on sim:g80, but x", lambda: gpuopt.add(x, other)),
         (
             ValueError,
@@ -900,6 +901,8 @@ def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
         forget()
         assert type(gpuopt.add(cupy_ndarray(items), tensor(items))) is cupy_ndarray
         assert story() == "wait 5500;launch 5500;wait 6600;", story()
+        for kind in (cupy_ndarray, tensor):  # a number's result is the array's library's
+            assert type(gpuopt.add(kind(items), 2)) is type(gpuopt.add(2, kind(items))) is kind
         assert gpuopt.reduce(tensor(items, is_cuda=False)) == total
         strange = tensor(items)
         strange.requires_grad = True
