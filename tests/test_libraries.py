@@ -602,6 +602,23 @@ def test_tensors_without_items_in_memory(torch):
     assert gpuopt.reduce(plain).item() == 1000
 
 
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_vectors_broadcast_and_numbers(library, request, rng):
+    module = request.getfixturevalue(library)
+    host = rng.random((300, 400), np.float32)
+    x = module.asarray(host) if library == "cupy" else module.asarray(host, device="cuda")
+    for found, want in (
+        (gpuopt.add(x, 2.5), host + np.float32(2.5)),
+        (gpuopt.add(2, x), 2 + host),
+        (gpuopt.add(x, x[7]), host + host[7]),
+        (gpuopt.add(x[:, :1], x), host[:, :1] + host),
+        (gpuopt.matmul(x, x[7]), host @ host[7]),
+        (gpuopt.matmul(x[:, 7], x), host[:, 7] @ host),
+    ):
+        assert type(found) is type(x) and tuple(found.shape) == want.shape
+        np.testing.assert_allclose(gpuopt.asarray(found).get(), want, rtol=1e-4)
+
+
 def test_autograd_notices_what_is_written(torch):
     weight = torch.ones(4, device="cuda", requires_grad=True)
     kept = torch.ones(4, device="cuda")
