@@ -118,7 +118,7 @@ class _Torch(Library):
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         new_empty = getattr(view.holder, "new_empty", None)
-        if new_empty and dtype == view.dtype:  # a quarter faster, as it reads no dtype and device
+        if new_empty and dtype == view.dtype:  # a fifth faster, as it reads no dtype and device
             made = new_empty(shape)
         else:
             made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))

@@ -135,6 +135,22 @@ def rng():
     return np.random.default_rng(20100921)
 
 
+@pytest.fixture
+def wrong_bench(monkeypatch):
+    """Let every bench give results of which a bit is wrong."""
+
+    class Wrong:
+        def __init__(self, *given, **more):
+            self.bench = real(*given, **more)
+            self.time = self.bench.time
+
+        def run(self):
+            return self.bench.run() ^ 1
+
+    real = gpuopt._core.Bench
+    monkeypatch.setattr(gpuopt._core, "Bench", Wrong)
+
+
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory):
     """Return a function that compiles fake_cuda.c with some macros and returns the library."""

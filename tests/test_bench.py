@@ -11,7 +11,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _bench, _bench_table, _compare, _core, _peers, _works
+from gpuopt import _bench, _bench_table, _compare, _peers, _works
 from gpuopt._ladder import PeerRow, Timing
 
 QUICK = _works.works("cpu", quick=True)
@@ -444,17 +444,7 @@ def test_a_result_of_another_dtype_is_wrong(monkeypatch):
     assert not found.rows and "float64 instead of float32" in found.wrong[0][1]
 
 
-def test_a_copy_that_does_not_copy_is_nothing_to_compare_with(monkeypatch):
-    class Liar:
-        def __init__(self, problem, device):
-            self.bench = real(problem, device=device)
-            self.time = self.bench.time
-
-        def run(self):
-            return self.bench.run() ^ 1
-
-    real = _core.Bench
-    monkeypatch.setattr(_core, "Bench", Liar)
+def test_a_copy_that_does_not_copy_is_nothing_to_compare_with(wrong_bench):
     with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy on cpu"):
         gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=[])
 

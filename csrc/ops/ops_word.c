@@ -1,7 +1,7 @@
 /* ops_word.c: a value that a kernel writes to 8 bytes of pinned memory, where the host looks until
- * it is there: on an H200 a copy of 4 bytes to the host and the stream's end took 10.7 to 17.9 us
- * behind a kernel of 1,024 threads, one more kernel that stores them there and a look 8.2 to 10.9,
- * and a look at what the kernel itself stored 6.3 to 7.2 (November 2026).
+ * it is there. On an H200's host, from a kernel's launch to its 4 bytes: by a copy and the stream's
+ * end 11.3 to 17.9 us, by one more kernel that stores them there 9.3 to 11.6, and 6.6 to 7.8 where
+ * the kernel itself does (trial kernels, medians of three runs, November 2026).
  */
 #include "ops.h"
 
