@@ -125,9 +125,10 @@ enum status device_no_follow(struct device *device, struct device *other) {
     return no_streams(device, "streams");
 }
 
-enum status device_no_owner(device_address address, int *ordinal) {
+enum status device_no_owner(device_address address, int *ordinal, bool *current) {
     (void)address;
     (void)ordinal;
+    (void)current;
     return status_fail(STATUS_DEVICE_ERROR, "device: it does not tell whose an address is");
 }
 

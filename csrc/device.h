@@ -230,8 +230,9 @@ struct device_ops {
                         size_t bytes);
     /* What is given to `device` from now on waits for what `other` has been given so far. */
     enum status (*follow)(struct device *device, struct device *other);
-    /* The number of the device whose memory an address is in, for memory of any library's. */
-    enum status (*owner)(device_address address, int *ordinal);
+    /* The number of the device whose memory an address is in, for memory of any library's; and
+     * whether the calling thread works on that one, so that the default streams are its. */
+    enum status (*owner)(device_address address, int *ordinal, bool *current);
     /* From now on the queue works on a caller's stream (a CUstream, 1 and 2 for the default ones,
      * as in DLPack), in order with what it did before; on its own again for 0. The stream must
      * outlive that. */
@@ -286,7 +287,7 @@ void device_no_unpin(struct device *device, void *memory);
 enum status device_no_copy(struct device *device, device_address to, device_address from,
                            size_t bytes);
 enum status device_no_follow(struct device *device, struct device *other);
-enum status device_no_owner(device_address address, int *ordinal);
+enum status device_no_owner(device_address address, int *ordinal, bool *current);
 enum status device_no_adopt(struct device *device, uint64_t stream);
 enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
                                  size_t count, struct device_graph **graph);

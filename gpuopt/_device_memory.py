@@ -198,13 +198,16 @@ class DeviceArray:
             raise AttributeError(f"{self.device} has no CUDA array interface; call .get()")
         if is_bfloat16(self.dtype):
             raise AttributeError("the CUDA array interface has no bfloat16; use DLPack")
+        _, current = _core.owner("cuda", self.address) if self.nbytes else (0, True)
+        if not current:  # its default stream is not the one that the consumer would wait for
+            _core.wait(self.device, LEGACY)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.address, self.read_only),
             "strides": None,
             "version": 3,
-            "stream": LEGACY,
+            "stream": LEGACY if current else None,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -249,7 +249,7 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
     # The protocol has no device: the driver knows whose an address is.
     try:
-        number = _core.owner("cuda", address) if address and 0 not in shape else 0
+        number, _ = _core.owner("cuda", address) if address and 0 not in shape else (0, True)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     at, order = f"cuda:{number}", stream or LEGACY
@@ -296,7 +296,16 @@ def _jax(value: Any, name: str) -> View | None:
         raise TypeError(f"{name}: {type(value).__name__} of JAX is no array of numbers in memory")
     if getattr(value, "is_deleted", bool)():
         raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
-    view = _by_dlpack(value, name, JAX)
+    try:
+        view = _by_dlpack(value, name, JAX)
+    except BufferError:
+        devices = len(value.sharding.device_set)
+        if devices < 2:
+            raise
+        raise ValueError(
+            f"{name}: is on {devices} devices, in parts or whole; pass what is on one of them "
+            f"({name}.addressable_shards[0].data), or jax.device_put({name}, one_device)"
+        ) from None
     return view and view.replace(read_only=True)  # JAX's arrays do not change
 
 

@@ -8,13 +8,12 @@
  *
  * - fake_cuda_fail(name, result, nth): the nth call of `name` from now on ("*": of any) gives
  *   `result`;
- * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end, a wait
- *   for a stream does after 3 s),
- *   "elapsed" (milliseconds between any two events), "owner" (whose any address is), "lose" (copies,
- *   and an experiment's launches), "frees" (the story tells of memory that is given back),
- *   "keeps" (the pool keeps memory that is given back, for nobody, until it is trimmed), "inputs"
- *   (the story tells where a kernel's first argument points), "captured" (the stream of
- *   which a graph is being made);
+ * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end,
+ * a wait for a stream does after 3 s), "elapsed" (milliseconds between any two events), "owner"
+ * (whose any address is), "current" (whose context is), "lose" (copies, and an experiment's
+ * launches), "frees" (the story tells of memory that is given back), "keeps" (the pool keeps memory
+ * that is given back, for nobody, until it is trimmed), "inputs" (the story tells where a kernel's
+ * first argument points), "captured" (the stream of which a graph is being made);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
@@ -31,7 +30,8 @@
 typedef int result;
 enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
 
-static long version = 13000, devices = 1, owner, busy, elapsed = 1, lose, frees, inputs, keeps;
+static long version = 13000, devices = 1, owner, current, busy, elapsed = 1, lose, frees, inputs,
+            keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
@@ -54,6 +54,8 @@ void fake_cuda_set(const char *what, long long value) {
         devices = value;
     if (!strcmp(what, "owner"))
         owner = value;
+    if (!strcmp(what, "current"))
+        current = value;
     if (!strcmp(what, "memory"))
         memory = value;
     if (!strcmp(what, "busy"))
@@ -192,6 +194,11 @@ static result cuCtxPopCurrent(void **context) {
     *context = NULL;
     return fails(__func__);
 }
+static result cuCtxGetDevice(int *device) {
+    MAY_FAIL;
+    *device = (int)current;
+    return OK;
+}
 static result cuMemGetInfo(size_t *left, size_t *total) {
     MAY_FAIL;
     *left = (size_t)(memory - used);
@@ -207,6 +214,20 @@ static result cuMemPoolCreate(void **pool, const void *properties) {
 static result cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
     MAY_FAIL;
     (void)pool, (void)attribute, (void)value;
+    return OK;
+}
+static result cuDeviceCanAccessPeer(int *can, int device, int peer) {
+    MAY_FAIL;
+    *can = device != 2 && device != peer; /* the third GPU is on its own */
+    return OK;
+}
+/* The story tells who is let in: "share 1". */
+static result cuMemPoolSetAccess(void *pool, const void *access, size_t count) {
+    MAY_FAIL;
+    (void)pool;
+    const struct { int type, device, flags; } *const given = access;
+    for (size_t i = 0; i < count; i++)
+        note("share", (void *)(intptr_t)given[i].device);
     return OK;
 }
 static long long kept; /* bytes that were given back and are in the pool */
@@ -666,6 +687,9 @@ static const struct {
     ROW(cuDevicePrimaryCtxRetain),
     ROW(cuCtxPushCurrent),
     ROW(cuCtxPopCurrent),
+    ROW(cuCtxGetDevice),
+    ROW(cuDeviceCanAccessPeer),
+    ROW(cuMemPoolSetAccess),
     ROW(cuMemGetInfo),
     ROW(cuMemPoolCreate),
     ROW(cuMemPoolSetAttribute),

@@ -222,6 +222,7 @@ def test_calls_through_the_exchange_api(fake_cuda):
         caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=there[1]), "out: is on cuda:1")
         caught(ValueError, lambda: gpuopt.reduce(there[0], axis=0, out=out), "out: is on cuda:0")
         caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=out, device="cuda:1"), "cuda:0")
+        gpuopt.reduce(there[0], axis=0, out=there[1])  # opens that GPU
         forget()
         gpuopt.reduce(there[0], axis=0, out=there[1])
         assert story() == "launch 5500;", story()

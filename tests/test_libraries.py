@@ -230,6 +230,29 @@ def test_torch_streams_and_in_place(torch):
         assert gpuopt.reduce(there).item() == 499500
 
 
+def test_our_arrays_reach_another_gpu(cupy, torch):
+    """Libraries copy memory of a pool only where its pool lets the other GPU in."""
+    if gpus() < 2:
+        pytest.skip("there is one GPU")
+    n = 1 << 24
+    ours = gpuopt.asarray(np.arange(n) % 100, device="cuda:1")
+    total = int(ours.get().sum())
+    with cupy.cuda.Device(0):
+        for _ in range(10):  # CuPy copies it here, after the work that is queued there
+            doubled = gpuopt.add(ours, ours)
+            assert int(cupy.asarray(doubled).sum()) == 2 * total
+    assert torch.from_dlpack(ours).to("cuda:0").sum().item() == total
+    torch.from_dlpack(ours).copy_(torch.ones(n, device="cuda:0"))
+    assert int(gpuopt.reduce(ours)) == n
+    numba = installed("numba.cuda")
+    with numba.gpus[1]:
+        x = numba.to_device(np.arange(1000))
+    found = gpuopt.reduce(x)
+    with numba.gpus[1]:
+        numba.synchronize()
+    assert found.copy_to_host() == 499500
+
+
 def told(describe, x):
     """Return all that is said of a tensor, or the error."""
     try:
@@ -291,7 +314,8 @@ def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
         assert told(swift, odd) == told(slow, odd), name
         assert told(_views.view_of, odd) == told(slow, odd), name
     if gpus() > 1:
-        assert told(swift, x.to("cuda:1")) == told(slow, x.to("cuda:1"))
+        there = x.to("cuda:1")
+        assert told(swift, there) == told(slow, there)
 
     class Mine(torch.Tensor):
         pass
@@ -371,6 +395,7 @@ def test_torch_repeated_calls_see_new_memory(torch):
 def test_torch_calls_keep_nothing(torch):
     x, out = torch.ones(64, 64, device="cuda"), torch.empty(64, device="cuda")
     one = torch.empty((), device="cuda")
+    gc.collect()  # of the tests before
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
     references = sys.getrefcount(x), sys.getrefcount(out), sys.getrefcount(one)
@@ -723,6 +748,16 @@ def test_what_jax_has_no_items_of():
     x.delete()
     with pytest.raises(ValueError, match="array: its memory was given back"):
         gpuopt.reduce(x)
+    if gpus() < 2:
+        return
+    sharding = jax.sharding
+    both = sharding.Mesh(np.array(jax.devices()[:2]), ("gpus",))
+    for parts in (("gpus",), ()):
+        where = sharding.NamedSharding(both, sharding.PartitionSpec(*parts))
+        x = jax.device_put(np.arange(12.0, dtype="f4"), where)
+        with pytest.raises(ValueError, match="array: is on 2 devices"):
+            gpuopt.reduce(x)
+        assert gpuopt.reduce(x.addressable_shards[1].data).devices() == {jax.devices()[1]}
 
 
 def test_numba():

@@ -414,6 +414,47 @@ def test_the_arrays_own_gpu(fake_cuda):
     )
 
 
+def test_who_works_on_another_gpu_finds_the_work_done(fake_cuda):
+    """The interface names streams by number, and the default one's is every GPU's."""
+    with_producers(
+        fake_cuda,
+        """
+        fake.fake_cuda_set(b"devices", 2)
+        one = gpuopt.asarray(items, device="cuda:1")
+        fake.fake_cuda_set(b"owner", 1)
+        fake.fake_cuda_set(b"current", 1)
+        assert one.__cuda_array_interface__["stream"] == 1
+        fake.fake_cuda_fail(b"cuStreamQuery", 719, 1)
+        assert one.__cuda_array_interface__["stream"] == 1  # nobody waits
+        fake.fake_cuda_fail(b"", 0, 0)
+        fake.fake_cuda_set(b"current", 0)
+        assert one.__cuda_array_interface__["stream"] is None
+        fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)
+        caught(gpuopt.DeviceError, lambda: one.__cuda_array_interface__, "cuStreamQuery")
+        fake.fake_cuda_fail(b"cuCtxGetDevice", 201, 1)  # no context: the first GPU's comes
+        assert one.__cuda_array_interface__["stream"] is None
+        empty = gpuopt.empty(0, device="cuda:1")
+        assert empty.__cuda_array_interface__["stream"] == 1
+        """,
+    )
+
+
+def test_other_gpus_may_read_our_memory(fake_cuda):
+    """Else no library could copy an array of ours to another GPU."""
+    with_producers(
+        fake_cuda,
+        """
+        fake.fake_cuda_set(b"devices", 3)
+        fake.fake_cuda_forget()
+        gpuopt.empty(3, device="cuda:1")
+        told = fake.fake_cuda_story().decode()
+        assert [each for each in told.split(";") if "share" in each] == ["share 0"], told
+        fake.fake_cuda_fail(b"cuMemPoolSetAccess", 999, 1)
+        assert gpuopt.reduce(gpuopt.asarray(items, device="cuda:2")).item() == total
+        """,
+    )
+
+
 def test_memory_is_given_back(fake_cuda):
     with_producers(
         fake_cuda,

@@ -48,21 +48,36 @@ enum status cuda_leave(struct gpu *gpu, enum status status) {
     return status;
 }
 
-/* What it has when it fails, the next attempt goes on with. */
-static enum status gpu_prepare(struct gpu *gpu) {
-    enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
-    if (!status && !gpu->context)
-        status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
-                            "cuDevicePrimaryCtxRetain");
-    if (status || (status = cuda_enter(gpu)))
-        return status;
+/* Lets the other GPUs that can read this one's memory read the pool's, which is asked for apart
+ * from access between contexts: else no other library could copy an array of ours to its GPU.
+ * Nothing of ours needs it, so that no failure matters. */
+static void pool_share(const struct gpu *gpu) {
+    CUmemAccessDesc access[GPU_MAX];
+    size_t count = 0;
+    for (int other = 0; other < cuda.device_count && count < GPU_MAX; other++) {
+        CUdevice device;
+        int can = 0;
+        if (other == gpu->ordinal || cuda.cuDeviceGet(&device, other) ||
+            cuda.cuDeviceCanAccessPeer(&can, device, gpu->device) || !can)
+            continue;
+        access[count++] = (CUmemAccessDesc){
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+    }
+    if (count)
+        cuda.cuMemPoolSetAccess(gpu->pool, access, count);
+}
+
+static enum status pool_open(struct gpu *gpu) {
     const CUmemPoolProps properties = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu->device},
     };
+    size_t total = 0;
+    enum status status = STATUS_OK;
     if (!gpu->pool)
         status = cuda_check(cuda.cuMemPoolCreate(&gpu->pool, &properties), "cuMemPoolCreate");
-    size_t total = 0;
     if (!status)
         status = cuda_check(cuda.cuDeviceTotalMem(&total, gpu->device), "cuDeviceTotalMem");
     if (!status) {
@@ -72,7 +87,20 @@ static enum status gpu_prepare(struct gpu *gpu) {
             cuda.cuMemPoolSetAttribute(gpu->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
             "cuMemPoolSetAttribute");
     }
-    return cuda_leave(gpu, status);
+    if (!status)
+        pool_share(gpu);
+    return status;
+}
+
+/* What it has when it fails, the next attempt goes on with. */
+static enum status gpu_prepare(struct gpu *gpu) {
+    enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
+    if (!status && !gpu->context)
+        status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
+                            "cuDevicePrimaryCtxRetain");
+    if (status || (status = cuda_enter(gpu)))
+        return status;
+    return cuda_leave(gpu, pool_open(gpu));
 }
 
 static enum status gpu_get(const char *which, struct gpu **found) {
@@ -509,7 +537,15 @@ static enum status cuda_follow(struct device *device, struct device *other) {
                   : cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
 
-static enum status cuda_owner(device_address address, int *ordinal) {
+/* Where no context is current, the first GPU's is about to be: the runtime's rule. */
+static bool is_current(int ordinal) {
+    CUdevice device, current;
+    if (cuda.cuCtxGetDevice(&current))
+        return ordinal == 0;
+    return !cuda.cuDeviceGet(&device, ordinal) && device == current;
+}
+
+static enum status cuda_owner(device_address address, int *ordinal, bool *current) {
     const CUpointer_attribute asked = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
     struct gpu *gpu;
     enum status status = cuda_driver_start();
@@ -523,6 +559,7 @@ static enum status cuda_owner(device_address address, int *ordinal) {
         result = cuda.cuPointerGetAttribute(ordinal, asked, address);
         cuda_leave(gpu, STATUS_OK);
     }
+    *current = !result && is_current(*ordinal);
     return result == CUDA_ERROR_INVALID_VALUE
                ? status_fail(STATUS_BAD_VALUE,
                              "its address, 0x%llx, is in no GPU's memory; it may have been "

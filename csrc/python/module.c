@@ -79,7 +79,7 @@ static PyMethodDef module_methods[] = {
      "As call, for arrays in the device's memory: pairs of address and bytes. Nobody waits."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
      "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is "
-     "in."},
+     "in, and whether this thread works on that device."},
     {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
      "order($module, device, streams, /)\n--\n\n"
      "What the first stream is given from now on waits for what the others have been given."},

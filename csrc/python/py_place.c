@@ -229,6 +229,7 @@ PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
     const struct device_ops *kind;
     const char *which;
     int ordinal;
+    bool current;
     if (count != 2) {
         PyErr_Format(PyExc_TypeError, "owner() takes 2 positional arguments (%zd given)", count);
         return NULL;
@@ -239,8 +240,10 @@ PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
         return NULL;
     enum status status = device_find("kind", name, &kind, &which);
     if (!status)
-        status = kind->owner(address, &ordinal);
-    return status ? py_raise(py_state_of(module), status) : PyLong_FromLong(ordinal);
+        status = kind->owner(address, &ordinal, &current);
+    if (status)
+        return py_raise(py_state_of(module), status);
+    return Py_BuildValue("(iO)", ordinal, current ? Py_True : Py_False);
 }
 
 static int wait_here(struct py_place *place) {
