@@ -20,6 +20,7 @@ enum device_capability {
     DEVICE_COUNTERS = 8,    /* counters are counted */
     DEVICE_STREAMS = 16,    /* pinned memory, copies that do not wait, streams, graphs */
     DEVICE_TEXTURES = 32,   /* texture_open and texture_close */
+    DEVICE_CAPTURED = 64, /* while it works on a stream that somebody makes a graph of: see adopt */
 };
 
 struct device_info {
@@ -235,7 +236,11 @@ struct device_ops {
     enum status (*owner)(device_address address, int *ordinal, bool *current);
     /* From now on the queue works on a caller's stream (a CUstream, 1 and 2 for the default ones,
      * as in DLPack), in order with what it did before; on its own again for 0. The stream must
-     * outlive that. */
+     * outlive that.
+     * If somebody is making a graph of the stream, launches, memory and fills become part of it, in
+     * no order with what the queue did before; what waits, or needs another queue or more of
+     * the host's memory than an item, fails and does the graph no harm. What is allocated then is
+     * the graph's each time that it runs, so nothing else of the queue's may be used in it. */
     enum status (*adopt)(struct device *device, uint64_t stream);
     enum status (*graph_open)(struct device *device, const struct device_launch *launches,
                               size_t count, struct device_graph **graph);

@@ -130,6 +130,17 @@ def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) ->
     _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
 
 
+def put(view: View, item: np.ndarray) -> View:
+    """Return memory beside an array that holds one item of the host's."""
+    place = Place(view)
+    made = place.empty((), item.dtype)
+    word = f"uint{8 * item.itemsize}"
+    problem = ("transpose", "move", word, word, (item.view(word),), (made.address, item.itemsize))
+    streams = tuple(place.streams)
+    _core.call_resident(view.device, streams, (*problem, (1, 1, 0)), None, None)  # one axis stays
+    return made
+
+
 def spread(view: View, shape: tuple[int, ...]) -> View:
     """Return the view in a shape that it broadcasts to, in C order: mostly a copy."""
     if view.shape == shape:

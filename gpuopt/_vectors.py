@@ -11,7 +11,7 @@ from gpuopt import _arrays as arrays
 from gpuopt import _device_arrays as device_arrays
 from gpuopt import _direct
 from gpuopt._arrays import FLOATS, NUMBERS, Problem
-from gpuopt._device_axes import spread
+from gpuopt._device_axes import put, spread
 from gpuopt._views import View, view_of
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
@@ -75,17 +75,18 @@ def _on_device(device: str | None, **given: object) -> dict[str, View] | None:
     often there.
     """
     (other, array), (name, value) = given.items()
-    there = view_of(array, other) if type(value) in (int, float) else None
-    if there is not None:
+    if type(value) in (int, float) and view_of(array, other) is not None:
+        views = device_arrays.inputs(device, **{other: array})
+        there = views[other]
         dtype = np.result_type(there.dtype, value)
         if dtype != there.dtype:
             raise TypeError(
                 f"{name}: makes the result {dtype}, but {other} is {there.dtype}, and nothing is "
                 f"converted on a device; convert {other} there"
             )
-        host = arrays.item(value, dtype, name)
-        given[name] = device_arrays.asarray(host, there.device)
-    views = device_arrays.inputs(device, **given)
+        views[name] = put(there, arrays.item(value, dtype, name))
+    else:
+        views = device_arrays.inputs(device, **given)
     if not views:
         return None
     x, y = views.values()

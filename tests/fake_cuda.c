@@ -13,9 +13,10 @@
  * (whose any address is), "current" (whose context is), "lose" (copies, and an experiment's
  * launches), "frees" (the story tells of memory that is given back), "keeps" (the pool keeps memory
  * that is given back, for nobody, until it is trimmed), "inputs" (the story tells where a kernel's
- * first argument points), "captured" (the stream of which a graph is being made);
+ * first argument points), "captured" (the stream of which a graph is being made:
+ *   the story tells of its memory, a wait for it fails);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
- *   that a block may have;
+ *   that a block may have, the thread's capture "mode";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
  * - fake_cuda_texture(): the last texture object's description.
@@ -28,7 +29,14 @@
 #include <unistd.h>
 
 typedef int result;
-enum { OK, OUT_OF_MEMORY = 2, NOT_FOUND = 500, NOT_READY = 600, NOT_SUPPORTED = 801 };
+enum {
+    OK,
+    OUT_OF_MEMORY = 2,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    NOT_SUPPORTED = 801,
+    CAPTURED = 900
+};
 
 static long version = 13000, devices = 1, owner, current, busy, elapsed = 1, lose, frees, inputs,
             keeps;
@@ -40,6 +48,7 @@ static long countdown;
 static char failing[64], lacking[64];
 static int failure;
 static __thread long depth;
+static __thread int capture_mode; /* 0: global, 2: relaxed */
 
 void fake_cuda_fail(const char *name, int code, long nth) {
     snprintf(failing, sizeof failing, "%s", name);
@@ -81,6 +90,7 @@ long long fake_cuda_get(const char *what) {
            : !strcmp(what, "depth")  ? depth
            : !strcmp(what, "used")   ? used
            : !strcmp(what, "shared") ? (long long)shared_allowed
+           : !strcmp(what, "mode")   ? capture_mode
                                      : calls;
 }
 
@@ -104,6 +114,11 @@ static void note(const char *what, void *stream) {
     const size_t length = strlen(story);
     snprintf(story + length, sizeof story - length, "%s %llx;", what,
              (unsigned long long)(uintptr_t)stream);
+}
+
+static void note_captured(const char *what, void *stream) {
+    if (captured && stream == captured)
+        note(what, stream);
 }
 
 static void *object(void) {
@@ -245,7 +260,8 @@ enum {
 }; /* bytes that an open queue may keep for launches of one pass: not counted */
 static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *pool, void *stream) {
     MAY_FAIL;
-    (void)pool, (void)stream;
+    (void)pool;
+    note_captured("alloc", stream);
     if ((long long)bytes > memory - used - kept || !bytes)
         return bytes ? OUT_OF_MEMORY : 1;
     struct header *header = malloc(sizeof *header + bytes);
@@ -262,6 +278,7 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
     struct header *header = (struct header *)(uintptr_t)address - 1;
     if (frees)
         note("free", stream);
+    note_captured("free", stream);
     if (header->magic != 0x600d)
         abort(); /* freed twice, or never allocated */
     header->magic = 0;
@@ -311,8 +328,15 @@ static result cuMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *str
 }
 static result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
     MAY_FAIL;
-    (void)stream;
+    note_captured("fill", stream);
     memset((void *)(uintptr_t)to, value, bytes);
+    return OK;
+}
+static result cuMemsetD32Async(uint64_t to, uint32_t value, size_t words, void *stream) {
+    MAY_FAIL;
+    note_captured("fill", stream);
+    for (size_t i = 0; i < words; i++)
+        memcpy((char *)(uintptr_t)to + i * sizeof value, &value, sizeof value);
     return OK;
 }
 static result cuStreamCreate(void **stream, unsigned flags) {
@@ -327,8 +351,7 @@ static result cuStreamDestroy(void *stream) {
 }
 static result cuStreamQuery(void *stream) {
     MAY_FAIL;
-    (void)stream;
-    return busy ? NOT_READY : OK;
+    return stream == captured && captured ? CAPTURED : busy ? NOT_READY : OK;
 }
 static result cuStreamIsCapturing(void *stream, int *status) {
     MAY_FAIL;
@@ -336,15 +359,15 @@ static result cuStreamIsCapturing(void *stream, int *status) {
     return OK;
 }
 static result cuThreadExchangeStreamCaptureMode(int *mode) {
-    static __thread int now; /* global */
-    const int before = now;
-    now = *mode;
+    const int before = capture_mode;
+    capture_mode = *mode;
     *mode = before;
     return OK;
 }
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
-    (void)stream;
+    if (stream == captured && captured)
+        return CAPTURED;
     for (int wait = 0; busy && wait < 300; wait++)
         usleep(10000);
     return OK;
@@ -701,6 +724,7 @@ static const struct {
     ROW(cuMemcpyHtoDAsync),
     ROW(cuMemcpyDtoHAsync),
     ROW(cuMemsetD8Async),
+    ROW(cuMemsetD32Async),
     ROW(cuStreamCreate),
     ROW(cuStreamDestroy),
     ROW(cuStreamQuery),

@@ -673,8 +673,97 @@ def test_what_ctrl_c_left_unfinished_is_kept(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_a_stream_that_is_being_captured(fake_cuda):
-    """A graph would keep addresses of memory that the next call uses too."""
+def test_a_call_becomes_part_of_a_graph(fake_cuda):
+    """With memory that is the graph's own, as nothing that the next call uses may be in it."""
+    code = """
+        x, out = Interface(items, stream=0x7700), Interface(np.array(0), stream=0x7700)
+        rows = Interface(items[:90_000].reshape(300, 300), stream=0x7700)
+        sums = Interface(np.empty(300, np.int64), stream=0x7700)
+        calls = {
+            lambda: gpuopt.reduce(x, out=out): "alloc;alloc;fill;launch;free;free",
+            lambda: gpuopt.reduce(x, variant=7, out=out): "alloc;launch;launch;copy;free",
+            lambda: gpuopt.reduce(rows, axis=1, out=sums): "launch",
+            lambda: gpuopt.add(x, x, out=x): "launch",
+        }
+        for call, told in calls.items():
+            call()  # what the queue keeps, it has
+            used, live = get("used"), get("live")
+            forget()
+            call()
+            once = story()
+            fake.fake_cuda_set(b"captured", 0x7700)
+            for _ in range(3):
+                forget()
+                call()
+                assert story() == "".join(f"{each} 7700;" for each in told.split(";")), story()
+            assert get("mode") == 0 and get("depth") == 0
+            fake.fake_cuda_set(b"captured", 0)
+            forget()
+            call()
+            assert story() == once
+            assert (get("used"), get("live")) == (used, live)
+        fake.fake_cuda_set(b"captured", 0x7700)
+        for name in (b"cuMemAllocFromPoolAsync", b"cuMemsetD8Async", b"cuLaunchKernel"):
+            for nth in (1, 2):
+                forget()
+                fake.fake_cuda_fail(name, 999, nth)
+                if nth == 1 or b"Alloc" in name:
+                    caught(gpuopt.DeviceError, lambda: gpuopt.reduce(x, out=out), name.decode())
+                assert story().count("alloc") == story().count("free") and get("mode") == 0
+        fake.fake_cuda_fail(b"", 0, 0)
+        # what cannot be part of one says so, and spoils nothing
+        value = np.zeros((), np.int64)
+        for call in (
+            lambda: gpuopt.reduce(x, out=value),
+            lambda: gpuopt.reduce(x, variant=7, out=value),
+            lambda: gpuopt.reduce(x, out=out, initial=3),
+            lambda: gpuopt.stencil1d(rows, weights=np.arange(9)),
+            lambda: gpuopt.asarray(x),
+            lambda: gpuopt.add(x, Interface(items)),
+        ):
+            forget()
+            caught(gpuopt.DeviceError, call, "cuda:0: the current stream is being captured")
+            assert get("mode") == 0 and story().count("alloc") == story().count("free"), story()
+        assert value == 0
+        fake.fake_cuda_set(b"captured", 0)
+        assert gpuopt.reduce(x, out=value) == total
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_a_number_is_part_of_a_graph(fake_cuda):
+    """It is written by the graph itself, word by word: the host's memory is another by then."""
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        x = tensor(np.array([4]))
+        gpuopt.add(x, 3)
+        forget()
+        gpuopt.add(x, 3)
+        assert story() == "launch 6600;launch 6600;", story()
+        fake.fake_cuda_set(b"captured", 0x6600)
+        forget()
+        gpuopt.add(x, 3)
+        assert story().replace(" 6600", "") == "alloc;fill;fill;launch;free;launch;", story()
+        """),
+    )
+
+
+def test_the_first_call_of_all_may_be_captured(fake_cuda):
+    code = """
+        fake.fake_cuda_set(b"captured", 0x7700)
+        x, out = (Interface(each, stream=0x7700) for each in (items, np.array(0)))
+        gpuopt.reduce(x, out=out)
+        assert story() == "".join(
+            f"{each} 7700;" for each in "alloc alloc fill launch free free".split()), story()
+        assert get("mode") == 0 and get("depth") == 0
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_streams_of_a_graph_are_its_own(fake_cuda):
+    """Neither can another stream's array be in it, nor may a module stay on its stream."""
     code = """
         x, out = Interface(items, stream=0x7700), Interface(np.array(0), stream=0x8800)
         legacy = Interface(items)

@@ -92,6 +92,15 @@ static enum status pool_open(struct gpu *gpu) {
     return status;
 }
 
+/* Until it is undone the thread may do what would spoil somebody's graph if it came from elsewhere:
+ * open a queue, load kernels. */
+static CUstreamCaptureMode relax(void) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    cuda.cuThreadExchangeStreamCaptureMode(&mode);
+    return mode;
+}
+static void undo_relax(CUstreamCaptureMode mode) { cuda.cuThreadExchangeStreamCaptureMode(&mode); }
+
 /* What it has when it fails, the next attempt goes on with. */
 static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
@@ -116,7 +125,9 @@ static enum status gpu_get(const char *which, struct gpu **found) {
     pthread_mutex_lock(&gpus_lock);
     if (!gpu->ready) {
         gpu->ordinal = ordinal;
+        const CUstreamCaptureMode mode = relax();
         status = gpu_prepare(gpu);
+        undo_relax(mode);
         if (!status) {
             pthread_mutex_init(&gpu->lock, NULL);
             pthread_mutex_init(&gpu->ring.lock, NULL);
@@ -173,6 +184,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
     queue->device.ops = &cuda_device_ops;
     queue->device.capabilities = CAPABILITIES;
     queue->gpu = gpu;
+    const CUstreamCaptureMode mode = relax();
     status = cuda_check(cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     queue->stream = queue->own;
     if (!status)
@@ -185,6 +197,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
     for (int i = 0; i < STAGING_BUFFERS && !status; i++)
         status = cuda_check(cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING),
                             "cuEventCreate");
+    undo_relax(mode);
     cuda_leave(gpu, status);
     if (status)
         cuda_close(&queue->device);
@@ -251,6 +264,8 @@ static void nap(void) {
 /* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
 enum status cuda_wait(struct queue *queue, CUevent event) {
     const int64_t begin = nanoseconds();
+    if (is_captured(queue))
+        return cuda_check_uncaptured(queue);
     for (uint64_t turn = 1;; turn++) {
         const CUresult result =
             event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
@@ -421,7 +436,7 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
-    if (launch->overlaps && queue->gpu->overlaps) {
+    if (launch->overlaps && queue->gpu->overlaps && !is_captured(queue)) {
         CUlaunchAttribute early = {
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             .value.programmaticStreamSerializationAllowed = 1,
@@ -525,6 +540,17 @@ static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent
                   : cuda_check(cuda.cuStreamWaitEvent(queue->stream, mark, 0), "cuStreamWaitEvent");
 }
 
+enum status cuda_check_uncaptured(const struct queue *queue) {
+    return is_captured(queue)
+               ? status_fail(STATUS_DEVICE_ERROR,
+                             "cuda:%d: the current stream is being captured into a graph, where no "
+                             "call waits for a value, takes an array of the host or one of another "
+                             "stream; pass out= and arrays of this stream, or call it outside of "
+                             "the capture",
+                             queue->gpu->ordinal)
+               : STATUS_OK;
+}
+
 static enum status cuda_follow(struct device *device, struct device *other) {
     struct queue *queue = queue_of(device), *first = queue_of(other);
     if (other->ops != device->ops || first->gpu != queue->gpu)
@@ -532,9 +558,12 @@ static enum status cuda_follow(struct device *device, struct device *other) {
                            "cuda:%d: queues of different devices cannot follow "
                            "each other",
                            queue->gpu->ordinal);
-    enum status status = cuda_enter(queue->gpu);
-    return status ? status
-                  : cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
+    enum status status = cuda_check_uncaptured(queue);
+    if (!status)
+        status = cuda_check_uncaptured(first);
+    if (status || (status = cuda_enter(queue->gpu)))
+        return status;
+    return cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
 
 /* Where no context is current, the first GPU's is about to be: the runtime's rule. */
@@ -568,38 +597,46 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
                : cuda_check(result, "cuPointerGetAttribute");
 }
 
-/* A graph would keep addresses of the queue's own memory, which the next call uses as well. */
-static enum status check_not_capturing(const struct gpu *gpu, CUstream stream) {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    const enum status status =
-        cuda_check(cuda.cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
-    if (status || capture == CU_STREAM_CAPTURE_STATUS_NONE)
-        return status;
-    return status_fail(STATUS_DEVICE_ERROR,
-                       "cuda:%d: the current stream is being captured into a graph, which calls of "
-                       "gpuopt cannot be part of; make the call outside of the capture",
-                       gpu->ordinal);
+static void begin_capture(struct queue *queue, CUstream stream) {
+    queue->mode = relax();
+    queue->device.capabilities |= DEVICE_CAPTURED;
+    queue->stream = stream;
+}
+static void end_capture(struct queue *queue) {
+    undo_relax(queue->mode);
+    queue->device.capabilities &= ~(unsigned)DEVICE_CAPTURED;
+    queue->stream = queue->own;
+}
+
+static enum status follow_onto(struct queue *queue, CUstream wanted) {
+    const CUstream before = queue->stream;
+    queue->stream = wanted;
+    const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
+    const enum status status = result == CUDA_ERROR_NOT_READY
+                                   ? wait_for_stream(queue, before, queue->mark)
+                                   : cuda_check(result, "cuStreamQuery");
+    if (status)
+        queue->stream = before;
+    return status;
 }
 
 static enum status cuda_adopt(struct device *device, uint64_t stream) {
     struct queue *queue = queue_of(device);
-    const CUstream before = queue->stream;
     const CUstream wanted = stream ? (CUstream)(uintptr_t)stream : queue->own;
-    if (wanted == before)
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (wanted == queue->stream)
         return STATUS_OK;
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
+    if (is_captured(queue))
+        end_capture(queue);
     if (stream && wanted != CU_STREAM_LEGACY) /* that one cannot be captured */
-        status = check_not_capturing(queue->gpu, wanted);
-    if (status)
-        return cuda_leave(queue->gpu, status);
-    queue->stream = wanted;
-    const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
-    status = result == CUDA_ERROR_NOT_READY ? wait_for_stream(queue, before, queue->mark)
-                                            : cuda_check(result, "cuStreamQuery");
-    if (status)
-        queue->stream = before;
+        status = cuda_check(cuda.cuStreamIsCapturing(wanted, &capture), "cuStreamIsCapturing");
+    if (!status && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        begin_capture(queue, wanted);
+    else if (!status && wanted != queue->stream)
+        status = follow_onto(queue, wanted);
     return cuda_leave(queue->gpu, status);
 }
 
@@ -607,8 +644,8 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
 
 static enum status cuda_timer_begin(struct device *device) {
     struct queue *queue = queue_of(device);
-    enum status status = cuda_enter(queue->gpu);
-    if (status)
+    enum status status = cuda_check_uncaptured(queue);
+    if (status || (status = cuda_enter(queue->gpu)))
         return status;
     return cuda_leave(queue->gpu,
                       cuda_check(cuda.cuEventRecord(queue->begin, queue->stream), "cuEventRecord"));

@@ -60,8 +60,8 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
 
 enum status cuda_graph_launch(struct device *device, struct device_graph *graph) {
     struct queue *queue = queue_of(device);
-    enum status status = cuda_enter(queue->gpu);
-    if (status)
+    enum status status = cuda_check_uncaptured(queue);
+    if (status || (status = cuda_enter(queue->gpu)))
         return status;
     return cuda_leave(queue->gpu, cuda_check(cuda.cuGraphLaunch((CUgraphExec)graph, queue->stream),
                                              "cuGraphLaunch"));

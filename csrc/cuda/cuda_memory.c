@@ -26,7 +26,8 @@ enum status cuda_alloc(struct device *device, size_t bytes, device_address *addr
     const size_t asked = bytes ? bytes : 1;
     CUresult result =
         cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what other queues gave back may only be waiting */
+    if (result == CUDA_ERROR_OUT_OF_MEMORY &&
+        !is_captured(queue)) { /* what other queues gave back may only be waiting */
         cuda.cuStreamSynchronize(queue->stream);
         cuda.cuMemPoolTrimTo(queue->gpu->pool, 0);
         result = cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
@@ -80,6 +81,27 @@ static enum status staging_mark(struct queue *queue, struct staging *staging) {
     return status;
 }
 
+/* Of a graph, whose runs find nothing of the host's as it was: a few bytes are in its own nodes. */
+static enum status fill_in(struct queue *queue, device_address to, const struct device_source *from,
+                           size_t bytes) {
+    unsigned char given[GRAPH_BYTES];
+    if (bytes > sizeof given)
+        return cuda_check_uncaptured(queue);
+    enum status status = device_read(from, 0, given, bytes);
+    for (size_t done = 0; done < bytes && !status;) {
+        uint32_t word = 0;
+        const size_t part = bytes - done < sizeof word ? 1 : sizeof word;
+        memcpy(&word, given + done, part);
+        status = part == 1
+                     ? cuda_check(cuda.cuMemsetD8Async(to + done, given[done], 1, queue->stream),
+                                  "cuMemsetD8Async")
+                     : cuda_check(cuda.cuMemsetD32Async(to + done, word, 1, queue->stream),
+                                  "cuMemsetD32Async");
+        done += part;
+    }
+    return status;
+}
+
 /* While one buffer travels the next is filled. */
 enum status cuda_copy_in(struct device *device, device_address to, const struct device_source *from,
                          size_t bytes) {
@@ -87,6 +109,8 @@ enum status cuda_copy_in(struct device *device, device_address to, const struct 
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
+    if (is_captured(queue))
+        return cuda_leave(queue->gpu, fill_in(queue, to, from, bytes));
     if (from->data && bytes >= RING_LEAST &&
         cuda_ring_copy_in(queue, to, from->data, bytes, &status))
         return cuda_leave(queue->gpu, status);
@@ -112,8 +136,8 @@ enum status cuda_copy_in(struct device *device, device_address to, const struct 
 
 enum status cuda_copy_out(struct device *device, void *to, device_address from, size_t bytes) {
     struct queue *queue = queue_of(device);
-    enum status status = cuda_enter(queue->gpu);
-    if (status)
+    enum status status = cuda_check_uncaptured(queue);
+    if (status || (status = cuda_enter(queue->gpu)))
         return status;
     for (size_t done = 0; done < bytes && !status;) {
         const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;

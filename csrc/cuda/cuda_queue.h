@@ -22,6 +22,7 @@ enum {
     RING_PARTS = 16,
     RING_PART_BYTES = 4 << 20,
     RING_LEAST = 16 << 20, /* below, threads cost more than they gain */
+    GRAPH_BYTES = 16,      /* an item of the host's that may become part of a graph */
 };
 
 struct staging {
@@ -66,9 +67,13 @@ struct queue {
     CUevent begin, end, mark; /* mark: how far it has come, for whoever follows */
     struct staging staging[STAGING_BUFFERS];
     struct texture *textures;
+    CUstreamCaptureMode mode; /* of the thread, before it took a captured stream */
 };
 
 static inline struct queue *queue_of(struct device *device) { return (struct queue *)device; }
+static inline bool is_captured(const struct queue *queue) {
+    return queue->device.capabilities & DEVICE_CAPTURED;
+}
 
 /* The GPU's context is current between these two. cuda_leave passes the entry's status on, after
  * noting a fault that is for ever. */
@@ -77,6 +82,8 @@ enum status cuda_leave(struct gpu *gpu, enum status status);
 
 /* These run between them. Waits for the stream, or for an event of it (NULL: the stream). */
 enum status cuda_wait(struct queue *queue, CUevent event);
+/* Fails where the stream is being captured, for what cannot be part of a graph. */
+enum status cuda_check_uncaptured(const struct queue *queue);
 /* A failed call that may have asked for more device memory than there is. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
 /* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */

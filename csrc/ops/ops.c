@@ -29,6 +29,11 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
+/* What is queued now becomes a part of somebody's graph, with memory of its own. */
+static bool is_captured(const struct ops_queue *queue) {
+    return queue->device->capabilities & DEVICE_CAPTURED;
+}
+
 /* The simulated GPU's checks want each array to have bounds of its own. */
 static bool is_kept(const struct ops_queue *queue, size_t bytes) {
     return bytes <= OPS_BLOCK_BYTES && queue->device->capabilities & DEVICE_STREAMS;
@@ -55,17 +60,26 @@ static void forget_tickets(struct ops_queue *queue) {
     queue->tickets = 0;
 }
 
-enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
+static enum status new_tickets(struct ops_queue *queue, device_address *tickets) {
     const struct device_ops *ops = queue->device->ops;
-    enum status status = STATUS_OK;
-    if (!queue->tickets) {
-        status = ops->alloc(queue->device, OPS_TICKETS * sizeof(uint32_t), &queue->tickets);
-        if (!status)
-            status = ops->fill(queue->device, queue->tickets, 0, OPS_TICKETS * sizeof(uint32_t));
-        if (status)
-            forget_tickets(queue);
+    const size_t bytes = OPS_TICKETS * sizeof(uint32_t);
+    enum status status = ops->alloc(queue->device, bytes, tickets);
+    if (status) {
+        *tickets = 0;
+        return status;
     }
-    *tickets = queue->tickets;
+    status = ops->fill(queue->device, *tickets, 0, bytes);
+    if (status) {
+        ops->free(queue->device, *tickets);
+        *tickets = 0;
+    }
+    return status;
+}
+
+enum status ops_tickets(struct ops_queue *queue, struct ops_plan *plan, device_address *tickets) {
+    device_address *ours = is_captured(queue) ? &plan->tickets : &queue->tickets;
+    const enum status status = *ours ? STATUS_OK : new_tickets(queue, ours);
+    *tickets = *ours;
     return status;
 }
 
@@ -113,7 +127,7 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
 
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes) {
     const struct device_ops *ops = queue->device->ops;
-    const bool keep = queue->keeping && bytes <= OPS_KEPT_BYTES;
+    const bool keep = queue->keeping && bytes <= OPS_KEPT_BYTES && !is_captured(queue);
     enum status status = STATUS_OK;
     if (keep && !queue->kept)
         status = ops->alloc(queue->device, OPS_KEPT_BYTES, &queue->kept);
@@ -127,9 +141,12 @@ enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t b
 }
 
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan) {
+    const struct device_ops *ops = queue->device->ops;
     if (plan->scratch && plan->scratch != queue->kept)
-        queue->device->ops->free(queue->device, plan->scratch);
-    plan->scratch = 0;
+        ops->free(queue->device, plan->scratch);
+    if (plan->tickets)
+        ops->free(queue->device, plan->tickets);
+    plan->scratch = plan->tickets = 0;
 }
 
 enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,
@@ -184,7 +201,7 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
         const struct device_launch launch = ops_launch_of(plan, i, arguments);
         status = queue->device->ops->launch(queue->device, &launch);
     }
-    if (status)
+    if (status && !is_captured(queue))
         forget_tickets(queue); /* a launch that did not end may have left some drawn */
     return status;
 }

@@ -218,14 +218,25 @@ static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
     return Py_NewRef(Py_None);
 }
 
+/* A module stays on its stream, in whichever thread it is used: none that somebody makes a graph
+ * of.
+ */
+static enum status adopt(const struct ptx_module *self, uint64_t stream) {
+    struct device *device = self->queue->device;
+    enum status status = self->kind->adopt(device, stream);
+    if (!status && device->capabilities & DEVICE_CAPTURED) {
+        status = self->kind->sync(device); /* which says why not */
+        self->kind->adopt(device, 0);
+    }
+    return status;
+}
+
 static PyObject *module_adopt(struct ptx_module *self, PyObject *argument) {
     const uint64_t stream = PyLong_AsUnsignedLongLong(argument);
     struct py_unlocked unlocked;
     if (PyErr_Occurred() || py_module_begin(self, &unlocked))
         return NULL;
-    return py_module_end(self, &unlocked, self->kind->adopt(self->queue->device, stream))
-               ? NULL
-               : Py_NewRef(Py_None);
+    return py_module_end(self, &unlocked, adopt(self, stream)) ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *copy(struct ptx_module *self, PyObject *arguments, int in) {
