@@ -22,7 +22,7 @@ from gpuopt._cases import with_output
 from gpuopt._ceilings import VerificationError
 from gpuopt._checks import names
 from gpuopt._device_arrays import LEGACY, DeviceArray, asarray, empty
-from gpuopt._devices import Device, device_name
+from gpuopt._devices import Device, device_name, gpu_number
 from gpuopt._devices import device as describe_device
 from gpuopt._ladder import (
     PeerRacer,
@@ -323,7 +323,7 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
         def verified() -> np.ndarray:
             return call(poison(), *(view(a) if isinstance(a, np.ndarray) else a for a in arguments))
 
-        return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, verified)
+        return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, _verified=verified)
 
     def viewed(array: Any, there: Any) -> Any:
         return _Strided(there, array, view(array)) if task.view else there
@@ -341,7 +341,7 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
             return call(poison(), *moved[0])
         return call(asarray(poison(), name), *moved[0]).get(on_host)
 
-    return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, verified_there)
+    return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, _verified=verified_there)
 
 
 def _kernels(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
@@ -467,8 +467,7 @@ def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
     kernels, copy = _kernels(work, arguments, device), _copy(work, arguments, device)
     check = _works.check_of(work, arguments)
     _verify(work, check, got, kernels)
-    gpu = device.kind == "cuda"
-    peers, row.refused = _peers.find(work.task, arguments, gpu, libraries)
+    peers, row.refused = _peers.find(work.task, arguments, gpu_number(device), libraries)
     peers = _right(check, peers, row)
     cold = ours.copies > 1 and not work.task.from_host  # of which all copies are one
     cold = cold and _peers.can_be_cold(arguments, device.cache_bytes)
@@ -536,7 +535,7 @@ def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], prog
         finally:
             if work is works[-1] or not work.has_arguments_of(works[at + 1]):
                 held.clear()
-            _peers.release()
+            _peers.release(gpu_number(measured.device))
         on_result(line)
 
 
@@ -553,9 +552,9 @@ def bench(
 
     Sums from 2^10 to 2^30 items; sums, maxima and their places along every axis of many shapes,
     dtypes and layouts; transposes, stencils, matrix products, vectors; a small sum's way to Python,
-    and a NumPy array's to the GPU. Each library does the same work on its own arrays, on the GPU or
-    on the host; all take turns, and every result is verified before and after. A result of another
-    library that is wrong has no time.
+    and a NumPy array's to the GPU. Each library does the same work on its own arrays, on the same
+    GPU or on the host; all take turns, and every result is verified before and after. A result of
+    another library that is wrong has no time.
 
     Parameters
     ----------

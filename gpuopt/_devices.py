@@ -111,6 +111,11 @@ def device(name: str) -> Device:
     )
 
 
+def gpu_number(each: Device) -> int | None:
+    """Return the driver's number of a GPU, 1 for "cuda:1"; None for what is no GPU."""
+    return int(each.name.partition(":")[2]) if each.kind == "cuda" else None
+
+
 def available(kind: str = "cuda") -> Availability:
     """Tell whether a kind of device can serve, and why not.
 

@@ -27,7 +27,7 @@ from gpuopt._cases import Case
 from gpuopt._ceilings import Progress, VerificationError, copy_bandwidth, spread
 from gpuopt._checks import finite, whole
 from gpuopt._core import UnfitError
-from gpuopt._devices import Device, device_name
+from gpuopt._devices import Device, device_name, gpu_number
 from gpuopt._devices import device as describe_device
 from gpuopt._profile import Counters, Launch, Profile, profile
 from gpuopt._rungs import Rung, check_kernel, find, rungs
@@ -393,7 +393,7 @@ def ladder(
         about a second for the whole ladder, and say what changed from rung to rung.
     peers : bool
         Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
-        far as they are installed.
+        far as they are installed, and on the same GPU if they use one.
     rounds : int
         Samples of each rung: runs back to back, timed by the device; on a GPU several are started
         as one CUDA graph, so that the host's launches do not count.
@@ -465,12 +465,11 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[_peers.Peer
     """Return the peers that are installed and right; note why the others are left out."""
     if not wanted:
         return []
-    gpu = measured.device.kind == "cuda"
     result = measured.dtype
     if result == "bool" and measured.op in ("sum", "prod"):
         result = "int64"
     task = _peers.Task(measured.family, measured.op, result)
-    found, measured.peers_refused = _peers.find(task, case.arguments, gpu)
+    found, measured.peers_refused = _peers.find(task, case.arguments, gpu_number(measured.device))
     return _right_peers(measured, case, found)
 
 

@@ -1,7 +1,8 @@
 """The same work by the libraries that people use, measured in the same run as ours.
 
 Each library is imported only when it is asked for. A peer's times are by the host's clock, around
-calls from Python that are waited for once at the end: what its user waits for.
+calls from Python that are waited for once at the end: what its user waits for. Its data and its
+calls are on the GPU that is measured; which GPU is a library's current one stays as it was.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,6 +89,8 @@ class Peer:
     _calls: list[Callable[[], Any]]  # one for each copy of the data
     _fetch: Callable[[Any], np.ndarray]
     _wait: Callable[[], None]
+    # Makes the GPU that is measured the library's current one.
+    _current: Callable[[], AbstractContextManager[Any]] = nullcontext
     # Cold calls so far: each takes the copy that was used longest ago.
     _turn: int = field(default=0, init=False)
 
@@ -96,20 +101,22 @@ class Peer:
 
     def run(self) -> np.ndarray:
         """Return the result of one call."""
-        return self._fetch(self._calls[0]())
+        with self._current():
+            return self._fetch(self._calls[0]())
 
     def time(self, runs: int, cold: bool) -> float:
         """Return seconds a call, of so many back to back; cold: on other data each time."""
         turn = self._turn if cold else 0
         calls = self._calls if cold else self._calls[:1]
-        calls[turn % len(calls)]()
-        self._wait()
-        begin = time.perf_counter()
-        for run in range(turn + 1, turn + 1 + runs):
-            last = calls[run % len(calls)]()
-        self._wait()
-        del last
-        seconds = (time.perf_counter() - begin) / runs
+        with self._current():  # once: it takes as long as some calls
+            calls[turn % len(calls)]()
+            self._wait()
+            begin = time.perf_counter()
+            for run in range(turn + 1, turn + 1 + runs):
+                last = calls[run % len(calls)]()
+            self._wait()
+            del last
+            seconds = (time.perf_counter() - begin) / runs
         self._turn += (1 + runs) * cold
         return seconds
 
@@ -187,7 +194,7 @@ def can_be_cold(arguments: tuple[Any, ...], cache_bytes: int) -> bool:
 
 
 class Arguments(tuple[Any, ...]):
-    """A call's arguments, and each library's own copies of them.
+    """A call's arguments, and each library's own copies of them, all on the one device measured.
 
     Where tasks have the same ones in turn, each library moves them once: moving takes longer than
     most calls.
@@ -236,7 +243,7 @@ def bound(
     return [lambda given=given: call(*given) for given in moved(library, move, arguments)]
 
 
-def _numpy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _numpy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     del gpu
     calls = bound("NumPy", _like_numpy(np, task), np.copy, arguments)
     return Peer("NumPy", np.__version__, calls, np.asarray, lambda: None)
@@ -251,7 +258,7 @@ def _correlated(ndimage: Any, xp: Any, task: Task) -> Callable[..., Any]:
     return call
 
 
-def _scipy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _scipy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     del gpu
     scipy = importlib.import_module("scipy")
     ndimage = importlib.import_module("scipy.ndimage")
@@ -259,28 +266,33 @@ def _scipy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
     return Peer("SciPy", scipy.__version__, calls, np.asarray, lambda: None)
 
 
-def _cupy(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
-    if not gpu:
+def _cupy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
+    if gpu is None:
         raise LeftOutError("runs on GPUs only")
     cupy = importlib.import_module("cupy")
     call = _like_numpy(cupy, task)
     if task.family == "stencil1d":
         call = _correlated(importlib.import_module("cupyx.scipy.ndimage"), cupy, task)
-    calls = bound("CuPy", call, cupy.asarray, arguments, task.from_host)
-    return Peer("CuPy", cupy.__version__, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
+    current = partial(cupy.cuda.Device, gpu)
+    with current():
+        calls = bound("CuPy", call, cupy.asarray, arguments, task.from_host)
+    wait = current().synchronize
+    return Peer("CuPy", cupy.__version__, calls, cupy.asnumpy, wait, current)
 
 
-def _cublas(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _cublas(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     """Transpose by cuBLAS's geam: 1 * a + 0 * a, written in the other order."""
-    if not gpu:
+    if gpu is None:
         raise LeftOutError("runs on GPUs only")
     if task.axes is not None or task.dtype not in ("float32", "float64"):
         raise LeftOutError("transposes matrices of float32 and float64")
     cupy = importlib.import_module("cupy")
     geam = importlib.import_module("cupy.cublas").geam
-    calls = bound("cuBLAS", lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
-    version = str(cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()))
-    return Peer("cuBLAS", version, calls, cupy.asnumpy, cupy.cuda.Device().synchronize)
+    current = partial(cupy.cuda.Device, gpu)
+    with current():
+        calls = bound("cuBLAS", lambda a: geam("N", "N", 1.0, a, 0.0, a).T, cupy.asarray, arguments)
+        version = str(cupy.cuda.cublas.getVersion(cupy.cuda.device.get_cublas_handle()))
+    return Peer("cuBLAS", version, calls, cupy.asnumpy, current().synchronize, current)
 
 
 def _to_torch(torch: Any, where: str) -> Callable[[np.ndarray], Any]:
@@ -301,20 +313,24 @@ def _from_torch(torch: Any) -> Callable[[Any], np.ndarray]:
     return fetch
 
 
-def _torch(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _torch(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     torch = importlib.import_module("torch")
-    if gpu and not torch.cuda.is_available():
+    if gpu is not None and not torch.cuda.is_available():
         raise LeftOutError("sees no GPU")
+    if gpu is not None and gpu >= torch.cuda.device_count():
+        raise LeftOutError(f"does not see cuda:{gpu}")
     if task.family == "reduce" and task.op in ("and", "or", "xor"):
         raise LeftOutError(f"has no {task.op} of all items")
     torch.backends.cuda.matmul.allow_tf32 = False
-    call, where = _torch_call(torch, task), "cuda" if gpu else "cpu"
-    move = _to_torch(torch, where)
+    where, wait, current = "cpu", lambda: None, nullcontext
+    if gpu is not None:
+        where, wait = f"cuda:{gpu}", partial(torch.cuda.synchronize, gpu)
+        current = partial(torch.cuda.device, gpu)
+    call, move = _torch_call(torch, task), _to_torch(torch, where)
     if task.from_host:
         move = lambda each: torch.from_numpy(each).to(where)  # noqa: E731
     calls = bound("PyTorch", call, move, arguments, task.from_host)
-    wait = torch.cuda.synchronize if gpu else lambda: None
-    return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait)
+    return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait, current)
 
 
 def _without_tf32(jax: Any, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -327,11 +343,26 @@ def _without_tf32(jax: Any, call: Callable[..., Any]) -> Callable[..., Any]:
     return exact
 
 
-def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
+def _jax_current(jax: Any, gpu: int | None) -> Callable[[], AbstractContextManager[Any]]:
+    """Return what makes a GPU the one that JAX computes on; LeftOutError where it sees none such.
+
+    JAX numbers its devices anew where JAX_CUDA_VISIBLE_DEVICES or a cluster gives it some of them:
+    the driver's number is each one's `local_hardware_id`.
+    """
+    if (gpu is not None) != (jax.default_backend() == "gpu"):
+        raise LeftOutError(f"runs on its {jax.default_backend()} backend here")
+    if gpu is None:
+        return nullcontext
+    for each in jax.local_devices():
+        if each.local_hardware_id == gpu:
+            return partial(jax.default_device, each)
+    raise LeftOutError(f"does not see cuda:{gpu}")
+
+
+def _jax(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     jax = importlib.import_module("jax")
     jnp = importlib.import_module("jax.numpy")
-    if gpu != (jax.default_backend() == "gpu"):
-        raise LeftOutError(f"runs on its {jax.default_backend()} backend here")
+    current = _jax_current(jax, gpu)
     widths = [each.itemsize for each in arguments if isinstance(each, np.ndarray)]
     if task.family != "reduce" or task.op in ("sum", "prod"):
         widths.append(np.dtype(task.dtype).itemsize)
@@ -352,11 +383,15 @@ def _jax(task: Task, arguments: tuple[Any, ...], gpu: bool) -> Peer:
         last[0] = jitted(*moved)
         return float(last[0]) if task.as_number else last[0]
 
-    calls = bound("JAX", call, jnp.asarray, arguments, task.from_host)
-    return Peer("JAX", jax.__version__, calls, np.asarray, lambda: jax.block_until_ready(last[0]))
+    def wait() -> None:
+        jax.block_until_ready(last[0])
+
+    with current():
+        calls = bound("JAX", call, jnp.asarray, arguments, task.from_host)
+    return Peer("JAX", jax.__version__, calls, np.asarray, wait, current)
 
 
-_MAKERS: dict[str, Callable[[Task, tuple[Any, ...], bool], Peer]] = {
+_MAKERS: dict[str, Callable[[Task, tuple[Any, ...], int | None], Peer]] = {
     "NumPy": _numpy,
     "SciPy": _scipy,
     "CuPy": _cupy,
@@ -377,7 +412,7 @@ def names(family: str) -> list[str]:
 def find(
     task: Task,
     arguments: tuple[Any, ...],
-    gpu: bool,
+    gpu: int | None,
     wanted: Sequence[str] | None = None,
 ) -> tuple[list[Peer], list[tuple[str, str]]]:
     """Return the peers that are installed and can do a task, and why the others cannot.
@@ -387,8 +422,8 @@ def find(
     task : Task
     arguments : tuple
         Of the family's call; arrays and numbers.
-    gpu : bool
-        Run those that can on a GPU.
+    gpu : int or None
+        The driver's number of the GPU that those run on that can, 1 for "cuda:1"; None: the host.
     wanted : sequence of str, optional
         Their names; default: all that have something for the family.
 
@@ -451,9 +486,15 @@ def why(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:100]
 
 
-def release() -> None:
-    """Give back the GPU memory that libraries keep for later."""
-    if "cupy" in sys.modules:
-        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
-    if "torch" in sys.modules and sys.modules["torch"].cuda.is_available():
-        sys.modules["torch"].cuda.empty_cache()
+def release(gpu: int | None) -> None:
+    """Give back the memory of a GPU that libraries keep for later; None: they were on the host."""
+    cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")
+    # What a library raises here it has raised before, as a peer, and has been left out for.
+    if cupy and gpu is not None:
+        with suppress(Exception), cupy.cuda.Device(gpu):  # the pool frees the current GPU's alone
+            cupy.get_default_memory_pool().free_all_blocks()
+    if torch and gpu is not None:
+        with suppress(Exception):
+            if torch.cuda.is_initialized():  # entering a device would do that
+                with torch.cuda.device(gpu):  # else it takes memory of the current GPU
+                    torch.cuda.empty_cache()

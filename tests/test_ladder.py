@@ -413,7 +413,7 @@ def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
 def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
     for name in (module, f"{module}.numpy"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
-    gpu = module == "cupy"
+    gpu = 0 if module == "cupy" else None
     given = (np.ones(4, "f4"),) * 2
     peers, refused = _peers.find(_peers.Task("add"), given, gpu, ["NumPy", library])
     assert [peer.name for peer in peers] == ["NumPy"]

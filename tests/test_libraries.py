@@ -9,7 +9,7 @@ import pytest
 from conftest import KINDS, run_python
 
 import gpuopt
-from gpuopt import _views
+from gpuopt import _peers, _views
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -251,6 +251,40 @@ def test_our_arrays_reach_another_gpu(cupy, torch):
     with numba.gpus[1]:
         numba.synchronize()
     assert found.copy_to_host() == 499500
+
+
+PACKAGES = {"CuPy": "cupy", "cuBLAS": "cupy", "PyTorch": "torch", "JAX": "jax"}
+
+
+@pytest.mark.parametrize("library", PACKAGES)
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_a_library_is_timed_on_the_gpu_that_is_measured(library, gpu, rng):
+    package = installed(PACKAGES[library])
+    if gpus() < 2:
+        pytest.skip("there is one GPU")
+    if library == "PyTorch" and not package.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    current = {
+        "cupy": lambda: package.cuda.Device().id,
+        "torch": lambda: package.cuda.current_device(),
+        "jax": lambda: package.config.jax_default_device,
+    }[PACKAGES[library]]
+    before = current()
+    given = _peers.Arguments([rng.random((700, 900), np.float32)])
+    peers, refused = _peers.find(_peers.Task("transpose"), given, gpu, [library])
+    if refused and "backend here" in refused[0][1]:
+        pytest.skip(f"{library} {refused[0][1]}")
+    assert not refused and current() == before
+    (peer,) = peers
+    np.testing.assert_array_equal(peer.run(), given[0].T)
+    assert all(peer.time(3, cold) > 0 for cold in (False, True))
+    with peer._current():
+        result = peer._calls[0]()
+    for array in (given.copies[library][0][0], given.copies[library][-1][0], result):
+        assert _views.view_of(array, "array").device == f"cuda:{gpu}"
+    assert current() == before
+    _peers.release(gpu)
+    assert current() == before
 
 
 def told(describe, x):
