@@ -1,5 +1,6 @@
 """The decks' experiments: verified everywhere, counted on simulated GPUs, timed on real ones."""
 
+import dataclasses
 import doctest
 import json
 import subprocess
@@ -334,6 +335,29 @@ def test_work_is_divided_between_gpus():
         assert whole.values["back"] == 8 * gpus and tasks.values["back"] == 32
         assert whole.share > 0.99 and tasks.share > 0.99
     assert [row.parameters["gpus"] for row in run("several_gpus", "sim", n=3).rows] == [1, 2, 1, 2]
+
+
+def test_the_gpu_that_is_named_is_the_first_of_several(monkeypatch):
+    asked = []
+
+    def asarray(items, device):
+        asked.append(device)
+        return items
+
+    module = sys.modules["gpuopt.experiments.several_gpus"]
+    machine = dataclasses.replace(gpuopt.available("cpu"), kind="cuda", count=2, reason="2 devices")
+    described = dataclasses.replace(
+        gpuopt._devices.device("cpu"), name="cuda:1", kind="cuda", description="the second"
+    )
+    monkeypatch.setattr(module, "available", lambda kind: machine)
+    monkeypatch.setattr(module._lab, "choose", lambda device, preset: described)
+    monkeypatch.setattr(module, "asarray", asarray)
+    monkeypatch.setattr(module, "SAMPLE_SECONDS", 1e-4)
+    found = experiments.several_gpus(4096, device="cuda:1")
+    assert found.device is described
+    assert [row.parameters["gpus"] for row in found.rows] == [1, 2, 1, 2]
+    # Of a sum, and of tasks: on one GPU, the table's, and on two.
+    assert asked == ["cuda:1", "cuda:1", "cuda:0"] * 2
 
 
 @ON_CUDA

@@ -15,7 +15,7 @@ import numpy as np
 import gpuopt
 from gpuopt._ceilings import VerificationError, spread
 from gpuopt._device_arrays import asarray
-from gpuopt._devices import Device, available
+from gpuopt._devices import Device, available, gpu_number
 from gpuopt._ladder import SAMPLE_SECONDS
 from gpuopt._profile import profile
 from gpuopt.experiments import _lab
@@ -58,7 +58,8 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
     n : int, optional
         32-bit integers. Default: 2^28 on GPUs, 2^16 on simulated ones.
     device : str, optional
-        "cuda": every GPU of the machine. "sim" or a preset: 1, 2 and 4 simulated GPUs.
+        "cuda": every GPU of the machine; "cuda:1": likewise, that one first. "sim" or a preset:
+        1, 2 and 4 simulated GPUs.
 
     Returns
     -------
@@ -94,7 +95,7 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
     splits = [
         split(gpus, n) for split in (_shares, _tasks) for gpus in _counts(described) if gpus <= n
     ]
-    rows = _time(splits, items) if timed else _count(splits, items, described.name)
+    rows = _time(splits, items, described) if timed else _count(splits, items, described.name)
     columns = [
         Column("gpus", "GPUs"),
         Column("seconds", "us", ",.1f", 1e6),
@@ -126,6 +127,12 @@ def _counts(device: Device) -> list[int]:
         return list(SIMULATED)
     most = available("cuda").count
     return sorted({most} | {1 << i for i in range(most.bit_length()) if 1 << i <= most})
+
+
+def _names(first: Device) -> list[str]:
+    """Return every GPU of the machine, the one that the table names first."""
+    most, begin = available("cuda").count, gpu_number(first) or 0
+    return [f"cuda:{(begin + i) % most}" for i in range(most)]
 
 
 def _many(gpus: int) -> str:
@@ -168,14 +175,15 @@ def _run(split: _Split, arrays: list[Any], pool: ThreadPoolExecutor) -> list[Any
     return [results[at] for at in range(len(split.jobs))]
 
 
-def _time(splits: list[_Split], items: np.ndarray) -> list[Row]:
+def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
+    names = _names(first)
     with ThreadPoolExecutor(max(split.gpus for split in splits)) as pool:
         runs: list[Callable[[], list[Any]]] = []
         for split in splits:
             kept: dict[tuple[int, int], Any] = {}
             for gpu, part, _ in split.jobs:
                 if (gpu, part.start) not in kept:
-                    kept[gpu, part.start] = asarray(items[part], f"cuda:{gpu}")
+                    kept[gpu, part.start] = asarray(items[part], names[gpu])
             arrays = [kept[gpu, part.start] for gpu, part, _ in split.jobs]
             runs.append(partial(_run, split, arrays, pool))
         for split, run in zip(splits, runs, strict=True):
