@@ -137,6 +137,11 @@ enum status device_no_adopt(struct device *device, uint64_t stream) {
     return no_streams(device, "streams");
 }
 
+enum status device_no_check_stream(struct device *device, uint64_t stream) {
+    (void)stream;
+    return no_streams(device, "streams");
+}
+
 enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
                                  size_t count, struct device_graph **graph) {
     (void)launches;

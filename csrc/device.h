@@ -242,6 +242,10 @@ struct device_ops {
      * the host's memory than an item, fails and does the graph no harm. What is allocated then is
      * the graph's each time that it runs, so nothing else of the queue's may be used in it. */
     enum status (*adopt)(struct device *device, uint64_t stream);
+    /* BAD_VALUE for a stream, as in adopt, of another device. Not part of adopt, which is called
+     * for arrays whose libraries know the device of their streams, several times in ten
+     * microseconds. */
+    enum status (*check_stream)(struct device *device, uint64_t stream);
     enum status (*graph_open)(struct device *device, const struct device_launch *launches,
                               size_t count, struct device_graph **graph);
     enum status (*graph_launch)(struct device *device, struct device_graph *graph);
@@ -294,6 +298,7 @@ enum status device_no_copy(struct device *device, device_address to, device_addr
 enum status device_no_follow(struct device *device, struct device *other);
 enum status device_no_owner(device_address address, int *ordinal, bool *current);
 enum status device_no_adopt(struct device *device, uint64_t stream);
+enum status device_no_check_stream(struct device *device, uint64_t stream);
 enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
                                  size_t count, struct device_graph **graph);
 enum status device_no_graph_launch(struct device *device, struct device_graph *graph);

@@ -9,6 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
+from gpuopt._device_memory import LEGACY
+
+PER_THREAD = 2  # the thread's default stream, as LEGACY is everybody's
 
 TIMES = ("queue", "sync", "graph", "host")  # the numbers that _core.Module.time takes
 
@@ -86,6 +89,47 @@ class Prepared(NamedTuple):
     def on(self, stream: int) -> Prepared:
         """Return the same on another of the module's streams, 0 to 7."""
         return self._replace(stream=stream)
+
+
+def _protocol(stream: Any) -> Any:
+    """Ask CUDA Python's protocol."""
+    version, handle = stream.__cuda_stream__()
+    if version != 0:
+        raise TypeError(f"stream: its __cuda_stream__ has version {version}; gpuopt knows 0")
+    return handle
+
+
+# How a stream's number is asked for, by what of a library's objects its streams alone have.
+_HANDLES = {
+    "__cuda_stream__": _protocol,
+    "cuda_stream": lambda stream: stream.cuda_stream,  # PyTorch
+    "wait_event": lambda stream: stream.ptr,  # CuPy
+    "auto_synchronize": int,  # Numba: its handle.value, or 0 for None
+}
+
+
+def stream_of(stream: Any, device: str) -> tuple[int, Any]:
+    """Return a stream's number, as _core.Module.adopt takes it, and what it lives by."""
+    if hasattr(stream, "__index__"):
+        number = index(stream)
+        if not 0 <= number < 1 << 64:
+            raise ValueError(f"stream: {number} is not a stream")
+        return number, None
+    ask = next((ask for name, ask in _HANDLES.items() if hasattr(stream, name)), None)
+    if ask is None:
+        raise TypeError(
+            "stream: must be a stream of CuPy, PyTorch or Numba, an object with __cuda_stream__(), "
+            f"or an int, not {stream!r:.60}"
+        )
+    number = int(ask(stream))
+    where = getattr(getattr(stream, "device", None), "index", None)
+    if number <= PER_THREAD and where is not None and device != f"cuda:{where}":
+        # A default stream's number is the same on every GPU: the driver cannot tell.
+        raise ValueError(
+            f"stream: is a stream of cuda:{where}, and the module is on {device}; pass one that "
+            "was made there"
+        )
+    return number or LEGACY, stream  # 0, a library's null stream, would be the module's own
 
 
 class _Pinned:

@@ -16,7 +16,16 @@ from numpy.typing import ArrayLike, DTypeLike
 from gpuopt import _core
 from gpuopt._device_memory import DeviceArray
 from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
-from gpuopt._memory import TIMES, Buffer, Prepared, Texture, pinned, span, texture_plan
+from gpuopt._memory import (
+    TIMES,
+    Buffer,
+    Prepared,
+    Texture,
+    pinned,
+    span,
+    stream_of,
+    texture_plan,
+)
 
 # --- arguments
 
@@ -572,26 +581,29 @@ class Module:
         with self._lock:
             return Texture(self._core, plan, buffer, sampling)
 
-    def use_stream(self, stream: int) -> None:
+    def use_stream(self, stream: Any) -> None:
         """Work on a caller's CUDA stream from now on: launches, copies, timings.
 
         Parameters
         ----------
-        stream : int
-            A ``cudaStream_t``, such as ``cupy.cuda.get_current_stream().ptr``; 1 for the legacy
-            default stream, 2 for the thread's; 0 for the module's own again. It must live as long
-            as it is used here.
+        stream : stream or int
+            A stream of CuPy, PyTorch or Numba, or any object with CUDA Python's
+            ``__cuda_stream__()``: it is kept as long as it is used here, also by the module's
+            pinned memory. Or a ``cudaStream_t`` as a number, which must live as long: 1 for the
+            legacy default stream, 2 for the thread's; 0 for the module's own again.
 
         Raises
         ------
+        ValueError
+            It is a stream of another GPU than the module's.
+        TypeError
+            It is no stream.
         DeviceError
             The device is no GPU.
         """
-        number = index(stream)
-        if not 0 <= number < 1 << 64:
-            raise ValueError(f"stream: {number} is not a stream")
+        number, kept = stream_of(stream, self.device)
         with self._lock:
-            self._core.adopt(number)
+            self._core.adopt(number, kept)
 
     def empty(self, nbytes: int) -> Buffer:
         """Return device memory whose bytes are undefined.

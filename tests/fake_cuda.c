@@ -10,11 +10,13 @@
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end,
  * a wait for a stream does after 3 s), "elapsed" (milliseconds between any two events), "owner"
- * (whose any address is), "current" (whose context is), "lose" (copies, and an experiment's
- * launches), "frees" (the story tells of memory that is given back), "keeps" (the pool keeps memory
- * that is given back, for nobody, until it is trimmed), "inputs" (the story tells where a kernel's
- * first argument points), "captured" (the stream of which a graph is being made:
- *   the story tells of its memory, a wait for it fails);
+ * (whose any address is), "current" (whose context is before any is pushed), "lose" (copies, and an
+ * experiment's launches), "frees" (the story tells of memory that is given back), "keeps" (the pool
+ * keeps memory that is given back, for nobody, until it is trimmed), "inputs" (the story tells
+ * where a kernel's first argument points), "captured" (the stream of which a graph is being made:
+ *   the story tells of its memory, a wait for it fails), "foreign" (a stream of another context
+ *   than the current one: of "context", a device's number, or 64 more for another context of that
+ *   device);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode";
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
@@ -38,12 +40,16 @@ enum {
     CAPTURED = 900
 };
 
-static long version = 13000, devices = 1, owner, current, busy, elapsed = 1, lose, frees, inputs,
-            keeps;
+static long version = 13000, devices = 1, owner, current_gpu, busy, elapsed = 1, lose, frees,
+            inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
 static void *captured; /* a stream that a graph is being made of */
+static void *foreign;  /* a stream of this context: */
+static long context_of_foreign = 1;
+static char contexts[128]; /* of device k % 64 */
+static __thread char *current[16];
 static long countdown;
 static char failing[64], lacking[64];
 static int failure;
@@ -64,7 +70,7 @@ void fake_cuda_set(const char *what, long long value) {
     if (!strcmp(what, "owner"))
         owner = value;
     if (!strcmp(what, "current"))
-        current = value;
+        current_gpu = value;
     if (!strcmp(what, "memory"))
         memory = value;
     if (!strcmp(what, "busy"))
@@ -81,6 +87,10 @@ void fake_cuda_set(const char *what, long long value) {
         elapsed = value;
     if (!strcmp(what, "captured"))
         captured = (void *)(intptr_t)value;
+    if (!strcmp(what, "foreign"))
+        foreign = (void *)(intptr_t)value;
+    if (!strcmp(what, "context"))
+        context_of_foreign = value;
 }
 enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
 static size_t shared_allowed = 48 << 10;
@@ -191,7 +201,6 @@ static result cuDeviceTotalMem(size_t *bytes, int device) {
 }
 static result cuDevicePrimaryCtxRetain(void **context, int device) {
     MAY_FAIL;
-    static char contexts[64];
     *context = &contexts[device];
     return OK;
 }
@@ -200,19 +209,18 @@ static result cuCtxPushCurrent(void *context) {
     if (strcmp(failing, "*")) {
         MAY_FAIL;
     }
-    (void)context;
-    depth++;
+    current[depth++ % 16] = context;
+    return OK;
+}
+static result cuCtxGetDevice(int *device) {
+    MAY_FAIL;
+    *device = depth ? (int)((current[(depth - 1) % 16] - contexts) % 64) : (int)current_gpu;
     return OK;
 }
 static result cuCtxPopCurrent(void **context) {
     depth--; /* what went in comes out, whatever else fails */
     *context = NULL;
     return fails(__func__);
-}
-static result cuCtxGetDevice(int *device) {
-    MAY_FAIL;
-    *device = (int)current;
-    return OK;
 }
 static result cuMemGetInfo(size_t *left, size_t *total) {
     MAY_FAIL;
@@ -352,6 +360,11 @@ static result cuStreamDestroy(void *stream) {
 static result cuStreamQuery(void *stream) {
     MAY_FAIL;
     return stream == captured && captured ? CAPTURED : busy ? NOT_READY : OK;
+}
+static result cuStreamGetCtx(void *stream, void **context) {
+    MAY_FAIL;
+    *context = stream == foreign ? &contexts[context_of_foreign] : current[(depth - 1) % 16];
+    return OK;
 }
 static result cuStreamIsCapturing(void *stream, int *status) {
     MAY_FAIL;
@@ -728,6 +741,7 @@ static const struct {
     ROW(cuStreamCreate),
     ROW(cuStreamDestroy),
     ROW(cuStreamQuery),
+    ROW(cuStreamGetCtx),
     ROW(cuStreamIsCapturing),
     ROW(cuThreadExchangeStreamCaptureMode),
     ROW(cuStreamSynchronize),

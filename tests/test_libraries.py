@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from conftest import KINDS, run_python
+from ptx_texts import ADD
 
 import gpuopt
 from gpuopt import _peers, _views
@@ -946,3 +947,49 @@ def test_numba():
                 assert type(found) is type(x)
                 np.testing.assert_allclose(found.copy_to_host(), along(ours, op, axis), rtol=1e-6)
         np.testing.assert_array_equal(gpuopt.transpose(theirs).copy_to_host(), ours.T)
+
+
+# --- kernels of a user's on their arrays, and their streams
+
+SLOW = 2**26  # items: to add a number to them takes more than 0.1 ms
+
+
+def blocks(n):
+    return -(-n // 256), 256
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_streams_of_a_library(library, request):
+    """The module keeps them, and so does its pinned memory."""
+    module = request.getfixturevalue(library)
+    ours = gpuopt.load_ptx(ADD, "cuda:0")
+    stream = module.cuda.Stream()
+    ours.use_stream(stream)
+    references = sys.getrefcount(stream)
+    near, there = ours.pinned(1000, np.float32), ours.copy(np.arange(1000, dtype=np.float32))
+    ours.time(ours.transfer(near, there))
+    np.testing.assert_array_equal(near, np.arange(1000))
+    ours.use_stream(0)
+    assert sys.getrefcount(stream) == references - 1
+    ours.use_stream(stream)
+    del stream
+    gc.collect()
+    ours["add"](*blocks(1000), there, there, there, 1000)
+    del ours, there
+    gc.collect()
+    np.testing.assert_array_equal(near, np.arange(1000))
+    del near
+    null = module.cuda.Stream.null if library == "cupy" else module.cuda.default_stream(0)
+    ours = gpuopt.load_ptx(ADD, "cuda:0")
+    ours.use_stream(null)  # its number is 0, the module's own is another
+    if library == "cupy":
+        x = module.zeros(SLOW, np.float32)
+        for _ in range(100):
+            x += 1
+        out = np.zeros(4, np.float32)
+        ours["add"](1, 32, x.data.ptr, x.data.ptr, out, 4)
+        assert out.tolist() == [200] * 4
+    else:
+        event = module.cuda.Event()
+        with pytest.raises(TypeError, match="stream: must be"):
+            ours.use_stream(event)

@@ -640,6 +640,39 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     return cuda_leave(queue->gpu, status);
 }
 
+/* The device of a context that is not ours. */
+static enum status device_of(CUcontext context, CUdevice *device) {
+    CUcontext popped;
+    enum status status = cuda_check(cuda.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    if (status)
+        return status;
+    status = cuda_check(cuda.cuCtxGetDevice(device), "cuCtxGetDevice");
+    cuda.cuCtxPopCurrent(&popped);
+    return status;
+}
+
+/* Another context of the same GPU may do: a green context's streams take anybody's kernels. */
+static enum status cuda_check_stream(struct device *device, uint64_t stream) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    const CUstream given = (CUstream)(uintptr_t)stream;
+    if (!given || given == CU_STREAM_LEGACY || given == CU_STREAM_PER_THREAD)
+        return STATUS_OK; /* those are every context's */
+    enum status status = cuda_enter(gpu);
+    if (status)
+        return status;
+    CUcontext context = NULL;
+    CUdevice found = gpu->device;
+    status = cuda_check(cuda.cuStreamGetCtx(given, &context), "cuStreamGetCtx");
+    if (!status && context != gpu->context)
+        status = device_of(context, &found);
+    if (!status && found != gpu->device)
+        status = status_fail(STATUS_BAD_VALUE,
+                             "stream: 0x%llx is a stream of cuda:%d, and the work is on cuda:%d; "
+                             "pass one that was made there",
+                             (unsigned long long)stream, found, gpu->ordinal);
+    return cuda_leave(gpu, status);
+}
+
 /* --- time */
 
 static enum status cuda_timer_begin(struct device *device) {
@@ -691,6 +724,7 @@ const struct device_ops cuda_device_ops = {
     .follow = cuda_follow,
     .owner = cuda_owner,
     .adopt = cuda_adopt,
+    .check_stream = cuda_check_stream,
     .graph_open = cuda_graph_open,
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,

@@ -251,6 +251,7 @@ const struct device_ops host_device_ops = {
     .follow = device_no_follow,
     .owner = device_no_owner,
     .adopt = device_no_adopt,
+    .check_stream = device_no_check_stream,
     .graph_open = device_no_graph_open,
     .graph_launch = device_no_graph_launch,
     .graph_close = device_no_graph_close,

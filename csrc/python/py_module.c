@@ -119,6 +119,7 @@ static void module_dealloc(struct ptx_module *self) {
             py_queue_give(state, self->queue, self->kind, self->which);
     }
     PyMem_Free(self->allocations);
+    Py_XDECREF(self->stream_kept);
     Py_XDECREF(self->ptx);
     Py_XDECREF(self->module);
     give_back(self);
@@ -231,12 +232,26 @@ static enum status adopt(const struct ptx_module *self, uint64_t stream) {
     return status;
 }
 
-static PyObject *module_adopt(struct ptx_module *self, PyObject *argument) {
-    const uint64_t stream = PyLong_AsUnsignedLongLong(argument);
+static PyObject *module_adopt(struct ptx_module *self, PyObject *arguments) {
+    PyObject *number, *kept = Py_None;
     struct py_unlocked unlocked;
+    if (!PyArg_ParseTuple(arguments, "O|O", &number, &kept))
+        return NULL;
+    const uint64_t stream = PyLong_AsUnsignedLongLong(number);
     if (PyErr_Occurred() || py_module_begin(self, &unlocked))
         return NULL;
-    return py_module_end(self, &unlocked, adopt(self, stream)) ? NULL : Py_NewRef(Py_None);
+    struct device *device = self->queue->device;
+    enum status status = self->kind->check_stream(device, stream);
+    if (!status)
+        status = adopt(self, stream);
+    const int failed = py_module_end(self, &unlocked, status);
+    PyObject *unused = NULL;
+    if (!status) {
+        unused = self->stream_kept;
+        self->stream_kept = Py_NewRef(kept);
+    }
+    Py_XDECREF(unused);
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *copy(struct ptx_module *self, PyObject *arguments, int in) {
@@ -363,8 +378,10 @@ static PyMethodDef module_methods[] = {
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, name, grid, block, shared, values, /)\n--\n\n"
      "Run a kernel to its end; the values are bytes, one for each parameter."},
-    {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_O,
-     "adopt($self, stream, /)\n--\n\nWork on a caller's CUstream; on its own again for 0."},
+    {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_VARARGS,
+     "adopt($self, stream, kept=None, /)\n--\n\n"
+     "Work on a caller's CUstream of this device; on its own again for 0. kept: what must live\n"
+     "as long."},
     {"time", (PyCFunction)(void (*)(void))py_module_time, METH_VARARGS,
      "time($self, steps, runs, how, /)\n--\n\n"
      "Seconds that a round of steps takes, of `runs` rounds after a first one. Each step is\n"

@@ -24,7 +24,8 @@ struct ptx_module {
     struct device_module *loaded;
     struct allocation *allocations;
     Py_ssize_t allocation_count, allocation_capacity;
-    int busy; /* a method runs without the GIL */
+    PyObject *stream_kept; /* the object whose it is; NULL or None: it is the caller's business */
+    int busy;              /* a method runs without the GIL */
 };
 
 /* Between these the GIL is free, and only this thread uses the queues. */
