@@ -209,15 +209,21 @@ class Module:
     def resources(self, name: str, /) -> tuple[int, int, int]: ...
     def launch(
         self,
-        name: str,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        values: tuple[bytes | None, ...],
+        launch: tuple[
+            str, tuple[int, int, int], tuple[int, int, int], int, tuple[bytes | None, ...]
+        ],
+        streams: tuple[int, ...],
+        kept: Any,
         /,
     ) -> None: ...
     def time(
-        self, steps: tuple[tuple[int, tuple[Any, ...]], ...], runs: int, how: int, /
+        self,
+        steps: tuple[tuple[int, tuple[Any, ...]], ...],
+        runs: int,
+        how: int,
+        streams: tuple[int, ...],
+        kept: Any,
+        /,
     ) -> float: ...
     def pin(self, nbytes: int, /) -> int: ...
     def texture(

@@ -1,4 +1,7 @@
-"""What lives on a module's device, or near it: buffers, pinned arrays, textures, bound launches."""
+"""What lives on a module's device, or near it: buffers, pinned arrays, textures, bound launches.
+
+And what of other libraries' is used there in place: arrays and streams.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
 from gpuopt._device_memory import LEGACY
+from gpuopt._views import Library, is_run, view_of
 
 PER_THREAD = 2  # the thread's default stream, as LEGACY is everybody's
 
@@ -79,11 +83,65 @@ class Buffer:
         return host.view(kind)
 
 
+class Resident(NamedTuple):
+    """An array on the module's GPU that a launch uses where it is."""
+
+    address: int
+    stream: int  # where its work is queued
+    library: Library
+    held: Any  # what keeps its memory
+
+    def writes(self) -> None:
+        """Tell its library that a kernel may write to it."""
+        self.library.writes(self.held)
+
+
+def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | None:
+    """Return an array that a kernel on the device `here` takes in place; None for what is no array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is on another device, or a kernel cannot use it as it is.
+    """
+    view = view_of(argument, name)
+    if view is None:
+        return None
+    which = prefix + name
+    if not view.device.startswith("cuda"):
+        raise TypeError(
+            f"{which} is an array of gpuopt's on {view.device}, whose memory another queue of the "
+            "simulated GPU has; pass its .get(), or a Buffer"
+        )
+    if view.device != here:
+        elsewhere = f"{which} is an array on {view.device}, but the module is on {here}; pass a "
+        load = f", or load the PTX with device={view.device!r}"
+        if here.startswith("cuda"):
+            raise ValueError(f"{elsewhere}copy there{load}")
+        raise TypeError(f"{elsewhere}copy on the host{load}")
+    if not is_run(view.shape, view.strides, view.dtype.itemsize):
+        raise ValueError(
+            f"{which} is not C-contiguous; pass a contiguous copy, or its address as an integer"
+        )
+    if view.read_only:
+        raise ValueError(
+            f"{which} is read-only, and a kernel could write to it; pass a copy that may be "
+            "written, or its address as an integer"
+        )
+    return Resident(view.address, view.stream, view.library, view.library.hold(view))
+
+
+def beside(arrays: list[Resident]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Return the streams of some arrays, each once, and what keeps their memory."""
+    return tuple(dict.fromkeys(each.stream for each in arrays)), tuple(each.held for each in arrays)
+
+
 class Prepared(NamedTuple):
     """A launch or a copy with its arguments, made by `Kernel.bind` or `Module.transfer`."""
 
     launch: tuple[Any, ...]
     keep: tuple[Any, ...]  # what must live as long
+    arrays: tuple[Resident, ...] = ()
     stream: int = 0
 
     def on(self, stream: int) -> Prepared:

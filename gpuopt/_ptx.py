@@ -1,4 +1,4 @@
-"""Anybody's CUDA kernels, from PTX: loaded, launched on NumPy arrays, counted and checked."""
+"""Anybody's CUDA kernels, from PTX: loaded, launched on arrays, counted and checked."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
-from gpuopt._device_memory import DeviceArray
 from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
 from gpuopt._memory import (
     TIMES,
     Buffer,
     Prepared,
+    Resident,
     Texture,
+    beside,
     pinned,
+    resident,
     span,
     stream_of,
     texture_plan,
@@ -87,7 +89,7 @@ def _wanted(parameter: Parameter) -> str:
     if parameter.type in _FLOATS:
         return "a number"
     if parameter.size == 8:
-        return "a NumPy array, a Buffer, a Texture, or an integer"
+        return "a NumPy array, a Buffer, a Texture, an array on the GPU, or an integer"
     exact = f", or a NumPy float of {parameter.size} bytes" if parameter.type[1] == "b" else ""
     return f"an integer{exact}" if parameter.size > 1 else "an integer or a bool"
 
@@ -113,8 +115,18 @@ def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int,
 # --- what a user holds
 
 
+class _Launch(NamedTuple):
+    """A launch that was checked."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    values: list[bytes | None]  # None: an array of the host's, which is yet to be copied
+    arrays: list[Resident]  # those that are on the GPU
+
+
 class _Argument(NamedTuple):
-    """An array on its way through a launch."""
+    """An array of the host's on its way through a launch."""
 
     number: int
     array: np.ndarray
@@ -192,29 +204,35 @@ class Kernel:
         grid, block : int or tuple of up to 3 ints
             Blocks of the grid, threads of a block.
         *args
-            One for each parameter. For 64-bit parameters a NumPy array (its items are copied to
-            the device in C order and native byte order, and back after the launch unless the array
-            is read-only; an array passed twice is one piece of memory there), a `Buffer`, a
-            `Texture`, or an address. For others a number that fits; bytes or a NumPy scalar for a
-            structure.
+            One for each parameter. For 64-bit parameters:
+
+            - a NumPy array: its items are copied to the device in C order and native byte order,
+              and back after the launch unless the array is read-only; an array passed twice is one
+              piece of memory there;
+            - an array on the module's GPU (CuPy, PyTorch, Numba, `gpuopt.asarray`, ...),
+              C-contiguous and writable: the kernel gets its address, after what is queued on the
+              array's stream. Neither its dtype nor its size is checked, and its library is told
+              that it was written (PyTorch's autograd asks);
+            - a `Buffer`, a `Texture`, or an address.
+
+            For others a number that fits; bytes or a NumPy scalar for a structure.
         shared : int
             Bytes of dynamic shared memory a block.
 
         Raises
         ------
         TypeError, ValueError
-            The number, type or value of an argument; a grid, block or `shared` that the device
-            cannot run. Nothing was launched.
+            The number, type or value of an argument; an array on another device, with gaps, or
+            read-only, as JAX's are; a grid, block or `shared` that the device cannot run. Nothing
+            was launched.
         SimError, DeviceError
-            The kernel failed; no array was changed.
+            The kernel failed; no NumPy array was changed.
         """
         with self._module._lock:
-            self._run(*self._checked(grid, block, shared, args), args)
+            self._run(self._checked(grid, block, shared, args), args)
 
-    def _checked(
-        self, grid: Any, block: Any, shared: Any, args: tuple[Any, ...]
-    ) -> tuple[tuple[int, int, int], tuple[int, int, int], int, list[bytes | None]]:
-        """Return a launch's extents and values; a value is None for an array."""
+    def _checked(self, grid: Any, block: Any, shared: Any, args: tuple[Any, ...]) -> _Launch:
+        """Check a launch's extents and arguments."""
         sizes = (
             _dimensions(grid, "grid", (2**31 - 1, 65535, 65535)),
             _dimensions(block, "block", (1024, 1024, 64)),
@@ -231,7 +249,16 @@ class Kernel:
                 f"kernel {self.name} takes {len(self.parameters)} arguments ({types}), "
                 f"{len(args)} were given"
             )
-        return *sizes, shared, [self._value(*each) for each in enumerate(args)]
+        values: list[bytes | None] = []
+        arrays = []
+        for i, argument in enumerate(args):
+            array = self._resident(i, argument)
+            if array:
+                arrays.append(array)
+                values.append(array.address.to_bytes(8, "little"))
+            else:
+                values.append(self._value(i, argument))
+        return _Launch(*sizes, shared, values, arrays)
 
     def bind(
         self,
@@ -247,38 +274,35 @@ class Kernel:
         grid, block, shared
             As for a call.
         *args
-            As for a call, but memory is a `Buffer` or an address: nothing is copied.
+            As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept;
+            its stream is what it is now.
 
         Returns
         -------
         Prepared
         """
-        values = self._checked(grid, block, shared, args)
-        for i, value in enumerate(values[-1]):
+        launch = self._checked(grid, block, shared, args)
+        for i, value in enumerate(launch.values):
             if value is None:
                 raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array, which a launch that is "
-                    "timed does not copy; pass a Buffer, made by the module's copy()"
+                    f"kernel {self.name}: argument {i + 1} is an array of NumPy, which a launch "
+                    "that is timed does not copy; pass a Buffer, made by the module's copy()"
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
-        return Prepared((self.name, *values[:-1], tuple(values[-1])), keep)
+        bound = self.name, launch.grid, launch.block, launch.shared, tuple(launch.values)
+        return Prepared(bound, keep, tuple(launch.arrays))
 
-    def _run(
-        self,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared: int,
-        values: list[bytes | None],
-        args: tuple[Any, ...],
-    ) -> None:
-        core = self._module._core
+    def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
+        core, (grid, block, shared, values, residents) = self._module._core, launch
         arrays: list[_Argument] = []
         try:
             for i, argument in enumerate(args):
                 if values[i] is None:
                     arrays.append(self._array(i, argument, arrays))
                     values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
-            core.launch(self.name, grid, block, shared, tuple(values))
+            for each in residents:
+                each.writes()
+            core.launch((self.name, grid, block, shared, tuple(values)), *beside(residents))
             results = {}
             for each in arrays:  # all are fetched before the first is changed
                 if each.writable and each.data.nbytes and each.buffer.address not in results:
@@ -290,8 +314,14 @@ class Kernel:
         for array, host in results.values():
             array[...] = host
 
+    def _resident(self, i: int, argument: Any) -> Resident | None:
+        """Return an array that is on the module's GPU; None for any other argument."""
+        if self.parameters[i].type not in _ADDRESS or isinstance(argument, Buffer | Texture):
+            return None
+        return resident(argument, f"argument {i + 1}", f"kernel {self.name}: ", self._module.device)
+
     def _value(self, i: int, argument: Any) -> bytes | None:
-        """Return an argument's bytes; None for an array, which has none before it is copied."""
+        """Return an argument's bytes; None for a NumPy array, which has none yet."""
         parameter = self.parameters[i]
         address = parameter.type in _ADDRESS
         if isinstance(argument, Buffer) and address:
@@ -308,16 +338,6 @@ class Kernel:
                     f"with this one's texture()"
                 )
             return argument.handle.to_bytes(8, "little")
-        if isinstance(argument, DeviceArray) and address:
-            raise TypeError(
-                f"kernel {self.name}: argument {i + 1} is an array of gpuopt's, whose memory "
-                + (
-                    "another queue of the simulated GPU has; pass its .get(), or a Buffer"
-                    if argument.device.startswith("sim")
-                    else "is in the order of the legacy default stream; pass its .address after "
-                    "use_stream(1), or its .get()"
-                )
-            )
         if isinstance(argument, np.ndarray) and address:
             if isinstance(argument, np.ma.MaskedArray):
                 raise TypeError(
@@ -447,7 +467,8 @@ class Module:
         launches : Prepared or sequence of Prepared
             Made by `Kernel.bind` and `transfer`; those of one stream run in this order, those of
             others (`Prepared.on`) beside them. Several with different buffers keep a cache from
-            holding the data.
+            holding the data. With arrays of another library's the first stream is the first
+            array's, as in a call of a `Kernel`.
         runs : int
             How many times over, back to back; a first round before them is not timed.
         how : {"queue", "sync", "graph", "host"}
@@ -477,8 +498,11 @@ class Module:
             raise ValueError(f"how: {how!r:.40} is not one of {', '.join(map(repr, TIMES))}")
         every = (launches,) if isinstance(launches, Prepared) else tuple(launches)
         steps = tuple((each.stream, each.launch) for each in every)
+        arrays = [array for each in every for array in each.arrays]
         with self._lock:
-            return self._core.time(steps, runs, TIMES.index(how))
+            for array in arrays:
+                array.writes()
+            return self._core.time(steps, runs, TIMES.index(how), *beside(arrays))
 
     def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Prepared:
         """Bind a copy that does not wait, to be timed by `time`.
@@ -584,6 +608,9 @@ class Module:
     def use_stream(self, stream: Any) -> None:
         """Work on a caller's CUDA stream from now on: launches, copies, timings.
 
+        A launch with arrays of another library's (see `Kernel`) works on theirs instead, after
+        what was given to this one.
+
         Parameters
         ----------
         stream : stream or int
@@ -681,9 +708,10 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
 
     Notes
     -----
-    Arrays travel to the device and back with each launch; `Module.copy` makes a `Buffer` that stays
-    there. Results of a kernel that races are as undefined as on hardware: the simulated GPU raises
-    `SimError` instead.
+    NumPy arrays travel to the device and back with each launch; `Module.copy` makes a `Buffer` that
+    stays there, and arrays of CuPy, PyTorch and others on the GPU are used where they are. Results
+    of a kernel that races are as undefined as on hardware: the simulated GPU raises `SimError`
+    instead.
 
     Examples
     --------

@@ -142,6 +142,27 @@ class Capsules:
 """
 
 
+# A launch, and its time, beside arrays of two streams on a module that works on a third.
+BESIDE = (
+    PRODUCERS
+    + """
+text = (
+    ".version 8.0\\n.target sm_75\\n.address_size 64\\n"
+    ".entry reduce_k(.param .u64 a, .param .u64 b, .param .u64 n) { ret; }"
+)
+x = np.arange(1000.0)
+def use():
+    kernel = gpuopt.load_ptx(text, "cuda")["reduce_k"]
+    kernel._module.use_stream(0x8800)
+    arrays = Interface(x.copy(), stream=0x5500), Interface(x.copy(), stream=0x6600)
+    kernel(1, 32, *arrays, x.copy())
+    kernel._module.time(kernel.bind(1, 32, *arrays, 7))
+use()
+live = get("live")
+"""
+)
+
+
 def with_producers(fake_cuda, code):
     return run_python(
         PREAMBLE + PRODUCERS + textwrap.dedent(code),

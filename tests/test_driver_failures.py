@@ -4,7 +4,7 @@ On a driver that is no GPU (fake_cuda.c), which fails when it is told to.
 """
 
 import pytest
-from fake_driver import BIG, LINK, PTX, with_fake
+from fake_driver import BESIDE, BIG, LINK, PTX, with_fake
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -72,8 +72,8 @@ assert gpuopt.reduce(part, device="cuda") == want
 
 @pytest.mark.parametrize(
     "made, least",
-    [(BIG, 10), (PTX, 15), (LINK, 60)],
-    ids=["a reduction", "a user's module", "streams and textures"],
+    [(BIG, 10), (PTX, 15), (LINK, 60), (BESIDE, 40)],
+    ids=["a reduction", "a user's module", "streams and textures", "arrays of others"],
 )
 def test_any_call_of_the_driver_may_fail_once(fake_cuda, made, least):
     """Whatever fails says so or is overcome; nothing leaks, and the next call works."""

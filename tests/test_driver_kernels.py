@@ -34,6 +34,245 @@ def with_kernel(fake_cuda, code):
     with_producers(fake_cuda, FAKE_LIBRARIES + KERNEL + textwrap.dedent(code))
 
 
+def test_arrays_on_the_gpu_are_used_where_they_are(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        own = gpuopt.asarray(x, device="cuda")
+        used = get("used")
+        for kind in (cupy_ndarray, tensor, Interface, lambda host: gpuopt.asarray(Interface(host))):
+            host = x.copy()
+            advance(1, 32, kind(host), x.size, 1)
+            assert (host == advanced(x)).all()
+        advance(1, 32, own, x.size, 1)
+        assert (own.get() == advanced(x)).all() and get("used") == used
+        # a part of one, a row of which is a run; one without items; a 0-d one
+        host = x.reshape(10, 100).copy()
+        advance(1, 32, cupy_ndarray(host[3:5]), 200, 1)
+        want = x.reshape(10, 100).copy()
+        want[3:5] = advanced(want[3:5])
+        assert (host == want).all()
+        none, one = cupy_ndarray(host[:0]), tensor(host[0, :1].reshape(()))
+        three(1, 32, none, one, Interface(host[:, :0]))
+        # beside NumPy's, which are copied in and out
+        near, host = x.copy(), x.copy()
+        three(1, 32, tensor(host), near, 7)
+        assert (near == x).all() and (host == x).all()
+        del own
+        gc.collect()
+        gpuopt._core.close_idle()
+        settled()
+        """,
+    )
+
+
+def test_the_kernel_is_in_the_order_of_the_arrays_streams(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        own, first, other = own_stream(), cupy_ndarray(x.copy()), tensor(x.copy())
+        three(1, 32, first, other, 0)  # opens a queue
+        forget()
+        advance(1, 32, first, x.size, 1)
+        assert story() == "launch 5500;", story()
+        forget()
+        advance(1, 32, gpuopt.asarray(x, device="cuda"), x.size, 1)
+        assert story() == "launch 1;", story()
+        # what was queued on the others' streams comes before; it has ended when the call returns
+        forget()
+        three(1, 32, first, other, Interface(x.copy(), stream=0x7700))
+        assert story() == "wait 5500;wait 5500;launch 5500;", story()
+        forget()
+        three(1, 32, other, first, first)
+        assert story() == "wait 6600;launch 6600;", story()
+        # the module's own work, such as the copy of a NumPy array, is in order with it
+        forget()
+        fake.fake_cuda_set(b"busy", 1)
+        module._core.adopt(0x7700)
+        module._core.adopt(0)
+        fake.fake_cuda_set(b"busy", 0)
+        assert story() == f"wait 7700;wait {own};", story()
+        assert own_stream() == own  # it is back on its own
+        module.use_stream(0x7700)
+        forget()
+        advance(1, 32, first, x.size, 1)
+        advance(1, 32, x.copy(), x.size, 1)
+        assert story() == "launch 5500;launch 7700;", story()
+        # one that a graph is being made of
+        fake.fake_cuda_set(b"captured", 0x5500)
+        caught(gpuopt.DeviceError, lambda: advance(1, 32, first, x.size, 1), "captured")
+        fake.fake_cuda_set(b"captured", 0)
+        forget()
+        advance(1, 32, x.copy(), x.size, 1)
+        assert story() == "launch 7700;", story()
+        """,
+    )
+
+
+def test_arrays_that_a_kernel_cannot_use(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        grid = x.reshape(10, 100)
+        def refused(kind, array, *texts, on=module):
+            kernel = on["reduce_k"]
+            before, steps = get("live"), graph.writes
+            forget()
+            for call in (kernel, kernel.bind):
+                caught(kind, lambda: call(1, 32, 0, array, tensor(x)), "argument 2", *texts)
+            assert (story(), get("live"), graph.writes) == ("", before, steps)
+        refused(ValueError, cupy_ndarray(grid, 1), "cuda:1", "module is on cuda:0", "'cuda:1'")
+        there = gpuopt.load_ptx(text, "cuda:1")
+        refused(ValueError, cupy_ndarray(grid), "cuda:0", "on cuda:1; pass a copy there", on=there)
+        there["reduce_k"](1, 32, 0, cupy_ndarray(grid, 1), 0)
+        for gaps in (grid.T, grid[:, ::2], grid[::-1], np.broadcast_to(grid[0], (5, 100))):
+            refused(ValueError, cupy_ndarray(gaps), "kernel reduce_k", "not C-contiguous", "copy")
+            refused(ValueError, tensor(gaps), "not C-contiguous", "address")
+        lent = Interface(grid, read_only=True)
+        refused(ValueError, lent, "read-only", "copy", "address")
+        refused(ValueError, gpuopt.asarray(lent), "read-only")
+        far = gpuopt.asarray(grid, device="sim")
+        refused(TypeError, far, "on sim:h200", ".get()")
+        grows = tensor(grid)
+        grows.requires_grad = True
+        refused(TypeError, grows, "detach")
+        refused(ValueError, Interface(grid, stream=0), "ambiguous")
+        refused(TypeError, tensor(grid, is_cuda=False), "Tensor", "an array on the GPU")
+        simulated = gpuopt.load_ptx(text.replace("{ ret; }", "{\\nret;\\n}"), "sim")
+        refused(TypeError, cupy_ndarray(grid), "cuda:0", "on sim:h200", "copy on the host",
+                on=simulated)
+        refused(TypeError, far, "an array of gpuopt's", ".get()", on=simulated)
+        caught(TypeError, lambda: gpuopt.profile(simulated["reduce_k"], 1, 32, tensor(x), 0, 0),
+               "copy on the host")
+        # an address is no other parameter's
+        caught(TypeError, lambda: advance(1, 32, x, 1, gpuopt.asarray(x, device="cuda")), ".u32")
+        """,
+    )
+
+
+def test_autograd_is_told_of_a_kernels_arrays(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        y = tensor(x.copy())
+        advance(1, 32, y, x.size, 1)
+        assert graph.writes == 1
+        three(1, 32, y, tensor(x.copy()), cupy_ndarray(x.copy()))
+        assert graph.writes == 3
+        bound = advance.bind(1, 32, y, x.size, 1)
+        assert graph.writes == 3
+        module.time(bound)
+        assert graph.writes == 4
+        """,
+    )
+
+
+def test_a_bound_launch_keeps_its_arrays_and_their_streams(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        own, host = own_stream(), x.copy()
+        array = cupy_ndarray(host)
+        alive = weakref.ref(array)
+        bound = advance.bind(1, 32, array, x.size, 1)
+        del array
+        gc.collect()
+        assert alive() is not None
+        for how in ("queue", "sync", "graph", "host"):
+            forget()
+            module.time(bound, 2, how)
+            told = {each.split()[1] for each in story().split(";")[:-1]}
+            assert told == {"5500"}, (how, story())
+        last = x
+        for _ in range(4 * 3 + 1):  # three rounds each, and one more that graphs have
+            last = advanced(last)
+        assert (host == last).all()
+        # another's stream before, and the module's others after the first
+        beside = advance.bind(1, 32, tensor(x.copy()), x.size, 1)
+        module.time([bound, beside])
+        forget()
+        module.time([bound, beside.on(1)])
+        told = story().split(";")
+        assert told[0] == "wait 5500" and told.index("launch 5500") > 0, told
+        assert not any(own in each for each in told) and own_stream() == own
+        del bound
+        gc.collect()
+        assert alive() is None
+        caught(TypeError, lambda: advance.bind(1, 32, x, x.size, 1), "NumPy", "copy()")
+        """,
+    )
+
+
+def test_ctrl_c_leaves_arrays_to_their_kernel(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        own = own_stream()
+        three(1, 32, cupy_ndarray(x), tensor(x), 0)
+        def interrupted(call):
+            array, second = cupy_ndarray(x.copy()), tensor(x.copy())
+            inside = second.host  # which a tensor of its own keeps
+            gone = weakref.ref(array), weakref.ref(inside)
+            forget()
+            ctrl_c(lambda: call(array, second), 0.3)
+            del array, second, inside
+            gc.collect()
+            return gone
+        def launch(array, second):
+            three(1, 32, array, second, 0)
+        def timed(array, second):
+            module.time([three.bind(1, 32, array, second, 0)])
+        for call in (launch, timed):
+            gone = interrupted(call)
+            told = story().split(";")
+            at = told.index("launch 5500")
+            # both the other array's stream and the module's own wait for the kernel
+            assert {"wait 6600", f"wait {own}"} <= {*told[at:]}, told
+            assert all(each() is not None for each in gone)
+            fake.fake_cuda_fail(b"cuLaunchKernel", 1, 1)  # this one never begins
+            caught(gpuopt.DeviceError, lambda: advance(1, 32, x.copy(), x.size, 1), "Launch")
+            gc.collect()
+            assert all(each() is not None for each in gone)
+            advance(1, 32, x.copy(), x.size, 1)  # once this has ended, that has
+            gc.collect()
+            assert all(each() is None for each in gone)
+        # a module that goes waits for it
+        gone = interrupted(launch)
+        import threading, time
+        ends = []
+        def end():
+            ends.append([each() is not None for each in gone])
+            fake.fake_cuda_set(b"busy", 0)
+        fake.fake_cuda_set(b"busy", 1)
+        threading.Timer(0.3, end).start()
+        del advance, three, module
+        gc.collect()
+        assert ends == [[True, True]] and all(each() is None for each in gone)
+        settled()
+        """,
+    )
+
+
+def test_a_refused_launch_keeps_nothing(fake_cuda):
+    with_kernel(
+        fake_cuda,
+        """
+        array = cupy_ndarray(x.copy())
+        alive = weakref.ref(array)
+        caught(gpuopt.UnfitError, lambda: three(1, (32, 33), array, tensor(x), 0), "1056 threads")
+        fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)
+        caught(gpuopt.DeviceError, lambda: three(1, 32, array, 0, 0), "cuStreamQuery")
+        fake.fake_cuda_fail(b"cuStreamWaitEvent", 999, 1)
+        caught(gpuopt.DeviceError, lambda: three(1, 32, array, tensor(x), 0), "cuStreamWaitEvent")
+        del array
+        gc.collect()
+        assert alive() is None
+        three(1, 32, cupy_ndarray(x), tensor(x), 0)
+        settled()
+        """,
+    )
+
+
 # --- streams
 
 STREAMS = """

@@ -125,7 +125,7 @@ def test_cuda_source_is_told_from_ptx(tmp_path):
             gpuopt.load_ptx(given, "sim")
 
 
-def test_an_array_of_ours_is_no_argument():
+def test_an_array_of_ours_is_no_argument_on_the_simulated_gpu():
     """Its memory is not the module's: what to pass instead is said."""
     ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k(.param .u64 x) { ret; }"
     kernel = gpuopt.load_ptx(ptx, "sim")["k"]

@@ -224,8 +224,10 @@ int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
                   struct py_place *place);
 /* The same for a place whose state, kind and which are set, and all else is 0; */
 int py_place_open_on(struct py_place *place, PyObject *streams);
-/* and what they are given after py_place_join waits for it. */
-int py_place_join(struct py_place *place, PyObject *streams);
+/* and what they are given after py_place_join waits for it, also where the call has failed on its
+ * way: whose memory it is may give it back on one of them. -1 if either failed; the call's error
+ * stays. */
+int py_place_join(struct py_place *place, PyObject *streams, int failed);
 void py_place_close(struct py_place *place);
 int py_memory_add(PyObject *module);
 void py_homes_close(struct py_state *state);

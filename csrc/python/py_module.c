@@ -5,6 +5,8 @@
  */
 #include "py_module.h"
 
+#include <string.h>
+
 /* --- begin and end */
 
 int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
@@ -51,6 +53,59 @@ int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum st
     self->busy = 0;
     free_unwanted(self);
     return status || told ? -1 : 0;
+}
+
+/* --- beside arrays of others */
+
+int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
+                   struct beside *beside) {
+    beside->streams = streams;
+    if (PyTuple_Size(streams) > 0)
+        beside->stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
+    if (PyErr_Occurred())
+        return -1;
+    /* Made now: an interrupted call cannot fail on its way to keep this. */
+    beside->kept = PyTuple_Pack(2, kept, self->kept ? self->kept : Py_None);
+    if (!beside->kept)
+        return -1;
+    if (PyTuple_Size(streams) < 2)
+        return 0;
+    beside->place = (struct py_place){.state = py_state_of(self->module), .kind = self->kind};
+    memcpy(beside->place.which, self->which, sizeof beside->place.which);
+    return py_place_open_on(&beside->place, streams);
+}
+
+enum status py_beside_enter(struct ptx_module *self, const struct beside *beside) {
+    return beside->stream ? self->kind->adopt(self->queue->device, beside->stream) : STATUS_OK;
+}
+
+enum status py_beside_leave(struct ptx_module *self, const struct beside *beside,
+                            enum status status) {
+    if (!beside->stream)
+        return status;
+    const enum status back = self->kind->adopt(self->queue->device, self->stream);
+    return status ? status : back;
+}
+
+void py_beside_close(struct ptx_module *self, struct beside *beside) {
+    PyObject *unused = beside->kept, *type, *value, *traceback;
+    if (beside->place.queue) {
+        if (beside->work == MAY_RUN)
+            py_place_join(&beside->place, beside->streams, 1);
+        py_place_close(&beside->place);
+    }
+    if (beside->work == MAY_RUN) {
+        unused = self->kept; /* is part of it */
+        self->kept = beside->kept;
+    }
+    PyErr_Fetch(&type, &value, &traceback);
+    if (beside->work == HAS_ENDED) { /* and what came before it, on whichever stream */
+        PyObject *before = self->kept;
+        self->kept = NULL;
+        Py_XDECREF(before);
+    }
+    Py_XDECREF(unused);
+    PyErr_Restore(type, value, traceback);
 }
 
 /* --- opening and closing */
@@ -108,6 +163,11 @@ static void module_dealloc(struct ptx_module *self) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
         free_unwanted(self);
+        if (self->kept) {
+            /* The GIL is free meanwhile: a stream may wait for a function of Python's. */
+            Py_BEGIN_ALLOW_THREADS self->kind->sync(self->queue->device);
+            Py_END_ALLOW_THREADS
+        }
         if (self->loaded)
             self->kind->module_unload(self->queue->device, self->loaded);
         for (int i = 0; i < STREAMS_MORE; i++)
@@ -119,6 +179,7 @@ static void module_dealloc(struct ptx_module *self) {
             py_queue_give(state, self->queue, self->kind, self->which);
     }
     PyMem_Free(self->allocations);
+    Py_XDECREF(self->kept);
     Py_XDECREF(self->stream_kept);
     Py_XDECREF(self->ptx);
     Py_XDECREF(self->module);
@@ -248,6 +309,7 @@ static PyObject *module_adopt(struct ptx_module *self, PyObject *arguments) {
     PyObject *unused = NULL;
     if (!status) {
         unused = self->stream_kept;
+        self->stream = stream;
         self->stream_kept = Py_NewRef(kept);
     }
     Py_XDECREF(unused);
@@ -332,19 +394,33 @@ static PyObject *module_resources(struct ptx_module *self, PyObject *name) {
                : Py_BuildValue("(III)", found.registers, found.local_bytes, found.shared_bytes);
 }
 
+/* Between begin and end. */
+static enum status launch_beside(struct ptx_module *self, struct given *given,
+                                 struct beside *beside) {
+    struct device *device = self->queue->device;
+    enum status status = py_launch_prepare(self, given);
+    if (status || (status = py_beside_enter(self, beside)))
+        return status;
+    status = self->kind->launch(device, &given->launch);
+    if (!status) {
+        status = self->kind->sync(device);
+        beside->work = status ? MAY_RUN : HAS_ENDED;
+    }
+    return py_beside_leave(self, beside, status);
+}
+
 static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
     struct given given = {0};
+    struct beside beside = {0};
     struct py_unlocked unlocked;
-    int failed = py_launch_read(arguments, &given);
-    if (!failed && !(failed = py_module_begin(self, &unlocked))) {
-        struct device *device = self->queue->device;
-        enum status status = py_launch_prepare(self, &given);
-        if (!status)
-            status = self->kind->launch(device, &given.launch);
-        if (!status)
-            status = self->kind->sync(device);
-        failed = py_module_end(self, &unlocked, status);
-    }
+    PyObject *launch, *streams, *kept;
+    if (!PyArg_ParseTuple(arguments, "O!O!O", &PyTuple_Type, &launch, &PyTuple_Type, &streams,
+                          &kept))
+        return NULL;
+    int failed = py_launch_read(launch, &given) || py_beside_open(self, streams, kept, &beside);
+    if (!failed && !(failed = py_module_begin(self, &unlocked)))
+        failed = py_module_end(self, &unlocked, launch_beside(self, &given, &beside));
+    py_beside_close(self, &beside);
     py_launch_forget(&given);
     return failed ? NULL : Py_NewRef(Py_None);
 }
@@ -376,18 +452,20 @@ static PyMethodDef module_methods[] = {
      "resources($self, name, /)\n--\n\n"
      "A kernel's registers and local bytes a thread, and its static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
-     "launch($self, name, grid, block, shared, values, /)\n--\n\n"
-     "Run a kernel to its end; the values are bytes, one for each parameter."},
+     "launch($self, launch, streams, kept, /)\n--\n\n"
+     "Run a kernel to its end. launch: (name, grid, block, shared, values), the values bytes, one\n"
+     "for each parameter. streams: those of the arrays among them, a tuple; the work goes to the\n"
+     "first, or to the module's for (). kept: what must live until the kernel has ended."},
     {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_VARARGS,
      "adopt($self, stream, kept=None, /)\n--\n\n"
      "Work on a caller's CUstream of this device; on its own again for 0. kept: what must live\n"
      "as long."},
     {"time", (PyCFunction)(void (*)(void))py_module_time, METH_VARARGS,
-     "time($self, steps, runs, how, /)\n--\n\n"
+     "time($self, steps, runs, how, streams, kept, /)\n--\n\n"
      "Seconds that a round of steps takes, of `runs` rounds after a first one. Each step is\n"
      "(stream, launch's arguments) or (stream, (to, from, nbytes)), a copy. how: 0 back to back,\n"
-     "1 waiting for each, 2 as a graph, 3 the host's time until all is handed over. Raises where\n"
-     "the device has no timer."},
+     "1 waiting for each, 2 as a graph, 3 the host's time until all is handed over. streams and\n"
+     "kept are as for launch(). Raises where the device has no timer."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,13 +24,34 @@ struct ptx_module {
     struct device_module *loaded;
     struct allocation *allocations;
     Py_ssize_t allocation_count, allocation_capacity;
+    uint64_t stream;       /* that it works on between calls, as in adopt */
     PyObject *stream_kept; /* the object whose it is; NULL or None: it is the caller's business */
+    PyObject *kept;        /* what an interrupted call's kernels may still use; NULL: nothing */
     int busy;              /* a method runs without the GIL */
 };
 
 /* Between these the GIL is free, and only this thread uses the queues. */
 int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked);
 int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status);
+
+/* A call beside arrays that are in the device's memory and that others made. It works on the first
+ * of their streams, after what the rest of them have been given; without any on the module's. */
+struct beside {
+    PyObject *streams;     /* a tuple */
+    PyObject *kept;        /* what must live until the work has ended, this call's and before */
+    uint64_t stream;       /* the first; 0: none */
+    struct py_place place; /* there, if there are several; else its queue is NULL */
+    enum { NOT_BEGUN, MAY_RUN, HAS_ENDED } work;
+};
+
+int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
+                   struct beside *beside);
+/* The work is what is done between these two, which are between begin and end. */
+enum status py_beside_enter(struct ptx_module *self, const struct beside *beside);
+enum status py_beside_leave(struct ptx_module *self, const struct beside *beside,
+                            enum status status);
+/* What the streams are given from now on waits for work that may still run. Keeps an exception. */
+void py_beside_close(struct ptx_module *self, struct beside *beside);
 
 /* A launch as Python gives it; the names and values are the given tuple's. */
 struct given {

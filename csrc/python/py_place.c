@@ -203,7 +203,14 @@ int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
     return find(state, device, place) ? -1 : py_place_open_on(place, streams);
 }
 
-int py_place_join(struct py_place *place, PyObject *streams) { return order(place, streams, 1); }
+int py_place_join(struct py_place *place, PyObject *streams, int failed) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    failed |= order(place, streams, 1);
+    if (type)
+        PyErr_Restore(type, value, traceback);
+    return failed ? -1 : 0;
+}
 
 void py_place_close(struct py_place *place) {
     if (place->home)

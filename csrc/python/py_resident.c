@@ -77,17 +77,6 @@ static PyObject *run(struct py_place *place, const struct reduction *given) {
                                    given->problem.result, &value));
 }
 
-/* Orders the other streams after what was queued, also by a call that failed on its way: whose
- * memory it is may give it back on one of them. -1 if either failed; the call's error stays. */
-static int join_after(struct py_place *place, PyObject *streams, int failed) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    failed |= py_place_join(place, streams);
-    if (type)
-        PyErr_Restore(type, value, traceback);
-    return failed ? -1 : 0;
-}
-
 PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
     struct reduction given = {.problem = {.family = reg_family("reduce"), .resident = 1}};
@@ -115,7 +104,7 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
         given.n ? run(&place, &given)
                 : deliver(&place, given.to,
                           py_of_nothing(given.operation, given.initial, given.problem.result));
-    if (join_after(&place, arguments[STREAMS], !result))
+    if (py_place_join(&place, arguments[STREAMS], !result))
         Py_CLEAR(result);
     py_place_close(&place);
     return result;
@@ -152,7 +141,8 @@ static int queue_call(struct py_state *state, const struct py_target *target, Py
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
-    const int failed = join_after(&place, streams, py_recording_end(state, place.queue) || status);
+    const int failed =
+        py_place_join(&place, streams, py_recording_end(state, place.queue) || status);
     py_place_close(&place);
     return failed;
 }

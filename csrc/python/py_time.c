@@ -86,6 +86,7 @@ struct rounds {
     Py_ssize_t count;
     unsigned runs;
     unsigned streams; /* the highest number */
+    bool begun;       /* something was handed over, or may have been */
 };
 
 static double now(void) {
@@ -171,7 +172,7 @@ static enum status time_graph(const struct rounds *rounds, double *seconds) {
     return status;
 }
 
-static enum status time_rounds(const struct rounds *rounds, enum how how, double *seconds) {
+static enum status time_rounds(struct rounds *rounds, enum how how, double *seconds) {
     const struct device_ops *ops = rounds->self->kind;
     struct device *device = stream_of(rounds, 0);
     if (!(device->capabilities & DEVICE_TIMER))
@@ -182,6 +183,7 @@ static enum status time_rounds(const struct rounds *rounds, enum how how, double
             status = py_launch_prepare(rounds->self, &rounds->steps[i].given);
     if (!status)
         status = fork_streams(rounds);
+    rounds->begun = !status;
     if (!status)
         status = give_all(rounds, 1, false);
     status = join_streams(rounds, status);
@@ -241,13 +243,29 @@ static int open_streams(struct rounds *rounds) {
     return 0;
 }
 
+/* Between begin and end. */
+static enum status time_beside(struct rounds *rounds, enum how how, struct beside *beside,
+                               double *seconds) {
+    enum status status = py_beside_enter(rounds->self, beside);
+    if (status)
+        return status;
+    watch(rounds, true);
+    status = time_rounds(rounds, how, seconds);
+    watch(rounds, false);
+    if (rounds->begun)
+        beside->work = status ? MAY_RUN : HAS_ENDED;
+    return py_beside_leave(rounds->self, beside, status);
+}
+
 PyObject *py_module_time(struct ptx_module *self, PyObject *arguments) {
-    PyObject *tuple;
+    PyObject *tuple, *streams, *kept;
     struct rounds rounds = {.self = self};
+    struct beside beside = {0};
     unsigned how;
     double seconds = 0;
     struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "O!II", &PyTuple_Type, &tuple, &rounds.runs, &how))
+    if (!PyArg_ParseTuple(arguments, "O!IIO!O", &PyTuple_Type, &tuple, &rounds.runs, &how,
+                          &PyTuple_Type, &streams, &kept))
         return NULL;
     rounds.count = PyTuple_Size(tuple);
     if (rounds.runs == 0 || rounds.count == 0 || how >= HOW_COUNT) {
@@ -261,13 +279,11 @@ PyObject *py_module_time(struct ptx_module *self, PyObject *arguments) {
     for (Py_ssize_t i = 0; i < rounds.count && !failed; i++)
         failed = read_step(PyTuple_GetItem(tuple, i), &rounds.steps[i], (enum how)how);
     if (!failed)
-        failed = open_streams(&rounds);
-    if (!failed && !(failed = py_module_begin(self, &unlocked))) {
-        watch(&rounds, true);
-        const enum status status = time_rounds(&rounds, (enum how)how, &seconds);
-        watch(&rounds, false);
-        failed = py_module_end(self, &unlocked, status);
-    }
+        failed = open_streams(&rounds) || py_beside_open(self, streams, kept, &beside);
+    if (!failed && !(failed = py_module_begin(self, &unlocked)))
+        failed =
+            py_module_end(self, &unlocked, time_beside(&rounds, (enum how)how, &beside, &seconds));
+    py_beside_close(self, &beside);
     for (Py_ssize_t i = 0; i < rounds.count; i++)
         py_launch_forget(&rounds.steps[i].given);
     PyMem_Free(rounds.steps);
