@@ -55,7 +55,18 @@ int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum st
     return status || told ? -1 : 0;
 }
 
-/* --- beside arrays of others */
+/* --- streams, and arrays of others beside them */
+
+/* But for one that somebody makes a graph of: a module's work is waited for. */
+static enum status adopt(const struct ptx_module *self, uint64_t stream) {
+    struct device *device = self->queue->device;
+    enum status status = self->kind->adopt(device, stream);
+    if (!status && device->capabilities & DEVICE_CAPTURED) {
+        status = self->kind->sync(device); /* which says why not */
+        self->kind->adopt(device, self->stream);
+    }
+    return status;
+}
 
 int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
                    struct beside *beside) {
@@ -76,7 +87,7 @@ int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
 }
 
 enum status py_beside_enter(struct ptx_module *self, const struct beside *beside) {
-    return beside->stream ? self->kind->adopt(self->queue->device, beside->stream) : STATUS_OK;
+    return beside->stream ? adopt(self, beside->stream) : STATUS_OK;
 }
 
 enum status py_beside_leave(struct ptx_module *self, const struct beside *beside,
@@ -278,19 +289,6 @@ static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
     if (!self->busy)
         free_unwanted(self);
     return Py_NewRef(Py_None);
-}
-
-/* A module stays on its stream, in whichever thread it is used: none that somebody makes a graph
- * of.
- */
-static enum status adopt(const struct ptx_module *self, uint64_t stream) {
-    struct device *device = self->queue->device;
-    enum status status = self->kind->adopt(device, stream);
-    if (!status && device->capabilities & DEVICE_CAPTURED) {
-        status = self->kind->sync(device); /* which says why not */
-        self->kind->adopt(device, 0);
-    }
-    return status;
 }
 
 static PyObject *module_adopt(struct ptx_module *self, PyObject *arguments) {
