@@ -160,6 +160,12 @@ void device_no_graph_close(struct device *device, struct device_graph *graph) {
     (void)graph;
 }
 
+enum status device_no_graph_memory(struct device *device, size_t bytes, device_address *address) {
+    (void)bytes;
+    *address = 0;
+    return no_streams(device, "graphs");
+}
+
 enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
                                    uint64_t *handle) {
     (void)texture;

@@ -250,6 +250,9 @@ struct device_ops {
                               size_t count, struct device_graph **graph);
     enum status (*graph_launch)(struct device *device, struct device_graph *graph);
     void (*graph_close)(struct device *device, struct device_graph *graph);
+    /* Of a queue on a captured stream: memory for what it launches there, zeros before the graph
+     * runs, the same for all calls on this stream, and nobody else's as long as the graph lives. */
+    enum status (*graph_memory)(struct device *device, size_t bytes, device_address *address);
     /* The handle is what a kernel takes. */
     enum status (*texture_open)(struct device *device, const struct device_texture *texture,
                                 uint64_t *handle);
@@ -303,6 +306,7 @@ enum status device_no_graph_open(struct device *device, const struct device_laun
                                  size_t count, struct device_graph **graph);
 enum status device_no_graph_launch(struct device *device, struct device_graph *graph);
 void device_no_graph_close(struct device *device, struct device_graph *graph);
+enum status device_no_graph_memory(struct device *device, size_t bytes, device_address *address);
 enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
                                    uint64_t *handle);
 void device_no_texture_close(struct device *device, uint64_t handle);

@@ -597,6 +597,7 @@ const struct device_ops sim_device_ops = {
     .graph_open = device_no_graph_open,
     .graph_launch = device_no_graph_launch,
     .graph_close = device_no_graph_close,
+    .graph_memory = device_no_graph_memory,
     .texture_open = sim_device_texture_open,
     .texture_close = sim_device_texture_close,
     .timer_begin = device_no_timer_begin,

@@ -282,7 +282,9 @@ def reduce(
         A NumPy scalar, the array over the axes that are left, or `out`. For an array on a device,
         an array of the same library there, 0-d instead of a scalar, in the order of its stream:
         nobody waits (but JAX's results do, and those with `initial`). JAX takes a result of 64 bits
-        for one of 32, whose integers wrap, unless its option ``jax_enable_x64`` is set.
+        for one of 32, whose integers wrap, unless its option ``jax_enable_x64`` is set. While the
+        array's stream is captured into a CUDA graph (``torch.cuda.graph``, CuPy's
+        ``begin_capture``) the call becomes part of that, as those of all families do.
 
     Raises
     ------
@@ -299,7 +301,8 @@ def reduce(
     DeviceMemoryError
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
-        The device cannot serve; a RuntimeError that says why.
+        The device cannot serve; a RuntimeError that says why. In a capture, a call that would wait
+        for a value, or take an array of the host or of another stream; the graph is as before.
     SimError
         A check of the simulated GPU failed while a kernel ran: a race, an access out of bounds, ...
 

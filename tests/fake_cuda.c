@@ -19,6 +19,7 @@
  *   device);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode";
+ * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
  * - fake_cuda_texture(): the last texture object's description.
@@ -45,6 +46,7 @@ static long version = 13000, devices = 1, owner, current_gpu, busy, elapsed = 1,
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
 static _Atomic long live, calls;
+static long captures;  /* graphs that were begun: the last one's number */
 static void *captured; /* a stream that a graph is being made of */
 static void *foreign;  /* a stream of this context: */
 static long context_of_foreign = 1;
@@ -86,7 +88,7 @@ void fake_cuda_set(const char *what, long long value) {
     if (!strcmp(what, "elapsed"))
         elapsed = value;
     if (!strcmp(what, "captured"))
-        captured = (void *)(intptr_t)value;
+        captured = (void *)(intptr_t)value, captures += value != 0;
     if (!strcmp(what, "foreign"))
         foreign = (void *)(intptr_t)value;
     if (!strcmp(what, "context"))
@@ -370,6 +372,48 @@ static result cuStreamIsCapturing(void *stream, int *status) {
     MAY_FAIL;
     *status = stream == captured;
     return OK;
+}
+static result cuStreamGetCaptureInfo(void *stream, int *status, uint64_t *id, void **graph,
+                                     const void *nodes, const void *edges, size_t *count) {
+    MAY_FAIL;
+    (void)nodes, (void)edges, (void)count;
+    *status = captured && stream == captured;
+    *id = (uint64_t)captures;
+    *graph = *status ? (void *)(intptr_t)captures : NULL;
+    return OK;
+}
+static struct user_object {
+    void (*gone)(void *);
+    void *of;
+    long graph;
+} user_objects[64];
+static result cuUserObjectCreate(void **made, void *of, void (*gone)(void *), unsigned count,
+                                 unsigned flags) {
+    MAY_FAIL;
+    struct user_object *object = user_objects;
+    while (object->gone)
+        object++;
+    *object = (struct user_object){gone, of, 0};
+    *made = object;
+    return count == 1 && flags == 1 ? OK : 1;
+}
+static result cuUserObjectRelease(void *object, unsigned count) {
+    MAY_FAIL;
+    (void)count;
+    struct user_object released = *(struct user_object *)object;
+    ((struct user_object *)object)->gone = NULL;
+    released.gone(released.of);
+    return OK;
+}
+static result cuGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags) {
+    MAY_FAIL;
+    ((struct user_object *)object)->graph = (long)(intptr_t)graph;
+    return count == 1 && flags == 1 ? OK : 1;
+}
+void fake_cuda_graph_gone(long graph) {
+    for (struct user_object *object = user_objects; object->of; object++)
+        if (object->gone && object->graph == graph)
+            cuUserObjectRelease(object, 1);
 }
 static result cuThreadExchangeStreamCaptureMode(int *mode) {
     const int before = capture_mode;
@@ -743,6 +787,10 @@ static const struct {
     ROW(cuStreamQuery),
     ROW(cuStreamGetCtx),
     ROW(cuStreamIsCapturing),
+    ROW(cuStreamGetCaptureInfo),
+    ROW(cuUserObjectCreate),
+    ROW(cuUserObjectRelease),
+    ROW(cuGraphRetainUserObject),
     ROW(cuThreadExchangeStreamCaptureMode),
     ROW(cuStreamSynchronize),
     ROW(cuEventCreate),

@@ -233,12 +233,13 @@ fake.fake_cuda_set(b"devices", 3)
 assert run._counts(gpuopt._devices.device("cuda:0")) == [1, 2, 3]
 many = np.random.default_rng(3).integers(-(2**31), 2**31, 30_001, np.int32)
 splits = [run._shares(gpus, many.size) for gpus in (1, 2, 3)]
-rows = run._time(splits, many, gpuopt._devices.device("cuda:0"))
+first = gpuopt._devices.device("cuda:0")
+rows = run._time(splits, many, first)
 assert [row.name for row in rows] == ["sum, 1 GPU", "sum, 2 GPUs", "sum, 3 GPUs"]
 assert rows[0].share == 1 and all(row.values["seconds"] > 0 for row in rows)
 assert [row.values["back"] for row in rows] == [8, 16, 24]
 assert {job[0] for job in splits[2].jobs} == {0, 1, 2}
 splits[2].joined = lambda sums: [sum(sums) + 1]
-caught(gpuopt.VerificationError, lambda: run._time(splits, many, gpuopt._devices.device("cuda:0")), "sum, 3 GPUs: gave")
+caught(gpuopt.VerificationError, lambda: run._time(splits, many, first), "sum, 3 GPUs: gave")
 """,
     )

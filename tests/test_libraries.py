@@ -29,6 +29,16 @@ def gpus():
     return gpuopt.available("cuda").count
 
 
+@pytest.fixture(autouse=True)
+def the_first_gpu_is_current():
+    """JAX leaves the GPU that it has used."""
+    yield
+    if "cupy" in sys.modules and gpus() > 1:
+        sys.modules["cupy"].cuda.Device(0).use()
+    elif "torch" in sys.modules and gpus() > 1:
+        sys.modules["torch"].cuda.set_device(0)
+
+
 @pytest.fixture
 def cupy():
     return installed("cupy")
@@ -709,6 +719,7 @@ def test_streams_of_strangers_do_not_wait_for_each_other(torch):
 CAPTURED = {
     "sum": lambda a, b, v, out: gpuopt.reduce(a, out=out),
     "long sum": lambda a, b, v, out: gpuopt.reduce(v, out=out),
+    "sum after a copy": lambda a, b, v, out: gpuopt.reduce(v.clone(), out=out),
     "argmin": lambda a, b, v, out: gpuopt.reduce(v, "argmin", out=out),
     "deck's sum": lambda a, b, v, out: gpuopt.reduce(v, variant=7, out=out),
     "rows": lambda a, b, v, out: gpuopt.reduce(a, axis=1, out=out),

@@ -92,15 +92,6 @@ static enum status pool_open(struct gpu *gpu) {
     return status;
 }
 
-/* Until it is undone the thread may do what would spoil somebody's graph if it came from elsewhere:
- * open a queue, load kernels. */
-static CUstreamCaptureMode relax(void) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda.cuThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-static void undo_relax(CUstreamCaptureMode mode) { cuda.cuThreadExchangeStreamCaptureMode(&mode); }
-
 /* What it has when it fails, the next attempt goes on with. */
 static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
@@ -125,9 +116,9 @@ static enum status gpu_get(const char *which, struct gpu **found) {
     pthread_mutex_lock(&gpus_lock);
     if (!gpu->ready) {
         gpu->ordinal = ordinal;
-        const CUstreamCaptureMode mode = relax();
+        const CUstreamCaptureMode mode = cuda_relax();
         status = gpu_prepare(gpu);
-        undo_relax(mode);
+        cuda_undo_relax(mode);
         if (!status) {
             pthread_mutex_init(&gpu->lock, NULL);
             pthread_mutex_init(&gpu->ring.lock, NULL);
@@ -184,7 +175,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
     queue->device.ops = &cuda_device_ops;
     queue->device.capabilities = CAPABILITIES;
     queue->gpu = gpu;
-    const CUstreamCaptureMode mode = relax();
+    const CUstreamCaptureMode mode = cuda_relax();
     status = cuda_check(cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
     queue->stream = queue->own;
     if (!status)
@@ -197,7 +188,7 @@ static enum status cuda_open(const char *which, struct device **opened) {
     for (int i = 0; i < STAGING_BUFFERS && !status; i++)
         status = cuda_check(cuda.cuEventCreate(&queue->staging[i].done, CU_EVENT_DISABLE_TIMING),
                             "cuEventCreate");
-    undo_relax(mode);
+    cuda_undo_relax(mode);
     cuda_leave(gpu, status);
     if (status)
         cuda_close(&queue->device);
@@ -436,7 +427,7 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
-    if (launch->overlaps && queue->gpu->overlaps && !is_captured(queue)) {
+    if (launch->overlaps && queue->gpu->overlaps) {
         CUlaunchAttribute early = {
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             .value.programmaticStreamSerializationAllowed = 1,
@@ -540,17 +531,6 @@ static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent
                   : cuda_check(cuda.cuStreamWaitEvent(queue->stream, mark, 0), "cuStreamWaitEvent");
 }
 
-enum status cuda_check_uncaptured(const struct queue *queue) {
-    return is_captured(queue)
-               ? status_fail(STATUS_DEVICE_ERROR,
-                             "cuda:%d: the current stream is being captured into a graph, where no "
-                             "call waits for a value, takes an array of the host or one of another "
-                             "stream; pass out= and arrays of this stream, or call it outside of "
-                             "the capture",
-                             queue->gpu->ordinal)
-               : STATUS_OK;
-}
-
 static enum status cuda_follow(struct device *device, struct device *other) {
     struct queue *queue = queue_of(device), *first = queue_of(other);
     if (other->ops != device->ops || first->gpu != queue->gpu)
@@ -597,17 +577,6 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
                : cuda_check(result, "cuPointerGetAttribute");
 }
 
-static void begin_capture(struct queue *queue, CUstream stream) {
-    queue->mode = relax();
-    queue->device.capabilities |= DEVICE_CAPTURED;
-    queue->stream = stream;
-}
-static void end_capture(struct queue *queue) {
-    undo_relax(queue->mode);
-    queue->device.capabilities &= ~(unsigned)DEVICE_CAPTURED;
-    queue->stream = queue->own;
-}
-
 static enum status follow_onto(struct queue *queue, CUstream wanted) {
     const CUstream before = queue->stream;
     queue->stream = wanted;
@@ -630,11 +599,11 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     if (status)
         return status;
     if (is_captured(queue))
-        end_capture(queue);
+        cuda_end_capture(queue);
     if (stream && wanted != CU_STREAM_LEGACY) /* that one cannot be captured */
         status = cuda_check(cuda.cuStreamIsCapturing(wanted, &capture), "cuStreamIsCapturing");
     if (!status && capture != CU_STREAM_CAPTURE_STATUS_NONE)
-        begin_capture(queue, wanted);
+        cuda_begin_capture(queue, wanted);
     else if (!status && wanted != queue->stream)
         status = follow_onto(queue, wanted);
     return cuda_leave(queue->gpu, status);
@@ -728,6 +697,7 @@ const struct device_ops cuda_device_ops = {
     .graph_open = cuda_graph_open,
     .graph_launch = cuda_graph_launch,
     .graph_close = cuda_graph_close,
+    .graph_memory = cuda_graph_memory,
     .texture_open = cuda_texture_open,
     .texture_close = cuda_texture_close,
     .timer_begin = cuda_timer_begin,

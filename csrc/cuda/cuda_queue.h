@@ -82,8 +82,6 @@ enum status cuda_leave(struct gpu *gpu, enum status status);
 
 /* These run between them. Waits for the stream, or for an event of it (NULL: the stream). */
 enum status cuda_wait(struct queue *queue, CUevent event);
-/* Fails where the stream is being captured, for what cannot be part of a graph. */
-enum status cuda_check_uncaptured(const struct queue *queue);
 /* A failed call that may have asked for more device memory than there is. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
 /* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */
@@ -102,6 +100,16 @@ void cuda_staging_close(struct queue *queue);
 /* Ends one of the queue's textures, which nothing may be reading. */
 void cuda_texture_end(struct texture **at);
 
+/* cuda_capture.c. Until it is undone the thread may do what would spoil somebody's graph if it came
+ * from elsewhere: open a queue, load kernels. */
+CUstreamCaptureMode cuda_relax(void);
+void cuda_undo_relax(CUstreamCaptureMode mode);
+/* The queue works on a stream that is being captured, in a thread that is relaxed; on its own. */
+void cuda_begin_capture(struct queue *queue, CUstream stream);
+void cuda_end_capture(struct queue *queue);
+/* Fails where the stream is being captured, for what cannot be part of a graph. */
+enum status cuda_check_uncaptured(const struct queue *queue);
+
 /* The entries of device.h that are not in cuda_device.c: cuda_memory.c, */
 enum status cuda_alloc(struct device *device, size_t bytes, device_address *address);
 void cuda_free(struct device *device, device_address address);
@@ -117,6 +125,8 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
                             size_t count, struct device_graph **graph);
 enum status cuda_graph_launch(struct device *device, struct device_graph *graph);
 void cuda_graph_close(struct device *device, struct device_graph *graph);
+/* cuda_capture.c, */
+enum status cuda_graph_memory(struct device *device, size_t bytes, device_address *address);
 /* cuda_texture.c. */
 enum status cuda_texture_open(struct device *device, const struct device_texture *texture,
                               uint64_t *handle);

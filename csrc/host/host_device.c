@@ -255,6 +255,7 @@ const struct device_ops host_device_ops = {
     .graph_open = device_no_graph_open,
     .graph_launch = device_no_graph_launch,
     .graph_close = device_no_graph_close,
+    .graph_memory = device_no_graph_memory,
     .texture_open = device_no_texture_open,
     .texture_close = device_no_texture_close,
     .timer_begin = host_timer_begin,

@@ -60,26 +60,31 @@ static void forget_tickets(struct ops_queue *queue) {
     queue->tickets = 0;
 }
 
-static enum status new_tickets(struct ops_queue *queue, device_address *tickets) {
-    const struct device_ops *ops = queue->device->ops;
-    const size_t bytes = OPS_TICKETS * sizeof(uint32_t);
-    enum status status = ops->alloc(queue->device, bytes, tickets);
-    if (status) {
-        *tickets = 0;
-        return status;
-    }
-    status = ops->fill(queue->device, *tickets, 0, bytes);
-    if (status) {
-        ops->free(queue->device, *tickets);
-        *tickets = 0;
-    }
+enum { TICKETS_BYTES = OPS_TICKETS * sizeof(uint32_t) };
+
+/* Of the graph that is being made: scratch, then tickets. */
+static enum status graph_memory(struct ops_queue *queue, device_address *scratch,
+                                device_address *tickets) {
+    const enum status status =
+        queue->device->ops->graph_memory(queue->device, OPS_KEPT_BYTES + TICKETS_BYTES, scratch);
+    *tickets = *scratch + OPS_KEPT_BYTES;
     return status;
 }
 
-enum status ops_tickets(struct ops_queue *queue, struct ops_plan *plan, device_address *tickets) {
-    device_address *ours = is_captured(queue) ? &plan->tickets : &queue->tickets;
-    const enum status status = *ours ? STATUS_OK : new_tickets(queue, ours);
-    *tickets = *ours;
+enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
+    const struct device_ops *ops = queue->device->ops;
+    enum status status = STATUS_OK;
+    device_address scratch;
+    if (is_captured(queue))
+        return graph_memory(queue, &scratch, tickets);
+    if (!queue->tickets) {
+        status = ops->alloc(queue->device, TICKETS_BYTES, &queue->tickets);
+        if (!status)
+            status = ops->fill(queue->device, queue->tickets, 0, TICKETS_BYTES);
+        if (status)
+            forget_tickets(queue);
+    }
+    *tickets = queue->tickets;
     return status;
 }
 
@@ -125,28 +130,34 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
     return status;
 }
 
-enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes) {
-    const struct device_ops *ops = queue->device->ops;
-    const bool keep = queue->keeping && bytes <= OPS_KEPT_BYTES && !is_captured(queue);
+static enum status kept_scratch(struct ops_queue *queue, device_address *scratch) {
     enum status status = STATUS_OK;
-    if (keep && !queue->kept)
-        status = ops->alloc(queue->device, OPS_KEPT_BYTES, &queue->kept);
-    if (keep)
-        plan->scratch = queue->kept;
+    if (!queue->kept)
+        status = queue->device->ops->alloc(queue->device, OPS_KEPT_BYTES, &queue->kept);
+    *scratch = queue->kept;
+    return status;
+}
+
+enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes) {
+    const bool captured = is_captured(queue);
+    device_address tickets;
+    enum status status;
+    plan->lent = bytes <= OPS_KEPT_BYTES && (queue->keeping || captured);
+    if (!plan->lent)
+        status = queue->device->ops->alloc(queue->device, bytes, &plan->scratch);
+    else if (captured)
+        status = graph_memory(queue, &plan->scratch, &tickets);
     else
-        status = ops->alloc(queue->device, bytes, &plan->scratch);
+        status = kept_scratch(queue, &plan->scratch);
     if (!status)
         plan->scratch_bytes = bytes;
     return status;
 }
 
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan) {
-    const struct device_ops *ops = queue->device->ops;
-    if (plan->scratch && plan->scratch != queue->kept)
-        ops->free(queue->device, plan->scratch);
-    if (plan->tickets)
-        ops->free(queue->device, plan->tickets);
-    plan->scratch = plan->tickets = 0;
+    if (plan->scratch && !plan->lent)
+        queue->device->ops->free(queue->device, plan->scratch);
+    plan->scratch = 0;
 }
 
 enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,

@@ -38,7 +38,7 @@ struct ops_queue {
     device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: none yet */
     void *word;             /* 8 pinned bytes, where a kernel writes a result; NULL: none yet */
     bool word_awaited;      /* an interrupted call's kernel may still write there */
-    bool keeping;           /* a plan's scratch may be the kept one, unless a graph is made */
+    bool keeping;           /* a plan's scratch may be the kept one */
     device_address blocks[OPS_BLOCKS_KEPT]; /* small memory that was given back */
     int block_count;
     struct ops_repeated {
@@ -100,7 +100,7 @@ struct ops_plan {
     unsigned step_count;
     device_address scratch; /* partial results and the result; poisoned by a bench */
     size_t scratch_bytes;
-    device_address tickets; /* of a plan that goes into a graph; 0: the queue's are used, or none */
+    bool lent; /* the scratch is the queue's, or a graph's */
     device_address result;
     size_t result_bytes;
     uint64_t bytes;                    /* what the algorithm reads and writes, each once */
@@ -141,7 +141,7 @@ void ops_memory_give(struct ops_queue *queue, device_address address, size_t byt
 
 /* The counters by which a kernel's blocks learn which of them ends last: OPS_TICKETS of 4 bytes,
  * all of them 0. */
-enum status ops_tickets(struct ops_queue *queue, struct ops_plan *plan, device_address *tickets);
+enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 
 /* The one step of a plan that works on whole arrays: the kernel, and its first values. The planner
  * adds the numbers, the grid and the shared memory. */

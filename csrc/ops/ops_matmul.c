@@ -136,7 +136,7 @@ static enum status add_shares(struct ops_queue *queue, const struct work *work, 
     if (cut)
         status = ops_scratch(queue, plan, (work->shares + cut) * tile * item_bytes);
     if (cut && !status)
-        status = ops_tickets(queue, plan, &tickets);
+        status = ops_tickets(queue, &tickets);
     const uint64_t values[] = {plan->scratch, tickets,      work->whole,
                                work->share,   work->layers, cut * work->layers};
     memcpy(step->values + step->value_count, values, sizeof values);

@@ -107,7 +107,7 @@ static enum status plan_single_pass(struct ops_queue *queue, const struct ops_ch
     if (!status)
         status = ops_scratch(queue, plan, (partials + 1) * accumulator);
     if (!status)
-        status = ops_tickets(queue, plan, &step->values[4]);
+        status = ops_tickets(queue, &step->values[4]);
     step->values[0] = items;
     step->values[1] = plan->scratch;
     step->values[3] = plan->result = plan->scratch + partials * accumulator;

@@ -581,7 +581,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     first.partials = plan->scratch;
     first.partial_index = is_argmin(&task) ? plan->scratch + bytes : 0;
     if (partials == first.splits && combines_itself(&first)) {
-        status = ops_tickets(queue, plan, &first.tickets);
+        status = ops_tickets(queue, &first.tickets);
         return status ? status : add_step(queue, choice, &first, plan);
     }
     status = add_step(queue, choice, &first, plan);
