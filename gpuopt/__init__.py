@@ -302,7 +302,7 @@ def reduce(
         The device has not enough memory; a MemoryError with `bytes_asked` and `bytes_free`.
     DeviceError
         The device cannot serve; a RuntimeError that says why. In a capture, a call that would wait
-        for a value, or take an array of the host or of another stream; the graph is as before.
+        for a value, or take an array of the host or of another stream; the capture goes on.
     SimError
         A check of the simulated GPU failed while a kernel ran: a race, an access out of bounds, ...
 

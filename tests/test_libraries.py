@@ -29,19 +29,11 @@ def gpus():
     return gpuopt.available("cuda").count
 
 
-@pytest.fixture(autouse=True)
-def the_first_gpu_is_current():
-    """JAX leaves the GPU that it has used."""
-    yield
-    if "cupy" in sys.modules and gpus() > 1:
-        sys.modules["cupy"].cuda.Device(0).use()
-    elif "torch" in sys.modules and gpus() > 1:
-        sys.modules["torch"].cuda.set_device(0)
-
-
 @pytest.fixture
 def cupy():
-    return installed("cupy")
+    cupy = installed("cupy")
+    cupy.cuda.Device(0).use()  # JAX leaves the GPU that it has used
+    return cupy
 
 
 @pytest.fixture
@@ -49,6 +41,7 @@ def torch():
     torch = installed("torch")
     if not torch.cuda.is_available():
         pytest.skip("this PyTorch has no CUDA")
+    torch.cuda.set_device(0)
     return torch
 
 

@@ -718,6 +718,7 @@ def test_a_call_becomes_part_of_a_graph(fake_cuda):
             forget()
             caught(gpuopt.DeviceError, call, "cuda:0: the current stream is being captured")
             assert get("mode") == 0 and story().count("alloc") == story().count("free"), story()
+            assert "launch" not in story(), story()
         assert value == 0
         fake.fake_cuda_set(b"captured", 0)
         assert gpuopt.reduce(x, out=value) == total

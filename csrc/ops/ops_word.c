@@ -16,7 +16,7 @@ enum status ops_word(struct ops_queue *queue) {
     const struct device_ops *ops = queue->device->ops;
     enum status status = STATUS_OK;
     if (queue->device->capabilities & DEVICE_CAPTURED)
-        return ops->sync(queue->device); /* which says that a graph's value is nobody's */
+        return ops->sync(queue->device); /* which refuses */
     if (!queue->word)
         status = ops->pin(queue->device, sizeof unlikely, &queue->word);
     if (!status && queue->word_awaited)
