@@ -53,6 +53,13 @@ enum status device_poll(struct device *device) {
     return STATUS_OK;
 }
 
+enum status device_refuse_captured(void) {
+    return status_fail(STATUS_DEVICE_ERROR,
+                       "cuda: the current stream is being captured into a graph, where no call "
+                       "waits for a value, takes an array of the host or one of another stream; "
+                       "pass out= and arrays of this stream, or call it outside of the capture");
+}
+
 enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes) {
     if (!source->data)
         return source->read(source->state, to, bytes);
@@ -137,7 +144,8 @@ enum status device_no_adopt(struct device *device, uint64_t stream) {
     return no_streams(device, "streams");
 }
 
-enum status device_no_check_stream(struct device *device, uint64_t stream) {
+enum status device_no_check_stream(struct device *device, uint64_t stream, bool known) {
+    (void)known;
     (void)stream;
     return no_streams(device, "streams");
 }

@@ -233,7 +233,7 @@ struct device_ops {
     enum status (*follow)(struct device *device, struct device *other);
     /* The number of the device whose memory an address is in, for memory of any library's; and
      * whether the calling thread works on that one, so that the default streams are its. */
-    enum status (*owner)(device_address address, int *ordinal, bool *current);
+    enum status (*owner)(device_address address, int *ordinal, bool *current); /* or NULL */
     /* From now on the queue works on a caller's stream (a CUstream, 1 and 2 for the default ones,
      * as in DLPack), in order with what it did before; on its own again for 0. The stream must
      * outlive that.
@@ -242,16 +242,18 @@ struct device_ops {
      * the host's memory than an item, fails and does the graph no harm. What is allocated then is
      * the graph's each time that it runs, so nothing else of the queue's may be used in it. */
     enum status (*adopt)(struct device *device, uint64_t stream);
-    /* BAD_VALUE for a stream, as in adopt, of another device. Not part of adopt, which is called
-     * for arrays whose libraries know the device of their streams, several times in ten
-     * microseconds. */
-    enum status (*check_stream)(struct device *device, uint64_t stream);
+    /* Fails for a stream, as in adopt, that somebody makes a graph of; and, unless it is known to
+     * be of this device, with BAD_VALUE for one of another. Not part of adopt, which is called for
+     * arrays whose libraries know the device of their streams, several times in ten microseconds.
+     */
+    enum status (*check_stream)(struct device *device, uint64_t stream, bool known);
     enum status (*graph_open)(struct device *device, const struct device_launch *launches,
                               size_t count, struct device_graph **graph);
     enum status (*graph_launch)(struct device *device, struct device_graph *graph);
     void (*graph_close)(struct device *device, struct device_graph *graph);
     /* Of a queue on a captured stream: memory for what it launches there, zeros before the graph
-     * runs, the same for all calls on this stream, and nobody else's as long as the graph lives. */
+     * runs, the same for all calls on this stream, and nobody else's as long as the graph lives. So
+     * a graph that is instantiated twice must not run twice at a time. */
     enum status (*graph_memory)(struct device *device, size_t bytes, device_address *address);
     /* The handle is what a kernel takes. */
     enum status (*texture_open)(struct device *device, const struct device_texture *texture,
@@ -285,6 +287,12 @@ enum status device_find(const char *argument, const char *name, const struct dev
 /* The number after the colon, from 0 to count - 1. "" is 0. */
 enum status device_ordinal(const char *kind, const char *which, int count, int *ordinal);
 enum status device_poll(struct device *device);
+/* On a stream that somebody makes a graph of; for what cannot be part of one. */
+static inline bool device_is_captured(const struct device *device) {
+    return device->capabilities & DEVICE_CAPTURED;
+}
+enum status device_refuse_captured(void);
+enum { DEVICE_CAPTURED_BYTES = 16 }; /* of the host's memory, that may become part of a graph */
 enum status device_read(const struct device_source *source, size_t offset, void *to, size_t bytes);
 
 enum status device_no_module_load(struct device *device, const char *ptx, size_t bytes,
@@ -301,7 +309,7 @@ enum status device_no_copy(struct device *device, device_address to, device_addr
 enum status device_no_follow(struct device *device, struct device *other);
 enum status device_no_owner(device_address address, int *ordinal, bool *current);
 enum status device_no_adopt(struct device *device, uint64_t stream);
-enum status device_no_check_stream(struct device *device, uint64_t stream);
+enum status device_no_check_stream(struct device *device, uint64_t stream, bool known);
 enum status device_no_graph_open(struct device *device, const struct device_launch *launches,
                                  size_t count, struct device_graph **graph);
 enum status device_no_graph_launch(struct device *device, struct device_graph *graph);

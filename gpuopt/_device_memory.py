@@ -198,7 +198,7 @@ class DeviceArray:
             raise AttributeError(f"{self.device} has no CUDA array interface; call .get()")
         if is_bfloat16(self.dtype):
             raise AttributeError("the CUDA array interface has no bfloat16; use DLPack")
-        _, current = _core.owner("cuda", self.address) if self.nbytes else (0, True)
+        current = not self.nbytes or _core.is_current("cuda", self.address)
         if not current:  # its default stream is not the one that the consumer would wait for
             _core.wait(self.device, LEGACY)
         return {

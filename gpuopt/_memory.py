@@ -181,7 +181,8 @@ def stream_of(stream: Any, device: str) -> tuple[int, Any]:
         )
     number = int(ask(stream))
     where = getattr(getattr(stream, "device", None), "index", None)
-    if number <= PER_THREAD and where is not None and device != f"cuda:{where}":
+    elsewhere = device.startswith("cuda") and where is not None and device != f"cuda:{where}"
+    if number <= PER_THREAD and elsewhere:
         # A default stream's number is the same on every GPU: the driver cannot tell.
         raise ValueError(
             f"stream: is a stream of cuda:{where}, and the module is on {device}; pass one that "
@@ -206,6 +207,13 @@ class _Pinned:
     def __del__(self) -> None:
         if self.__dict__.get("address"):
             self._core.free(self.address)
+
+
+def is_ours(value: Any) -> bool:
+    """Tell whether memory is a module's own, which waits for its work before it goes."""
+    while isinstance(value, np.ndarray):
+        value = value.base
+    return isinstance(value, Buffer | Texture | _Pinned)
 
 
 def pinned(core: _core.Module, shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

@@ -489,7 +489,7 @@ def why(error: Exception) -> str:
 def release(gpu: int | None) -> None:
     """Give back the memory of a GPU that libraries keep for later; None: they were on the host."""
     cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")
-    # What a library raises here it has raised before, as a peer, and has been left out for.
+    # What is measured does not end because a library cannot give memory back.
     if cupy and gpu is not None:
         with suppress(Exception), cupy.cuda.Device(gpu):  # the pool frees the current GPU's alone
             cupy.get_default_memory_pool().free_all_blocks()

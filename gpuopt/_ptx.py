@@ -22,6 +22,7 @@ from gpuopt._memory import (
     Resident,
     Texture,
     beside,
+    is_ours,
     pinned,
     resident,
     span,
@@ -502,7 +503,9 @@ class Module:
         with self._lock:
             for array in arrays:
                 array.writes()
-            return self._core.time(steps, runs, TIMES.index(how), *beside(arrays))
+            streams, held = beside(arrays)
+            keep = held, [each for bound in every for each in bound.keep if not is_ours(each)]
+            return self._core.time(steps, runs, TIMES.index(how), streams, keep)
 
     def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Prepared:
         """Bind a copy that does not wait, to be timed by `time`.

@@ -68,23 +68,35 @@ def _vector_problem(
     return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, tuple(numbers))
 
 
-def _on_device(device: str | None, **given: object) -> dict[str, View] | None:
+def _number(
+    name: str, value: float, other: str, dtype: np.dtype, dtypes: tuple[str, ...]
+) -> np.ndarray:
+    """Return a Python number as an item of the array's dtype that it comes with."""
+    if dtype.name not in dtypes:
+        raise TypeError(f"{other}: dtype {dtype} is not supported; use {', '.join(dtypes)}")
+    found = np.result_type(dtype, value)
+    if found != dtype:
+        raise TypeError(
+            f"{name}: makes the result {found}, but {other} is {dtype}, and nothing is converted "
+            f"on a device; convert {other} there"
+        )
+    return arrays.item(value, dtype, name)
+
+
+def _on_device(
+    dtypes: tuple[str, ...], device: str | None, **given: object
+) -> dict[str, View] | None:
     """Return two arrays on a device, of one shape and dtype; None where both are the host's.
 
     A Python number, as the second, is an item of the other's dtype. What broadcasts is copied as
     often there.
     """
     (other, array), (name, value) = given.items()
-    if type(value) in (int, float) and view_of(array, other) is not None:
+    there = view_of(array, other) if type(value) in (int, float) else None
+    if there is not None:
+        item = _number(name, value, other, there.dtype, dtypes)
         views = device_arrays.inputs(device, **{other: array})
-        there = views[other]
-        dtype = np.result_type(there.dtype, value)
-        if dtype != there.dtype:
-            raise TypeError(
-                f"{name}: makes the result {dtype}, but {other} is {there.dtype}, and nothing is "
-                f"converted on a device; convert {other} there"
-            )
-        views[name] = put(there, arrays.item(value, dtype, name))
+        views[name] = put(views[other], item)
     else:
         views = device_arrays.inputs(device, **given)
     if not views:
@@ -195,7 +207,7 @@ def add(
         return direct
     # The result is the first one's library's: of a number and an array the array's.
     given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
-    views = _on_device(device, **given)
+    views = _on_device(NUMBERS, device, **given)
     if views:
         call = device_arrays.described(add_problem, views)
         return device_arrays.run(call, views, variant, block, out, in_place=True)
@@ -256,7 +268,7 @@ def saxpy(
     direct = _direct.vectors("saxpy", a, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
-    views = _on_device(device, x=x, y=y)
+    views = _on_device(FLOATS, device, x=x, y=y)
     if views:
         if type(a) in (int, float):
             call = device_arrays.described(_saxpy_of, views)

@@ -249,7 +249,7 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
     # The protocol has no device: the driver knows whose an address is.
     try:
-        number, _ = _core.owner("cuda", address) if address and 0 not in shape else (0, True)
+        number = _core.owner("cuda", address) if address and 0 not in shape else 0
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     at, order = f"cuda:{number}", stream or LEGACY

@@ -18,7 +18,8 @@
  *   than the current one: of "context", a device's number, or 64 more for another context of that
  *   device);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
- *   that a block may have, the thread's capture "mode";
+ *   that a block may have, the thread's capture "mode", whether a
+ *   graph is "spoilt";
  * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
@@ -56,6 +57,7 @@ static long countdown;
 static char failing[64], lacking[64];
 static int failure;
 static __thread long depth;
+static long spoilt;               /* a graph */
 static __thread int capture_mode; /* 0: global, 2: relaxed */
 
 void fake_cuda_fail(const char *name, int code, long nth) {
@@ -103,6 +105,7 @@ long long fake_cuda_get(const char *what) {
            : !strcmp(what, "used")   ? used
            : !strcmp(what, "shared") ? (long long)shared_allowed
            : !strcmp(what, "mode")   ? capture_mode
+           : !strcmp(what, "spoilt") ? spoilt
                                      : calls;
 }
 
@@ -112,6 +115,16 @@ static int fails(const char *name) {
         return failure;
     return OK;
 }
+
+/* What a thread that is not relaxed must not do while somebody makes a graph, and what nobody may
+ * do with the graph's stream. */
+static result spoil(void) {
+    spoilt = 1;
+    return CAPTURED;
+}
+#define NOT_IN_A_CAPTURE               \
+    if (captured && capture_mode != 2) \
+    return spoil()
 
 #define MAY_FAIL                        \
     const int failed = fails(__func__); \
@@ -302,6 +315,7 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
 }
 static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
     MAY_FAIL;
+    NOT_IN_A_CAPTURE;
     (void)flags;
     *memory_ = malloc(bytes);
     live++;
@@ -361,7 +375,8 @@ static result cuStreamDestroy(void *stream) {
 }
 static result cuStreamQuery(void *stream) {
     MAY_FAIL;
-    return stream == captured && captured ? CAPTURED : busy ? NOT_READY : OK;
+    NOT_IN_A_CAPTURE;
+    return stream == captured && captured ? spoil() : busy ? NOT_READY : OK;
 }
 static result cuStreamGetCtx(void *stream, void **context) {
     MAY_FAIL;
@@ -424,7 +439,7 @@ static result cuThreadExchangeStreamCaptureMode(int *mode) {
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
     if (stream == captured && captured)
-        return CAPTURED;
+        return spoil();
     for (int wait = 0; busy && wait < 300; wait++)
         usleep(10000);
     return OK;
@@ -452,6 +467,7 @@ static result cuEventRecord(void *event, void *stream) {
 }
 static result cuEventQuery(void *event) {
     MAY_FAIL;
+    NOT_IN_A_CAPTURE;
     (void)event;
     return busy ? NOT_READY : OK;
 }
@@ -463,6 +479,7 @@ static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
 }
 static result cuModuleLoadData(void **module, const void *image) {
     MAY_FAIL;
+    NOT_IN_A_CAPTURE;
     (void)image;
     *module = (void *)(uintptr_t)1;
     return OK;

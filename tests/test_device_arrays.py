@@ -311,6 +311,8 @@ def test_what_cannot_be():
         ),
         (TypeError, "y: makes the result float64, but x is int64", lambda: gpuopt.add(y, 0.5)),
         (OverflowError, "x: .*use arrays of a dtype", lambda: gpuopt.add(2**70, y)),
+        (TypeError, "x: dtype complex128 is not", lambda: gpuopt.add(simulated([1j]), 3)),
+        (TypeError, "x: dtype int64 is not", lambda: gpuopt.saxpy(2, y, 3)),
         (
             TypeError,
             "float",

@@ -330,6 +330,8 @@ def test_a_stream_is_an_object_or_a_number(fake_cuda):
             caught(ValueError, lambda: module.use_stream(wrong), "is not a stream")
         caught(gpuopt.DeviceError, lambda: gpuopt.load_ptx(text.replace("{ ret; }", "{\\nret;\\n}"),
                "sim").use_stream(Cupy(7)), "streams")
+        caught(gpuopt.DeviceError, lambda: gpuopt.load_ptx(text.replace("{ ret; }", "{\\nret;\\n}"),
+               "sim").use_stream(Torch(0, 1)), "streams")
         assert works_on() == f"launch {own};"
         """,
     )
@@ -396,5 +398,45 @@ def test_a_stream_lives_as_long_as_it_is_used(fake_cuda):
         gc.collect()
         assert ended[3:] == [0x7710]
         settled()
+        """,
+    )
+
+
+def test_a_module_finds_back_to_its_stream(fake_cuda):
+    """Where an earlier call could not put it back; what the arrays live by is kept till then."""
+    with_kernel(
+        fake_cuda,
+        """
+        own = own_stream()
+        for nth in range(1, 9):
+            kept = x.copy()
+            alive = weakref.ref(kept)
+            fake.fake_cuda_fail(b"cuStreamQuery", 999, nth)
+            try:
+                three(1, 32, Interface(kept, stream=0x5500), 0, 0)
+            except gpuopt.DeviceError:
+                failed = nth
+            fake.fake_cuda_fail(b"", 0, 0)
+            assert own_stream() == own, nth
+            del kept
+            assert alive() is None
+        assert failed >= 3
+        """,
+    )
+
+
+def test_a_stream_that_has_the_module_goes_with_it(fake_cuda):
+    with_streams(
+        fake_cuda,
+        """
+        class Holder(Cupy):
+            pass
+        stream = Holder(0x7700)
+        stream.module = gpuopt.load_ptx(text, "cuda")
+        stream.module.use_stream(stream)
+        gone = weakref.ref(stream)
+        del stream
+        gc.collect()
+        assert gone() is None
         """,
     )

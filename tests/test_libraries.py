@@ -800,10 +800,11 @@ def test_what_cannot_be_part_of_a_graph_does_it_no_harm(torch):
     assert gpuopt.reduce(x, out=value) == 3 << 20
 
 
-def test_cupys_graphs(cupy):
+@pytest.mark.parametrize("non_blocking", [True, False])
+def test_cupys_graphs(cupy, non_blocking):
     x, out = cupy.arange(1 << 20, dtype="f4"), cupy.empty((), "f4")
     gpuopt.reduce(x, out=out)
-    stream = cupy.cuda.Stream(non_blocking=True)
+    stream = cupy.cuda.Stream(non_blocking=non_blocking)
     cupy.cuda.Device().synchronize()
     with stream:
         stream.begin_capture()

@@ -29,14 +29,16 @@ void cuda_end_capture(struct queue *queue) {
 }
 
 enum status cuda_check_uncaptured(const struct queue *queue) {
-    return is_captured(queue)
-               ? status_fail(STATUS_DEVICE_ERROR,
-                             "cuda:%d: the current stream is being captured into a graph, where no "
-                             "call waits for a value, takes an array of the host or one of another "
-                             "stream; pass out= and arrays of this stream, or call it outside of "
-                             "the capture",
-                             queue->gpu->ordinal)
-               : STATUS_OK;
+    return device_is_captured(&queue->device) ? device_refuse_captured() : STATUS_OK;
+}
+
+enum status cuda_check_stream_uncaptured(CUstream stream) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (stream == CU_STREAM_LEGACY) /* which cannot be captured */
+        return STATUS_OK;
+    const enum status status =
+        cuda_check(cuda.cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
+    return status || capture == CU_STREAM_CAPTURE_STATUS_NONE ? status : device_refuse_captured();
 }
 
 /* --- memory of graphs */
@@ -44,7 +46,7 @@ enum status cuda_check_uncaptured(const struct queue *queue) {
 struct piece {
     struct piece *next;
     const struct gpu *gpu;
-    CUdeviceptr address;
+    CUdeviceptr address; /* 0: none yet */
     size_t bytes;
     bool in_use;        /* by a graph, */
     cuuint64_t capture; /* begun as this one, which no other ever is, */
@@ -89,17 +91,11 @@ static struct piece *find_piece(const struct queue *queue, size_t bytes, cuuint6
     return piece;
 }
 
-static enum status add_spare(struct queue *queue, size_t bytes) {
+static enum status add_spare(const struct gpu *gpu, size_t bytes) {
     struct piece *piece = calloc(1, sizeof *piece);
     if (!piece)
         return status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a graph's description");
-    const CUresult result =
-        cuda.cuMemAllocFromPoolAsync(&piece->address, bytes, queue->gpu->pool, queue->own);
-    if (result) {
-        free(piece);
-        return cuda_check_memory(queue->gpu, result, bytes, "cuMemAllocFromPoolAsync");
-    }
-    piece->gpu = queue->gpu;
+    piece->gpu = gpu;
     piece->bytes = bytes;
     pthread_mutex_lock(&pieces_lock);
     piece->next = pieces;
@@ -108,12 +104,29 @@ static enum status add_spare(struct queue *queue, size_t bytes) {
     return STATUS_OK;
 }
 
+/* On a stream of its own: the queue's may have to wait for the caller's work before. */
+static enum status clear(struct queue *queue, struct piece *piece) {
+    CUstream stream;
+    CUresult result = cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result)
+        return cuda_check(result, "cuStreamCreate");
+    enum status status = STATUS_OK;
+    if (!piece->address)
+        status = cuda_alloc_on(queue->gpu, stream, piece->bytes, &piece->address);
+    if (!status)
+        status = cuda_check(cuda.cuMemsetD8Async(piece->address, 0, piece->bytes, stream),
+                            "cuMemsetD8Async");
+    if (!status)
+        status = cuda_check(cuda.cuEventRecord(queue->mark, stream), "cuEventRecord");
+    if (!status)
+        status = cuda_wait_for(queue, queue->mark);
+    cuda.cuStreamDestroy(stream);
+    return status;
+}
+
 static enum status give_to_graph(struct queue *queue, struct piece *piece, CUgraph graph) {
     CUuserObject object;
-    enum status status = cuda_check(
-        cuda.cuMemsetD8Async(piece->address, 0, piece->bytes, queue->own), "cuMemsetD8Async");
-    if (!status)
-        status = cuda_check(cuda.cuStreamSynchronize(queue->own), "cuStreamSynchronize");
+    enum status status = clear(queue, piece);
     if (!status)
         status = cuda_check(cuda.cuUserObjectCreate(&object, piece, graph_gone, 1,
                                                     CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
@@ -134,6 +147,7 @@ enum status cuda_graph_memory(struct device *device, size_t bytes, device_addres
     CUstreamCaptureStatus capturing;
     cuuint64_t capture = 0;
     CUgraph graph = NULL;
+    *address = 0;
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
@@ -150,7 +164,7 @@ enum status cuda_graph_memory(struct device *device, size_t bytes, device_addres
     bool fresh;
     struct piece *piece = NULL;
     while (!status && !(piece = find_piece(queue, bytes, capture, &fresh)))
-        status = add_spare(queue, bytes); /* which another thread may take */
+        status = add_spare(queue->gpu, bytes); /* which another thread may take */
     if (!status && fresh)
         status = give_to_graph(queue, piece, graph);
     if (!status)

@@ -52,21 +52,16 @@ enum status cuda_leave(struct gpu *gpu, enum status status) {
  * from access between contexts: else no other library could copy an array of ours to its GPU.
  * Nothing of ours needs it, so that no failure matters. */
 static void pool_share(const struct gpu *gpu) {
-    CUmemAccessDesc access[GPU_MAX];
-    size_t count = 0;
-    for (int other = 0; other < cuda.device_count && count < GPU_MAX; other++) {
-        CUdevice device;
-        int can = 0;
-        if (other == gpu->ordinal || cuda.cuDeviceGet(&device, other) ||
-            cuda.cuDeviceCanAccessPeer(&can, device, gpu->device) || !can)
-            continue;
-        access[count++] = (CUmemAccessDesc){
-            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+    for (int other = 0; other < cuda.device_count; other++) {
+        CUmemAccessDesc access = {
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
             .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
+        int can = 0;
+        if (other != gpu->ordinal && !cuda.cuDeviceGet(&access.location.id, other) &&
+            !cuda.cuDeviceCanAccessPeer(&can, access.location.id, gpu->device) && can)
+            cuda.cuMemPoolSetAccess(gpu->pool, &access, 1);
     }
-    if (count)
-        cuda.cuMemPoolSetAccess(gpu->pool, access, count);
 }
 
 static enum status pool_open(struct gpu *gpu) {
@@ -253,10 +248,8 @@ static void nap(void) {
 }
 
 /* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
-enum status cuda_wait(struct queue *queue, CUevent event) {
+static enum status look_until(struct queue *queue, CUevent event) {
     const int64_t begin = nanoseconds();
-    if (is_captured(queue))
-        return cuda_check_uncaptured(queue);
     for (uint64_t turn = 1;; turn++) {
         const CUresult result =
             event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
@@ -270,6 +263,18 @@ enum status cuda_wait(struct queue *queue, CUevent event) {
         if (nanoseconds() - begin > SPIN_MS * 1000000LL)
             nap();
     }
+}
+
+enum status cuda_wait_for(struct queue *queue, CUevent event) {
+    const CUstreamCaptureMode mode = cuda_relax(); /* a graph may be made of another stream */
+    const enum status status = look_until(queue, event);
+    cuda_undo_relax(mode);
+    return status;
+}
+
+enum status cuda_wait(struct queue *queue, CUevent event) {
+    const enum status status = cuda_check_uncaptured(queue);
+    return status ? status : cuda_wait_for(queue, event);
 }
 
 static enum status cuda_sync(struct device *device) {
@@ -308,8 +313,11 @@ static enum status embedded_module(struct gpu *gpu, const char *symbol, CUmodule
         return status;
     CUmodule *kept = &gpu->modules[image - gpuopt_images];
     pthread_mutex_lock(&gpu->lock);
-    if (!*kept)
+    if (!*kept) {
+        const CUstreamCaptureMode mode = cuda_relax();
         status = load_image(gpu, image, kept);
+        cuda_undo_relax(mode);
+    }
     *module = *kept;
     pthread_mutex_unlock(&gpu->lock);
     return status;
@@ -568,7 +576,8 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
         result = cuda.cuPointerGetAttribute(ordinal, asked, address);
         cuda_leave(gpu, STATUS_OK);
     }
-    *current = !result && is_current(*ordinal);
+    if (current)
+        *current = !result && (cuda.device_count == 1 || is_current(*ordinal));
     return result == CUDA_ERROR_INVALID_VALUE
                ? status_fail(STATUS_BAD_VALUE,
                              "its address, 0x%llx, is in no GPU's memory; it may have been "
@@ -579,6 +588,7 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
 
 static enum status follow_onto(struct queue *queue, CUstream wanted) {
     const CUstream before = queue->stream;
+    const CUstreamCaptureMode mode = cuda_relax(); /* a graph may be made of another stream */
     queue->stream = wanted;
     const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
     const enum status status = result == CUDA_ERROR_NOT_READY
@@ -586,6 +596,7 @@ static enum status follow_onto(struct queue *queue, CUstream wanted) {
                                    : cuda_check(result, "cuStreamQuery");
     if (status)
         queue->stream = before;
+    cuda_undo_relax(mode);
     return status;
 }
 
@@ -595,11 +606,11 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     if (wanted == queue->stream)
         return STATUS_OK;
+    if (device_is_captured(device))
+        cuda_end_capture(queue); /* whatever comes: it is the thread's */
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    if (is_captured(queue))
-        cuda_end_capture(queue);
     if (stream && wanted != CU_STREAM_LEGACY) /* that one cannot be captured */
         status = cuda_check(cuda.cuStreamIsCapturing(wanted, &capture), "cuStreamIsCapturing");
     if (!status && capture != CU_STREAM_CAPTURE_STATUS_NONE)
@@ -621,14 +632,17 @@ static enum status device_of(CUcontext context, CUdevice *device) {
 }
 
 /* Another context of the same GPU may do: a green context's streams take anybody's kernels. */
-static enum status cuda_check_stream(struct device *device, uint64_t stream) {
+static enum status cuda_check_stream(struct device *device, uint64_t stream, bool known) {
     struct gpu *gpu = queue_of(device)->gpu;
     const CUstream given = (CUstream)(uintptr_t)stream;
-    if (!given || given == CU_STREAM_LEGACY || given == CU_STREAM_PER_THREAD)
-        return STATUS_OK; /* those are every context's */
+    if (!given || given == CU_STREAM_LEGACY)
+        return STATUS_OK; /* every context has them, and they are not captured */
     enum status status = cuda_enter(gpu);
     if (status)
         return status;
+    status = cuda_check_stream_uncaptured(given);
+    if (status || known || given == CU_STREAM_PER_THREAD)
+        return cuda_leave(gpu, status);
     CUcontext context = NULL;
     CUdevice found = gpu->device;
     status = cuda_check(cuda.cuStreamGetCtx(given, &context), "cuStreamGetCtx");

@@ -17,40 +17,47 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
     return status_no_device_memory(name, bytes, free_bytes);
 }
 
+enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer) {
+    const size_t asked = bytes ? bytes : 1;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = cuda.cuMemAllocFromPoolAsync(pointer, asked, gpu->pool, stream);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what other queues gave back may only be waiting */
+        if (!cuda.cuStreamIsCapturing(stream, &capture) && !capture)
+            cuda.cuStreamSynchronize(stream);
+        cuda.cuMemPoolTrimTo(gpu->pool, 0);
+        result = cuda.cuMemAllocFromPoolAsync(pointer, asked, gpu->pool, stream);
+    }
+    if (result)
+        *pointer = 0;
+    return cuda_check_memory(gpu, result, bytes, "cuMemAllocFromPoolAsync");
+}
+
 enum status cuda_alloc(struct device *device, size_t bytes, device_address *address) {
     struct queue *queue = queue_of(device);
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
     CUdeviceptr pointer = 0;
-    const size_t asked = bytes ? bytes : 1;
-    CUresult result =
-        cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY &&
-        !is_captured(queue)) { /* what other queues gave back may only be waiting */
-        cuda.cuStreamSynchronize(queue->stream);
-        cuda.cuMemPoolTrimTo(queue->gpu->pool, 0);
-        result = cuda.cuMemAllocFromPoolAsync(&pointer, asked, queue->gpu->pool, queue->stream);
-    }
-    status = cuda_check_memory(queue->gpu, result, bytes, "cuMemAllocFromPoolAsync");
+    status = cuda_alloc_on(queue->gpu, queue->stream, bytes, &pointer);
     *address = pointer;
     return cuda_leave(queue->gpu, status);
 }
 
 void cuda_free(struct device *device, device_address address) {
     struct queue *queue = queue_of(device);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (!address || cuda_enter(queue->gpu))
         return; /* a lost context has freed everything */
     /* Else it would spoil a graph that somebody is capturing: an array goes when it goes. */
-    cuda.cuThreadExchangeStreamCaptureMode(&mode);
+    const CUstreamCaptureMode mode = cuda_relax();
     cuda.cuMemFreeAsync(address, queue->stream);
-    cuda.cuThreadExchangeStreamCaptureMode(&mode);
+    cuda_undo_relax(mode);
     cuda_leave(queue->gpu, STATUS_OK);
 }
 
 enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory) {
+    const CUstreamCaptureMode mode = cuda_relax();
     const CUresult result = cuda.cuMemHostAlloc(memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    cuda_undo_relax(mode);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return status_fail(STATUS_NO_HOST_MEMORY,
                            "cuda:%d: the host has no %zu bytes of memory that can be pinned",
@@ -84,9 +91,9 @@ static enum status staging_mark(struct queue *queue, struct staging *staging) {
 /* Of a graph, whose runs find nothing of the host's as it was: a few bytes are in its own nodes. */
 static enum status fill_in(struct queue *queue, device_address to, const struct device_source *from,
                            size_t bytes) {
-    unsigned char given[GRAPH_BYTES];
+    unsigned char given[DEVICE_CAPTURED_BYTES];
     if (bytes > sizeof given)
-        return cuda_check_uncaptured(queue);
+        return device_refuse_captured();
     enum status status = device_read(from, 0, given, bytes);
     for (size_t done = 0; done < bytes && !status;) {
         uint32_t word = 0;
@@ -109,7 +116,7 @@ enum status cuda_copy_in(struct device *device, device_address to, const struct 
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    if (is_captured(queue))
+    if (device_is_captured(device))
         return cuda_leave(queue->gpu, fill_in(queue, to, from, bytes));
     if (from->data && bytes >= RING_LEAST &&
         cuda_ring_copy_in(queue, to, from->data, bytes, &status))

@@ -22,7 +22,6 @@ enum {
     RING_PARTS = 16,
     RING_PART_BYTES = 4 << 20,
     RING_LEAST = 16 << 20, /* below, threads cost more than they gain */
-    GRAPH_BYTES = 16,      /* an item of the host's that may become part of a graph */
 };
 
 struct staging {
@@ -71,9 +70,6 @@ struct queue {
 };
 
 static inline struct queue *queue_of(struct device *device) { return (struct queue *)device; }
-static inline bool is_captured(const struct queue *queue) {
-    return queue->device.capabilities & DEVICE_CAPTURED;
-}
 
 /* The GPU's context is current between these two. cuda_leave passes the entry's status on, after
  * noting a fault that is for ever. */
@@ -82,6 +78,10 @@ enum status cuda_leave(struct gpu *gpu, enum status status);
 
 /* These run between them. Waits for the stream, or for an event of it (NULL: the stream). */
 enum status cuda_wait(struct queue *queue, CUevent event);
+/* The same for an event of another stream, which the queue's being captured does not matter to. */
+enum status cuda_wait_for(struct queue *queue, CUevent event);
+/* Memory of the GPU's pool, in a stream's order. */
+enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer);
 /* A failed call that may have asked for more device memory than there is. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
 /* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */
@@ -109,6 +109,7 @@ void cuda_begin_capture(struct queue *queue, CUstream stream);
 void cuda_end_capture(struct queue *queue);
 /* Fails where the stream is being captured, for what cannot be part of a graph. */
 enum status cuda_check_uncaptured(const struct queue *queue);
+enum status cuda_check_stream_uncaptured(CUstream stream);
 
 /* The entries of device.h that are not in cuda_device.c: cuda_memory.c, */
 enum status cuda_alloc(struct device *device, size_t bytes, device_address *address);

@@ -29,11 +29,6 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
-/* What is queued now becomes a part of somebody's graph, with memory of its own. */
-static bool is_captured(const struct ops_queue *queue) {
-    return queue->device->capabilities & DEVICE_CAPTURED;
-}
-
 /* The simulated GPU's checks want each array to have bounds of its own. */
 static bool is_kept(const struct ops_queue *queue, size_t bytes) {
     return bytes <= OPS_BLOCK_BYTES && queue->device->capabilities & DEVICE_STREAMS;
@@ -75,7 +70,7 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
     const struct device_ops *ops = queue->device->ops;
     enum status status = STATUS_OK;
     device_address scratch;
-    if (is_captured(queue))
+    if (device_is_captured(queue->device))
         return graph_memory(queue, &scratch, tickets);
     if (!queue->tickets) {
         status = ops->alloc(queue->device, TICKETS_BYTES, &queue->tickets);
@@ -139,7 +134,7 @@ static enum status kept_scratch(struct ops_queue *queue, device_address *scratch
 }
 
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes) {
-    const bool captured = is_captured(queue);
+    const bool captured = device_is_captured(queue->device);
     device_address tickets;
     enum status status;
     plan->lent = bytes <= OPS_KEPT_BYTES && (queue->keeping || captured);
@@ -212,7 +207,7 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
         const struct device_launch launch = ops_launch_of(plan, i, arguments);
         status = queue->device->ops->launch(queue->device, &launch);
     }
-    if (status && !is_captured(queue))
+    if (status && !device_is_captured(queue->device))
         forget_tickets(queue); /* a launch that did not end may have left some drawn */
     return status;
 }
@@ -254,6 +249,8 @@ static enum status input_there(struct ops_queue *queue, const struct ops_call *c
     if (in_place)
         return STATUS_OK;
     *address = 0;
+    if (device_is_captured(queue->device) && call->input_bytes[i] > DEVICE_CAPTURED_BYTES)
+        return device_refuse_captured();
     const enum status status = ops->alloc(queue->device, call->input_bytes[i], address);
     return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
 }

@@ -337,8 +337,8 @@ enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice
                                 device_address items, uint64_t n, void *accumulator) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const size_t result = dtype_size(choice->signature->accumulator);
-    if (queue->device->capabilities & DEVICE_CAPTURED)
-        return queue->device->ops->sync(queue->device); /* refuses, before anything is queued */
+    if (device_is_captured(queue->device))
+        return device_refuse_captured();
     if (queue->device->capabilities & DEVICE_STREAMS && is_single_pass(choice) &&
         (result == 4 || result == 8))
         return reduce_polled(queue, choice, &problem, accumulator);

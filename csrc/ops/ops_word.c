@@ -15,8 +15,8 @@ static const uint32_t unlikely[2] = {0xa5a5d00d, 0xfff1d1e5};
 enum status ops_word(struct ops_queue *queue) {
     const struct device_ops *ops = queue->device->ops;
     enum status status = STATUS_OK;
-    if (queue->device->capabilities & DEVICE_CAPTURED)
-        return ops->sync(queue->device); /* which refuses */
+    if (device_is_captured(queue->device))
+        return device_refuse_captured();
     if (!queue->word)
         status = ops->pin(queue->device, sizeof unlikely, &queue->word);
     if (!status && queue->word_awaited)

@@ -79,7 +79,14 @@ static PyMethodDef module_methods[] = {
      "As call, for arrays in the device's memory: pairs of address and bytes. Nobody waits."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
      "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is "
-     "in, and whether this thread works on that device."},
+     "in."},
+    {"is_current", (PyCFunction)(void (*)(void))py_is_current, METH_FASTCALL,
+     "is_current($module, kind, address, /)\n--\n\nWhether this thread works on the device whose "
+     "memory an address is in."},
+    {"put", (PyCFunction)(void (*)(void))py_put, METH_FASTCALL,
+     "put($module, device, streams, address, array, /)\n--\n\n"
+     "Queue a copy of a NumPy array in C order to an address; it may change as soon as this\n"
+     "returns."},
     {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
      "order($module, device, streams, /)\n--\n\n"
      "What the first stream is given from now on waits for what the others have been given."},

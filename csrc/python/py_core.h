@@ -233,6 +233,8 @@ int py_memory_add(PyObject *module);
 void py_homes_close(struct py_state *state);
 PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_is_current(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_put(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_view.c: an array in a device's memory: where, whose, on which stream. */

@@ -9,9 +9,27 @@
 
 /* --- begin and end */
 
+/* All work of a module is waited for, as none in a stream can be that is being captured. */
+static enum status check_stream(const struct ptx_module *self, uint64_t stream) {
+    return stream ? self->kind->check_stream(self->queue->device, stream, true) : STATUS_OK;
+}
+
+static enum status work_on(const struct ptx_module *self, uint64_t stream) {
+    struct device *device = self->queue->device;
+    const enum status status = check_stream(self, stream);
+    return status || !(device->capabilities & DEVICE_STREAMS) ? status
+                                                              : self->kind->adopt(device, stream);
+}
+
 int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
     if (self->busy) {
         PyErr_SetString(PyExc_RuntimeError, "this Module is in use by another thread");
+        return -1;
+    }
+    /* Mostly it is there; an earlier call may have found no way back. */
+    const enum status status = work_on(self, self->stream);
+    if (status) {
+        py_raise(py_state_of(self->module), status);
         return -1;
     }
     self->busy = 1;
@@ -44,6 +62,12 @@ static void free_unwanted(struct ptx_module *self) {
     self->allocation_count = kept;
 }
 
+/* Or later, where it would become a part of the graph that somebody makes of the stream. */
+static void free_where_it_may(struct ptx_module *self) {
+    if (!check_stream(self, self->stream))
+        free_unwanted(self);
+}
+
 int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status) {
     struct py_state *state = py_state_of(self->module);
     py_lock(unlocked);
@@ -51,22 +75,11 @@ int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum st
         py_raise(state, status);
     const int told = py_recording_end(state, self->queue);
     self->busy = 0;
-    free_unwanted(self);
+    free_where_it_may(self);
     return status || told ? -1 : 0;
 }
 
-/* --- streams, and arrays of others beside them */
-
-/* But for one that somebody makes a graph of: a module's work is waited for. */
-static enum status adopt(const struct ptx_module *self, uint64_t stream) {
-    struct device *device = self->queue->device;
-    enum status status = self->kind->adopt(device, stream);
-    if (!status && device->capabilities & DEVICE_CAPTURED) {
-        status = self->kind->sync(device); /* which says why not */
-        self->kind->adopt(device, self->stream);
-    }
-    return status;
-}
+/* --- beside arrays of others */
 
 int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
                    struct beside *beside) {
@@ -87,14 +100,15 @@ int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
 }
 
 enum status py_beside_enter(struct ptx_module *self, const struct beside *beside) {
-    return beside->stream ? adopt(self, beside->stream) : STATUS_OK;
+    return beside->stream ? work_on(self, beside->stream) : STATUS_OK;
 }
 
-enum status py_beside_leave(struct ptx_module *self, const struct beside *beside,
-                            enum status status) {
+enum status py_beside_leave(struct ptx_module *self, struct beside *beside, enum status status) {
     if (!beside->stream)
         return status;
     const enum status back = self->kind->adopt(self->queue->device, self->stream);
+    if (back && beside->work == HAS_ENDED)
+        beside->work = MAY_RUN; /* the queue is still on the arrays' stream */
     return status ? status : back;
 }
 
@@ -166,8 +180,30 @@ fail:
     return NULL;
 }
 
+static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->module);
+    Py_VISIT(self->kept);
+    Py_VISIT(self->stream_kept);
+    return 0;
+}
+
+/* What somebody else's object keeps that is kept here: the work ends before that goes. */
+static int module_clear(struct ptx_module *self) {
+    if (self->queue && (self->kept || self->stream_kept)) {
+        self->kind->sync(self->queue->device);
+        if (self->stream && !self->kind->adopt(self->queue->device, 0))
+            self->stream = 0;
+    }
+    Py_CLEAR(self->kept);
+    if (!self->stream)
+        Py_CLEAR(self->stream_kept);
+    return 0;
+}
+
 static void module_dealloc(struct ptx_module *self) {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
+    PyObject_GC_UnTrack(self);
     freefunc give_back = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
     struct py_state *state = py_state_of(self->module);
     if (self->queue) {
@@ -287,7 +323,7 @@ static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
             break;
         }
     if (!self->busy)
-        free_unwanted(self);
+        free_where_it_may(self);
     return Py_NewRef(Py_None);
 }
 
@@ -300,9 +336,9 @@ static PyObject *module_adopt(struct ptx_module *self, PyObject *arguments) {
     if (PyErr_Occurred() || py_module_begin(self, &unlocked))
         return NULL;
     struct device *device = self->queue->device;
-    enum status status = self->kind->check_stream(device, stream);
+    enum status status = self->kind->check_stream(device, stream, false);
     if (!status)
-        status = adopt(self, stream);
+        status = self->kind->adopt(device, stream);
     const int failed = py_module_end(self, &unlocked, status);
     PyObject *unused = NULL;
     if (!status) {
@@ -476,6 +512,8 @@ static PyGetSetDef module_getset[] = {
 static PyType_Slot module_slots[] = {
     {Py_tp_new, __extension__(void *) module_new},
     {Py_tp_dealloc, __extension__(void *) module_dealloc},
+    {Py_tp_traverse, __extension__(void *) module_traverse},
+    {Py_tp_clear, __extension__(void *) module_clear},
     {Py_tp_methods, module_methods},
     {Py_tp_getset, module_getset},
     {Py_tp_doc, "Module(ptx, device=None)\n--\n\n"
@@ -486,7 +524,7 @@ static PyType_Slot module_slots[] = {
 static PyType_Spec module_spec = {
     .name = "gpuopt._core.Module",
     .basicsize = sizeof(struct ptx_module),
-    .flags = Py_TPFLAGS_DEFAULT,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
     .slots = module_slots,
 };
 

@@ -48,8 +48,7 @@ int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
                    struct beside *beside);
 /* The work is what is done between these two, which are between begin and end. */
 enum status py_beside_enter(struct ptx_module *self, const struct beside *beside);
-enum status py_beside_leave(struct ptx_module *self, const struct beside *beside,
-                            enum status status);
+enum status py_beside_leave(struct ptx_module *self, struct beside *beside, enum status status);
 /* What the streams are given from now on waits for work that may still run. Keeps an exception. */
 void py_beside_close(struct ptx_module *self, struct beside *beside);
 

@@ -232,25 +232,38 @@ PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
     return Py_NewRef(Py_None);
 }
 
-PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+/* Whose an address is; -1 with an exception. */
+static int owner(PyObject *module, const char *caller, PyObject *const *arguments, Py_ssize_t count,
+                 bool *current) {
     const struct device_ops *kind;
     const char *which;
     int ordinal;
-    bool current;
     if (count != 2) {
-        PyErr_Format(PyExc_TypeError, "owner() takes 2 positional arguments (%zd given)", count);
-        return NULL;
+        PyErr_Format(PyExc_TypeError, "%s() takes 2 positional arguments (%zd given)", caller,
+                     count);
+        return -1;
     }
     const char *name = py_text(arguments[0], "kind");
     const unsigned long long address = PyLong_AsUnsignedLongLong(arguments[1]);
     if (!name || PyErr_Occurred())
-        return NULL;
+        return -1;
     enum status status = device_find("kind", name, &kind, &which);
     if (!status)
-        status = kind->owner(address, &ordinal, &current);
+        status = kind->owner(address, &ordinal, current);
     if (status)
-        return py_raise(py_state_of(module), status);
-    return Py_BuildValue("(iO)", ordinal, current ? Py_True : Py_False);
+        py_raise(py_state_of(module), status);
+    return status ? -1 : ordinal;
+}
+
+PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    const int ordinal = owner(module, "owner", arguments, count, NULL);
+    return ordinal < 0 ? NULL : PyLong_FromLong(ordinal);
+}
+
+PyObject *py_is_current(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    bool current;
+    const int ordinal = owner(module, "is_current", arguments, count, &current);
+    return ordinal < 0 ? NULL : PyBool_FromLong(current);
 }
 
 static int wait_here(struct py_place *place) {

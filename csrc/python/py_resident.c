@@ -110,6 +110,24 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
     return result;
 }
 
+PyObject *py_put(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_place place;
+    if (count != 4 || !PyArray_Check(arguments[3]) ||
+        !PyArray_IS_C_CONTIGUOUS((PyArrayObject *)arguments[3])) {
+        PyErr_SetString(PyExc_TypeError, "put() takes a device, streams, an address and an array "
+                                         "in C order");
+        return NULL;
+    }
+    const device_address to = PyLong_AsUnsignedLongLong(arguments[2]);
+    if (PyErr_Occurred() || py_place_open(py_state_of(module), arguments[0], arguments[1], &place))
+        return NULL;
+    PyObject *result = put(&place, to, Py_NewRef(arguments[3]));
+    if (py_place_join(&place, arguments[1], !result))
+        Py_CLEAR(result);
+    py_place_close(&place);
+    return result;
+}
+
 /* A reduction of a whole array: of this dtype, to the call's output or, if there is a `value`, as
  * the kernel's accumulator to that, which is waited for. */
 struct whole {
