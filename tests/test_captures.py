@@ -213,60 +213,65 @@ def test_a_module_is_no_part_of_a_graph_of_its_stream(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_a_graphs_memory_is_waited_for_as_anything_else(fake_cuda):
-    code = """
-        x, out = (Interface(each, stream=0x7700) for each in (items, np.array(0)))
-        gpuopt.reduce(x, out=out)
-        fake.fake_cuda_set(b"captured", 0x7700)
-        ctrl_c(lambda: gpuopt.reduce(x, out=out), 0.1)
-        assert get("mode") == 0
-        gpuopt.reduce(x, out=out)
-        assert get("spoilt") == 0
-    """
-    with_producers(fake_cuda, code)
-
-
-def test_a_graphs_memory_may_be_what_others_gave_back(fake_cuda):
-    code = """
-        x, out = (Interface(each, stream=0x7700) for each in (items, np.array(0)))
-        gpuopt.reduce(x, out=out)
-        fake.fake_cuda_set(b"keeps", 1)
-        del_me = gpuopt.empty(1 << 20, np.uint8, "cuda")
-        del del_me
-        fake.fake_cuda_set(b"memory", get("used") + (1 << 20))
-        fake.fake_cuda_set(b"captured", 0x7700)
-        gpuopt.reduce(x, out=out)
-    """
-    with_producers(fake_cuda, code)
-
-
-def test_the_threads_mode_is_as_it_was_whatever_fails(fake_cuda):
-    with_fake(
-        fake_cuda,
-        PRODUCERS
-        + """
+USE = """
 x, out = (Interface(each, stream=0x7700) for each in (items, np.array(0)))
 def use():
     gpuopt.reduce(x, out=out)
 use()
 fake.fake_cuda_set(b"captured", 0x7700)
-use()
-for nth in range(1, 200):
-    calls = get("calls")
-    for name in (b"*", b"cuCtxPushCurrent"):
-        fake.fake_cuda_set(b"captured", 0x7700)  # another graph
-        fake.fake_cuda_fail(name, 999, nth)
-        try:
-            use()
-        except gpuopt.DeviceError:
-            pass
-        fake.fake_cuda_fail(b"", 0, 0)
-        assert (get("mode"), get("depth"), get("spoilt")) == (0, 0, 0), (nth, name)
+"""
+
+
+def with_use(fake_cuda, code):
+    """Run code in which use() goes into a graph, the queue having all that it keeps."""
+    with_fake(fake_cuda, PRODUCERS + USE + textwrap.dedent(code))
+
+
+def test_a_graphs_memory_is_waited_for_as_anything_else(fake_cuda):
+    with_use(
+        fake_cuda,
+        """
+        ctrl_c(use, 0.1)
+        assert get("mode") == 0
         use()
-    if get("calls") - calls < 3 * nth:
-        break
-fake.fake_cuda_fail(b"cuLaunchKernel", 700, 1)  # the GPU is lost
-caught(gpuopt.DeviceLost, use)
-assert get("mode") == 0 and get("depth") == 0
-""",
+        assert get("spoilt") == 0
+        """,
+    )
+
+
+def test_a_graphs_memory_may_be_what_others_gave_back(fake_cuda):
+    with_use(
+        fake_cuda,
+        """
+        fake.fake_cuda_set(b"keeps", 1)
+        gpuopt.empty(1 << 20, np.uint8, "cuda")  # and gives it back
+        fake.fake_cuda_set(b"memory", get("used") + (1 << 20))
+        use()
+        """,
+    )
+
+
+def test_the_threads_mode_is_as_it_was_whatever_fails(fake_cuda):
+    with_use(
+        fake_cuda,
+        """
+        use()
+        for nth in range(1, 200):
+            calls = get("calls")
+            for name in (b"*", b"cuCtxPushCurrent"):
+                fake.fake_cuda_set(b"captured", 0x7700)  # another graph
+                fake.fake_cuda_fail(name, 999, nth)
+                try:
+                    use()
+                except gpuopt.DeviceError:
+                    pass
+                fake.fake_cuda_fail(b"", 0, 0)
+                assert (get("mode"), get("depth"), get("spoilt")) == (0, 0, 0), (nth, name)
+                use()
+            if get("calls") - calls < 3 * nth:
+                break
+        fake.fake_cuda_fail(b"cuLaunchKernel", 700, 1)  # the GPU is lost
+        caught(gpuopt.DeviceLost, use)
+        assert get("mode") == 0 and get("depth") == 0
+        """,
     )

@@ -188,13 +188,20 @@ static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) 
     return 0;
 }
 
-/* What somebody else's object keeps that is kept here: the work ends before that goes. */
-static int module_clear(struct ptx_module *self) {
-    if (self->queue && (self->kept || self->stream_kept)) {
-        self->kind->sync(self->queue->device);
-        if (self->stream && !self->kind->adopt(self->queue->device, 0))
-            self->stream = 0;
+/* Before what it still uses goes. The GIL is free meanwhile: a stream may wait for a function of
+ * Python's. */
+static void end_work(const struct ptx_module *self) {
+    if (self->kept) {
+        Py_BEGIN_ALLOW_THREADS self->kind->sync(self->queue->device);
+        Py_END_ALLOW_THREADS
     }
+}
+
+/* What is kept may be an object that has the module. */
+static int module_clear(struct ptx_module *self) {
+    end_work(self);
+    if (self->stream && !self->kind->adopt(self->queue->device, 0))
+        self->stream = 0;
     Py_CLEAR(self->kept);
     if (!self->stream)
         Py_CLEAR(self->stream_kept);
@@ -210,11 +217,7 @@ static void module_dealloc(struct ptx_module *self) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
         free_unwanted(self);
-        if (self->kept) {
-            /* The GIL is free meanwhile: a stream may wait for a function of Python's. */
-            Py_BEGIN_ALLOW_THREADS self->kind->sync(self->queue->device);
-            Py_END_ALLOW_THREADS
-        }
+        end_work(self);
         if (self->loaded)
             self->kind->module_unload(self->queue->device, self->loaded);
         for (int i = 0; i < STREAMS_MORE; i++)
