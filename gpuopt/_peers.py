@@ -2,7 +2,8 @@
 
 Each library is imported only when it is asked for. A peer's times are by the host's clock, around
 calls from Python that are waited for once at the end: what its user waits for. Its data and its
-calls are on the GPU that is measured; which GPU is a library's current one stays as it was.
+calls are on the GPU that is measured; which GPU is a library's current one stays as it was, but
+that JAX leaves CUDA on the one that it has used.
 """
 
 from __future__ import annotations
