@@ -36,23 +36,49 @@ struct device_info {
     uint64_t cache_bytes; /* the last level */
 };
 
-/* The embedded kernels of one file: machine code for several architectures, and the same as PTX
- * text. A device loads an image when the first of its kernels is asked for. */
+/* A zlib stream within the embedded archive, and how long its text is. */
+struct image_chunk {
+    uint32_t offset, packed, bytes;
+};
+
+/* The virtual architectures whose PTX is embedded. */
+enum ptx_target {
+    PTX_75, /* with line numbers: what the simulated GPU runs, and GPUs below 9.0 */
+    PTX_90,
+    PTX_TARGETS
+};
+
+/* The embedded kernels of one file: machine code for the architectures that were chosen, and what
+ * the PTX of its kernels shares. */
 struct device_image {
     const char *name;                            /* the file's, without its folder and .cu */
-    const char *machine_code, *machine_code_end; /* a fat binary */
-    const char *ptx, *ptx_end;                   /* with a NUL at its end */
-    const char *kernels;                         /* their names, each between two line feeds */
+    const char *machine_code, *machine_code_end; /* a fat binary; NULL: none was built */
+    struct image_chunk common[PTX_TARGETS];
 };
 enum { DEVICE_IMAGES_MAX = 32, DEVICE_WHICH = 32 /* a name behind its kind, with its NUL */ };
 extern const struct device_image gpuopt_images[];
 extern const size_t gpuopt_image_count;
 
-/* The image that holds a kernel; fails where none does. */
-enum status gpuopt_image_of(const char *kernel, const struct device_image **image);
+struct image_kernel {
+    const char *symbol;
+    const struct device_image *image;
+    struct image_chunk ptx[PTX_TARGETS];
+};
+extern const struct image_kernel gpuopt_kernels[]; /* sorted by symbol */
+extern const size_t gpuopt_kernel_count;
 
-/* What they were compiled from, for people: each file is a form feed, its name, its lines. */
-extern const struct device_text { const char *begin, *end; } gpuopt_sources;
+/* Decompresses a zlib stream of a known length; the Python layer sets it. May take the GIL: nobody
+ * calls it with a lock that a thread with the GIL waits for. */
+extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, char *to,
+                                     size_t bytes);
+
+/* The kernel of a symbol; fails where there is none. */
+enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);
+/* One kernel's PTX as a module of its own, NUL at its end; the caller frees it. */
+enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
+                              char **text, size_t *bytes);
+/* The files that the kernels were compiled from: each a form feed, its name, its lines. */
+enum status gpuopt_sources(char **text, size_t *bytes);
 
 struct device;        /* an open queue; each device's own struct begins with it */
 struct device_module; /* somebody's PTX, loaded */

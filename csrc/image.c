@@ -1,8 +1,9 @@
-/* image.c: the compiled kernels and their source, taken into the extension as they are. setup.py
- * compiles every kernels/<name>.cu and lists them, as rows IMAGE(name), in images.def.
+/* image.c: the compiled kernels and their source, embedded. csrc/build_kernels.py writes their table,
+ * images.def, and the archive kernels.z of zlib streams, whose decompressor the Python layer sets.
  */
 #include "device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define EMBED(symbol, file)                                                 \
@@ -11,44 +12,88 @@
             ".hidden " #symbol ", " #symbol "_end\n"                        \
             ".balign 16\n" #symbol ":\n"                                    \
             ".incbin \"" GPUOPT_IMAGE_DIR "/" file "\"\n" #symbol "_end:\n" \
-            ".byte 0\n"                                                     \
             ".popsection\n");                                               \
     extern __attribute__((visibility("hidden"))) const char symbol[], symbol##_end[]
 
-#define IMAGE(name)                             \
-    EMBED(gpuopt_code_##name, #name ".fatbin"); \
-    EMBED(gpuopt_ptx_##name, #name ".ptx");     \
-    EMBED(gpuopt_kernels_##name, #name ".kernels");
+EMBED(gpuopt_archive, "kernels.z");
+
+/* CODE or NO_CODE: whether there is machine code beside the PTX. */
+#define EMBED_CODE(name) EMBED(gpuopt_code_##name, #name ".fatbin")
+#define EMBED_NO_CODE(name) _Static_assert(1, "")
+#define ENDS_CODE(name) gpuopt_code_##name, gpuopt_code_##name##_end
+#define ENDS_NO_CODE(name) NULL, NULL
+
+#define KERNEL(symbol, image, ...)
+#define SOURCES(...)
+#define IMAGE(name, code, ...) EMBED_##code(name);
 #include "images.def"
 #undef IMAGE
-EMBED(gpuopt_sources_text, "kernels.sources");
 
-#define IMAGE(name)               \
-    {                             \
-        #name,                    \
-        gpuopt_code_##name,       \
-        gpuopt_code_##name##_end, \
-        gpuopt_ptx_##name,        \
-        gpuopt_ptx_##name##_end,  \
-        gpuopt_kernels_##name,    \
-    },
+#define IMAGE(name, code, ...) {#name, ENDS_##code(name), {__VA_ARGS__}},
 const struct device_image gpuopt_images[] = {
 #include "images.def"
 };
 #undef IMAGE
+#undef KERNEL
 const size_t gpuopt_image_count = sizeof gpuopt_images / sizeof *gpuopt_images;
 _Static_assert(sizeof gpuopt_images / sizeof *gpuopt_images <= DEVICE_IMAGES_MAX,
                "more files of kernels: raise DEVICE_IMAGES_MAX");
 
-const struct device_text gpuopt_sources = {gpuopt_sources_text, gpuopt_sources_text_end};
+#define IMAGE(name, code, ...)
+#define KERNEL(symbol, image, ...) {#symbol, &gpuopt_images[image], {__VA_ARGS__}},
+const struct image_kernel gpuopt_kernels[] = {
+#include "images.def"
+};
+#undef KERNEL
+#undef SOURCES
+const size_t gpuopt_kernel_count = sizeof gpuopt_kernels / sizeof *gpuopt_kernels;
 
-enum status gpuopt_image_of(const char *kernel, const struct device_image **image) {
-    const size_t length = strlen(kernel);
-    for (size_t i = 0; i < gpuopt_image_count && length; i++)
-        for (const char *line = gpuopt_images[i].kernels; (line = strstr(line, kernel)); line++)
-            if (line[-1] == '\n' && line[length] == '\n') {
-                *image = &gpuopt_images[i];
-                return STATUS_OK;
-            }
-    return status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", kernel);
+#define KERNEL(symbol, image, ...)
+#define SOURCES(...) static const struct image_chunk sources = __VA_ARGS__;
+#include "images.def"
+
+enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, char *to, size_t bytes);
+
+static int by_symbol(const void *symbol, const void *kernel) {
+    return strcmp(symbol, ((const struct image_kernel *)kernel)->symbol);
+}
+
+enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel) {
+    *kernel =
+        bsearch(symbol, gpuopt_kernels, gpuopt_kernel_count, sizeof *gpuopt_kernels, by_symbol);
+    return *kernel ? STATUS_OK
+                   : status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+}
+
+static enum status inflate(struct image_chunk chunk, char *to) {
+    return gpuopt_inflate(gpuopt_archive + chunk.offset, chunk.packed, to, chunk.bytes);
+}
+
+/* Two chunks as one text with a NUL at its end, which the caller frees. */
+static enum status join(struct image_chunk first, struct image_chunk second, char **text,
+                        size_t *bytes) {
+    *bytes = (size_t)first.bytes + second.bytes;
+    *text = malloc(*bytes + 1);
+    enum status status = STATUS_OK;
+    if (!*text)
+        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for %zu bytes of PTX", *bytes + 1);
+    if (!status && first.bytes)
+        status = inflate(first, *text);
+    if (!status && second.bytes)
+        status = inflate(second, *text + first.bytes);
+    (*text)[*bytes] = 0;
+    if (status) {
+        free(*text);
+        *text = NULL;
+    }
+    return status;
+}
+
+enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
+                              char **text, size_t *bytes) {
+    return join(kernel->image->common[target], kernel->ptx[target], text, bytes);
+}
+
+enum status gpuopt_sources(char **text, size_t *bytes) {
+    return join(sources, (struct image_chunk){0}, text, bytes);
 }

@@ -52,7 +52,7 @@ struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
     struct array *arrays;
-    struct sim_module *modules[DEVICE_IMAGES_MAX]; /* of the embedded images that were asked for */
+    struct sim_module **modules; /* of the embedded kernels, by their number; NULL: not loaded */
     struct record *first, **last;
 };
 
@@ -171,6 +171,7 @@ static void sim_device_close(struct device *device) {
     sim_gpu_close(queue->gpu, &count, &bytes);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     __atomic_add_fetch(&leaked_bytes, bytes, __ATOMIC_RELAXED);
+    free(queue->modules);
     free(queue);
 }
 
@@ -290,6 +291,31 @@ static void sim_device_module_unload(struct device *device, struct device_module
     sim_module_unload((struct sim_module *)module);
 }
 
+/* An embedded kernel's module; it is parsed when it is first used. */
+static enum status embedded_module(struct sim_queue *queue, const char *symbol,
+                                   struct sim_module **module) {
+    const struct image_kernel *kernel;
+    struct sim_error error = {0};
+    enum status status = gpuopt_kernel_of(symbol, &kernel);
+    if (status)
+        return status;
+    if (!queue->modules && !(queue->modules = calloc(gpuopt_kernel_count, sizeof *queue->modules)))
+        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for a table of kernels");
+    struct sim_module **kept = &queue->modules[kernel - gpuopt_kernels];
+    if (!*kept) {
+        char *text;
+        size_t bytes;
+        if ((status = gpuopt_kernel_ptx(kernel, PTX_75, &text, &bytes)))
+            return status;
+        sim_module_load(queue->gpu, text, bytes, kept, &error);
+        free(text);
+        if ((status = fail_load(queue, &error)))
+            return status;
+    }
+    *module = *kept;
+    return STATUS_OK;
+}
+
 static enum status sim_device_kernel_get(struct device *device, struct device_module *module,
                                          const char *symbol, struct device_kernel **kernel) {
     struct sim_queue *queue = queue_of(device);
@@ -297,15 +323,9 @@ static enum status sim_device_kernel_get(struct device *device, struct device_mo
     struct sim_error error = {0};
     struct sim_kernel *found = NULL;
     if (!within) {
-        const struct device_image *image;
-        const enum status status = gpuopt_image_of(symbol, &image);
+        const enum status status = embedded_module(queue, symbol, &within);
         if (status)
             return status;
-        struct sim_module **kept = &queue->modules[image - gpuopt_images];
-        const size_t bytes = (size_t)(image->ptx_end - image->ptx);
-        if (!*kept && sim_module_load(queue->gpu, image->ptx, bytes, kept, &error))
-            return fail_load(queue, &error);
-        within = *kept;
     }
     sim_kernel_get(within, symbol, &found, &error);
     *kernel = (struct device_kernel *)found;

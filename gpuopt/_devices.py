@@ -211,11 +211,13 @@ def show_config() -> None:
     print(f"gpuopt {config['version']}, Python {platform.python_version()}, NumPy {np.__version__}")
     print(f"  system      {platform.platform()}, {sys.implementation.name}")
     print(f"  compiler    {config['compiler']}")
-    print(f"  nvcc        {toolkit // 1000}.{toolkit % 1000 // 10}, {config['nvcc']}")
+    print(f"  kernels     machine code for {config['architectures'] or 'no GPU'}, PTX for 7.5, 9.0")
+    print(f"  {'':<12}{config['reason']}; by {config['kernel_compiler']}")
     print(
-        f"  kernels     {config['architectures']}: {config['machine_code_bytes']:,} bytes of "
-        f"machine code, {config['ptx_bytes']:,} of PTX"
+        f"  {'':<12}{config['machine_code_bytes']:,} bytes of machine code, "
+        f"{config['ptx_bytes']:,} of compressed PTX"
     )
+    print(f"  headers     CUDA {toolkit // 1000}.{toolkit % 1000 // 10}")
     for kind in KINDS:
         found = available(kind)
         if not found:
@@ -223,6 +225,8 @@ def show_config() -> None:
         for number in range(found.count):
             each = device(f"{kind}:{number}")
             print(f"  {each.name:<12}{describe(each)}")
+            if kind == "cuda":
+                print(f"  {'':<12}{kernels_of(each)}")
             if kind == "cpu":
                 print(f"  {'':<12}instruction set {config['instruction_set']} (GPUOPT_CPU_ISA)")
     config = _core.config()  # again: by now the driver is open, if there is one
@@ -231,6 +235,23 @@ def show_config() -> None:
         print(
             f"  driver      CUDA {driver // 1000}.{driver % 1000 // 10}, {config['driver_library']}"
         )
+
+
+def kernels_of(each: Device) -> str:
+    """Return which of the embedded kernels a GPU runs: machine code, or PTX for its driver."""
+    config = _core.config()
+    major, minor = map(int, each.compute_capability.split("."))
+    known = [
+        divmod(int(code), 10) for code in config["architectures"].split() if code.isdigit()
+    ]
+    if config["driver"] // 1000 < config["toolkit"] // 1000:
+        reason = "the driver is older than the machine code"
+    elif any(each_major == major and each_minor <= minor for each_major, each_minor in known):
+        return "runs the machine code"
+    else:
+        reason = "no machine code for it was built"
+    target = "9.0" if major >= 9 else "7.5"
+    return f"runs the PTX for {target}, compiled by the driver at the first call ({reason})"
 
 
 def describe(each: Device) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -144,7 +145,25 @@ def entries(text: bytes) -> dict[str, list[Parameter]]:
     return kernels
 
 
+class Embedded(Mapping[str, list[Parameter]]):
+    """The parameters of gpuopt's own kernels; a kernel's text is read when it is asked for."""
+
+    def __init__(self) -> None:
+        self._names = _core.kernels()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> list[Parameter]:
+        return _embedded(name) if name in self._names else []
+
+
 @cache
-def embedded_entries() -> dict[str, list[Parameter]]:
-    """Return the parameters of gpuopt's own kernels."""
-    return {k: v for text in _core.ptx().values() for k, v in entries(text.encode()).items()}
+def _embedded(name: str) -> list[Parameter]:
+    return entries(_core.kernel_ptx(name, 75).encode())[name]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
-from gpuopt._entries import ONLY_ASCII, Parameter, embedded_entries, entries, ptx_error
+from gpuopt._entries import ONLY_ASCII, Parameter, Embedded, entries, ptx_error
 from gpuopt._memory import (
     TIMES,
     Buffer,
@@ -414,7 +414,7 @@ class Module:
     def __init__(self, ptx: bytes | None, device: str | None) -> None:
         self._core = _core.Module(ptx, device)
         self.device = self._core.device
-        self._parameters = embedded_entries() if ptx is None else entries(ptx)
+        self._parameters = Embedded() if ptx is None else entries(ptx)
         self._checked: set[str] = set()
         self._lock = threading.RLock()  # calls on one module take turns
 

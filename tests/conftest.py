@@ -1,5 +1,7 @@
 """What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
 
+import ctypes
+import functools
 import os
 import shutil
 import signal
@@ -50,6 +52,92 @@ def _kinds():
 
 
 KINDS = _kinds()
+
+
+# --- a GPU that is lost ends its process, and a log says which test ran where
+
+# The driver's codes after which a context answers nothing else, as cuda_driver.c has them.
+STICKY = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 810, 911}
+WORKER = os.environ.get("PYTEST_XDIST_WORKER")  # None without pytest-xdist
+LOG = os.environ.get("GPUOPT_TEST_LOG")  # a file that gets a line as a test begins and ends
+
+
+@functools.cache
+def _driver():
+    """Return the GPUs' driver and how many they are; None and 0 where there are none."""
+    if KINDS.get("cuda", "unknown"):
+        return None, 0
+    library = ctypes.CDLL(os.environ.get("GPUOPT_CUDA_DRIVER") or "libcuda.so.1")
+    return library, gpuopt.available("cuda").count
+
+
+def _fault(driver, device):
+    """Return the driver's code for a GPU's primary context once it is idle; 0 where it has none."""
+    flags, active, context = ctypes.c_uint(), ctypes.c_int(), ctypes.c_void_p()
+    found = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
+    if found or not active.value:  # none is made for this
+        return found
+    found = driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    if found:
+        return found
+    found = driver.cuCtxPushCurrent_v2(context)
+    if not found:
+        found = driver.cuCtxSynchronize()
+        driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+    driver.cuDevicePrimaryCtxRelease_v2(device)
+    return found
+
+
+def lost_gpu():
+    """Return which GPU is lost to this process, and by what; "" where none is."""
+    driver, count = _driver()
+    for number in range(count):
+        device, name = ctypes.c_int(), ctypes.c_char_p()
+        code = driver.cuDeviceGet(ctypes.byref(device), number) or _fault(driver, device)
+        if code in STICKY:
+            driver.cuGetErrorName(code, ctypes.byref(name))
+            return f"cuda:{number} is lost to this process, by {(name.value or b'?').decode()}"
+    return ""
+
+
+@functools.cache
+def _log():
+    return os.open(LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+
+def _note(what, item):
+    if LOG:  # one write a line: the workers share the file
+        line = f"{time.time():.3f} {WORKER or 'main'} {os.getpid()} {what} {item.nodeid}\n"
+        os.write(_log(), line.encode())
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item):
+    """Fail the test that loses a GPU, itself or by work that it left running."""
+    done = yield
+    lost = lost_gpu()
+    if lost:
+        pytest.fail(f"{lost}: in this test or in what it left running", pytrace=False)
+    return done
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    """End the process whose GPU is lost, that no later test is blamed for it.
+
+    With pytest-xdist another worker takes its place and its other tests.
+    """
+    _note("begins", item)
+    done = yield
+    lost = lost_gpu()
+    _note(f"ends, {lost}:" if lost else "ends", item)
+    if lost:
+        text = f"{lost}, in {item.nodeid} or in what it left running: this process ends"
+        if WORKER is None:
+            pytest.exit(text, returncode=3)
+        os.write(2, f"\n{WORKER}: {text}\n".encode())
+        os._exit(3)  # all of the test's reports have been sent
+    return done
 
 
 def on(kind, *values, id=None):

@@ -146,12 +146,15 @@ LAST_IS_REDUNDANT = {("reduce", 5), ("reduce", 6), ("reduce", 7)}
 
 @cache
 def image(family):
-    """Return the head of an embedded image, its functions by name, and its kernels."""
-    shared, *parts = re.split(r"(?m)^(?=\.visible \.entry )", _core.ptx()[family])
-    kernels = [re.match(r"(?ms)\.visible \.entry (\w+).*?^\}$", part) for part in parts]
-    functions = re.findall(r"(?ms)^\.func [^;]*?^\{.*?^\}$", "".join(parts))
-    named = {re.match(r"\.func\s+(?:\([^)]*\)\s*)?(\w+)", each)[1]: each for each in functions}
-    return shared, named, {kernel[1]: kernel[0] for kernel in kernels}
+    """Return what a family's kernels share, their functions by name, and the kernels."""
+    functions, kernels = {}, {}
+    for name in (name for name, file in _core.kernels().items() if file == family):
+        text = _core.kernel_ptx(name, 75)
+        shared = text[: re.search(r"(?m)^\.(func|visible \.entry) ", text).start()]
+        for each in re.findall(r"(?ms)^\.func [^;]*?^\{.*?^\}$", text):
+            functions[re.match(r"\.func\s+(?:\([^)]*\)\s*)?(\w+)", each)[1]] = each
+        kernels[name] = re.search(r"(?ms)^\.visible \.entry .*?^\}$", text)[0]
+    return shared, functions, kernels
 
 
 def bodies(text, functions):
@@ -219,6 +222,7 @@ def check_barriers(rung, name, launches, source, texts):
 
 
 def test_every_family_with_barriers_has_a_case():
-    families = {name for name, text in _core.ptx().items() if BARRIER.search(text)}
+    kernels = _core.kernels().items()
+    families = {file for name, file in kernels if BARRIER.search(_core.kernel_ptx(name, 75))}
     ladders = families & set(_cases.ITEMS)
     assert ladders <= set(CASES), "CASES says how to call a family's rungs"

@@ -78,9 +78,19 @@ def test_a_driver_before_cuda_12(fake_cuda):
     assert "older than CUDA 12" in reason and "install" in reason
 
 
-def test_a_driver_older_than_the_toolkit(fake_cuda):
-    reason = reason_of(fake_cuda(), PREAMBLE + "fake.fake_cuda_set(b'version', 12040)\n")
-    assert "CUDA 12.4" in reason and "CUDA 13" in reason and "update the driver" in reason
+def test_a_driver_older_than_cuda_12_4(fake_cuda):
+    reason = reason_of(fake_cuda(), PREAMBLE + "fake.fake_cuda_set(b'version', 12030)\n")
+    assert "CUDA 12.3" in reason and "12.4" in reason and "install" in reason
+
+
+def test_a_driver_older_than_the_toolkit_compiles_the_ptx(fake_cuda):
+    code = """
+        fake.fake_cuda_set(b"version", 12040)
+        assert gpuopt.reduce(items, device="cuda") == total
+        gpuopt.show_config()
+        """
+    shown = with_fake(fake_cuda, textwrap.dedent(code)).stdout
+    assert "CUDA 12.4" in shown and "compiled by the driver at the first call" in shown
 
 
 def test_a_driver_without_a_gpu(fake_cuda):

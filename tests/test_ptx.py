@@ -398,9 +398,14 @@ def test_a_bound_launch_is_timed_where_there_is_a_timer(device):
         with pytest.raises(gpuopt.DeviceError, match="sim has no timer"):
             module.time(bound, 2)
         return
-    seconds = module.time(bound, 20)
-    assert 1e-6 < seconds < 1e-2
-    assert module.time([bound, bound], 20) > seconds
+    one, eight = [], []
+    for _ in range(10):  # other processes make a round longer, never shorter
+        one.append(module.time(bound, 20))
+        eight.append(module.time([bound] * 8, 20))
+        if 2 * min(one) < min(eight):
+            break
+    assert 1e-6 < min(one) < 1e-2
+    assert 2 * min(one) < min(eight), (one, eight)
     assert (total.get(np.float32) == 2).all()
 
 

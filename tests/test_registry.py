@@ -17,19 +17,14 @@ def every_rung():
     return [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
 
 
-@pytest.fixture(scope="module")
-def ptx():
-    return _core.ptx()
-
-
 def test_the_families_are_all_named_here():
     with pytest.raises(ValueError) as caught:
         gpuopt.rungs("none")
     assert re.findall(r"'(\w+)'", str(caught.value))[1:] == FAMILIES
 
 
-def test_rows_and_kernels_correspond_one_to_one(ptx):
-    kernels = re.findall(r"\.entry\s+([\w$]+)", "".join(ptx.values()))
+def test_rows_and_kernels_correspond_one_to_one():
+    kernels = list(_core.kernels())
     rows = [kernel for rung in every_rung() if not rung.host for kernel in rung.kernels]
     rows += [symbol for symbol, _, _ in _core.probes()]
     assert len(kernels) == len(set(kernels)) and len(rows) == len(set(rows))
@@ -37,17 +32,26 @@ def test_rows_and_kernels_correspond_one_to_one(ptx):
     assert set(kernels) - set(rows) == set(), "kernels without a row"
 
 
-@pytest.mark.parametrize("name", sorted(_core.ptx()))
-def test_the_ptx_is_text_for_one_architecture(name, ptx):
-    ptx = ptx[name]
-    _, built_for = _core.config()["architectures"].split("ptx")
-    assert re.search(r"^\.version \d+\.\d+$", ptx, re.MULTILINE)
-    assert re.findall(r"^\.target (.*)$", ptx, re.MULTILINE) == [f"sm_{built_for}"]
-    assert re.findall(r"^\.address_size (.*)$", ptx, re.MULTILINE) == ["64"]
-    assert ptx.isascii() and "\0" not in ptx and ptx.endswith("\n")
-    # Integer tickets, which say who is last. Any other atomic lets results change from run to run.
-    assert set(re.findall(r"\b(?:atom|red)\.\S+", ptx)) <= {"atom.global.inc.u32"}
-    assert ".loc" in ptx  # source lines, for the counters
+@pytest.mark.parametrize("target", [75, 90])
+@pytest.mark.parametrize("file", sorted(set(_core.kernels().values())))
+def test_the_ptx_of_a_kernel_is_a_module_of_its_own(file, target):
+    for name in (name for name, found in _core.kernels().items() if found == file):
+        ptx = _core.kernel_ptx(name, target)
+        assert re.match(r"\.version 8\.\d\n\.target sm_\d+\n\.address_size 64\n", ptx)
+        assert re.findall(r"^\.target (.*)$", ptx, re.MULTILINE) == [f"sm_{target}"]
+        assert re.findall(r"\.entry\s+([\w$]+)", ptx) == [name]
+        assert ptx.isascii() and "\0" not in ptx and ptx.endswith("\n")
+        # Integer tickets, which say who is last. Any other atomic lets results change from run to
+        # run.
+        assert set(re.findall(r"\b(?:atom|red)\.\S+", ptx)) <= {"atom.global.inc.u32"}
+        assert ("\t.loc\t" in ptx) == (target == 75)  # source lines, for the simulator's counters
+        paths = re.findall(r'^\.file \d+ "(.*)"$', ptx, re.MULTILINE)
+        assert all(re.match(r"(csrc/kernels|cuda/targets/include)/[\w.]+$", path) for path in paths)
+
+
+def test_a_kernel_that_does_not_exist_has_no_ptx():
+    with pytest.raises(ValueError, match="none named 'reduce_0'"):
+        _core.kernel_ptx("reduce_0", 75)
 
 
 def test_numbers_and_names_are_unique():

@@ -87,9 +87,27 @@ static enum status pool_open(struct gpu *gpu) {
     return status;
 }
 
-/* What it has when it fails, the next attempt goes on with. */
+static enum status read_capability(struct gpu *gpu) {
+    int major = 0, minor = 0;
+    enum status status = cuda_check(
+        cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->device),
+        "cuDeviceGetAttribute");
+    if (!status)
+        status = cuda_check(cuda.cuDeviceGetAttribute(
+                                &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->device),
+                            "cuDeviceGetAttribute");
+    gpu->compute_capability = major * 10 + minor;
+    return status;
+}
+
+/* After failure, a retry resumes from what was acquired. */
 static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
+    if (!status)
+        status = read_capability(gpu);
+    if (!status && !gpu->kernels &&
+        !(gpu->kernels = calloc(gpuopt_kernel_count, sizeof *gpu->kernels)))
+        status = status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a table of kernels");
     if (!status && !gpu->context)
         status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
                             "cuDevicePrimaryCtxRetain");
@@ -197,7 +215,7 @@ static enum status cuda_info(const char *which, struct device_info *info) {
     enum status status = gpu_get(which, &gpu);
     if (status || (status = cuda_enter(gpu)))
         return status;
-    int major = 0, minor = 0, cache = 0;
+    int cache = 0;
     const struct {
         CUdevice_attribute attribute;
         int *value;
@@ -209,8 +227,6 @@ static enum status cuda_info(const char *which, struct device_info *info) {
         {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &info->memory_clock_khz},
         {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &info->memory_bus_bits},
         {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cache},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
-        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
     };
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes && !status; i++)
         status = cuda_check(
@@ -228,7 +244,7 @@ static enum status cuda_info(const char *which, struct device_info *info) {
     info->memory_free = free_bytes;
     info->memory_total = total_bytes;
     info->cache_bytes = (uint64_t)cache;
-    info->compute_capability = major * 10 + minor;
+    info->compute_capability = gpu->compute_capability;
     return cuda_leave(gpu, status);
 }
 
@@ -285,44 +301,6 @@ static enum status cuda_sync(struct device *device) {
 
 /* --- modules, kernels, launches */
 
-static enum status load_image(struct gpu *gpu, const struct device_image *image, CUmodule *module) {
-    CUmodule loaded = NULL;
-    int major = 0;
-    CUresult result = cuda.cuModuleLoadData(&loaded, image->machine_code);
-    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE)
-        result = cuda.cuModuleLoadData(&loaded, image->ptx); /* newer GPU: compiled here */
-    else if (!result)
-        result = cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                           gpu->device);
-    gpu->overlaps = major >= 9; /* griddepcontrol is in such machine code, not in the PTX */
-    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX)
-        return status_fail(STATUS_DEVICE_ERROR,
-                           "cuda:%d: neither machine code nor PTX in gpuopt fits this GPU; compute "
-                           "capability 7.5 is the least, and GPUOPT_CUDA_ARCHS sets what is built",
-                           gpu->ordinal);
-    if (!result)
-        *module = loaded;
-    return cuda_check(result, "cuModuleLoadData");
-}
-
-/* The module of the embedded image that holds a kernel. */
-static enum status embedded_module(struct gpu *gpu, const char *symbol, CUmodule *module) {
-    const struct device_image *image;
-    enum status status = gpuopt_image_of(symbol, &image);
-    if (status)
-        return status;
-    CUmodule *kept = &gpu->modules[image - gpuopt_images];
-    pthread_mutex_lock(&gpu->lock);
-    if (!*kept) {
-        const CUstreamCaptureMode mode = cuda_relax();
-        status = load_image(gpu, image, kept);
-        cuda_undo_relax(mode);
-    }
-    *module = *kept;
-    pthread_mutex_unlock(&gpu->lock);
-    return status;
-}
-
 /* What the driver's compiler says of a text: its log has lines as "ptxas application ptx input,
  * line 7; error   : ...". */
 static enum status compiler_error(const struct gpu *gpu, CUresult result, const char *log) {
@@ -365,23 +343,130 @@ static enum status load_ptx(const struct gpu *gpu, const char *ptx, CUmodule *mo
 static enum status cuda_module_load(struct device *device, const char *ptx, size_t bytes,
                                     struct device_module **module) {
     struct gpu *gpu = queue_of(device)->gpu;
-    enum status status = cuda_enter(gpu);
-    if (status)
-        return status;
-    CUmodule loaded = NULL;
+    struct device_module *made = calloc(1, sizeof *made);
     (void)bytes; /* the driver stops at the NUL */
-    status = load_ptx(gpu, ptx, &loaded);
-    *module = (struct device_module *)loaded;
-    return cuda_leave(gpu, status);
+    *module = NULL;
+    if (!made)
+        return status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a module");
+    enum status status = cuda_enter(gpu);
+    if (!status)
+        status = cuda_leave(gpu, load_ptx(gpu, ptx, &made->module));
+    if (status)
+        free(made);
+    else
+        *module = made;
+    return status;
 }
 
 static void cuda_module_unload(struct device *device, struct device_module *module) {
     struct queue *queue = queue_of(device);
-    if (cuda_enter(queue->gpu))
-        return;                              /* a lost context has unloaded everything */
-    cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
-    cuda.cuModuleUnload((CUmodule)module);
-    cuda_leave(queue->gpu, STATUS_OK);
+    if (!cuda_enter(queue->gpu)) { /* a lost context has unloaded everything */
+        cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
+        cuda.cuModuleUnload(module->module);
+        cuda_leave(queue->gpu, STATUS_OK);
+    }
+    for (struct device_kernel *kernel = module->kernels, *next; kernel; kernel = next) {
+        next = kernel->next;
+        free(kernel);
+    }
+    free(module);
+}
+
+/* --- embedded kernels: machine code where there is some for the GPU, else PTX */
+
+/* Leaves the function NULL where the driver cannot use the image's machine code: it is of other
+ * architectures, or of a newer CUDA than the driver's. */
+static enum status load_code(struct gpu *gpu, const struct image_kernel *row,
+                             struct device_kernel *kernel) {
+    const size_t image = (size_t)(row->image - gpuopt_images);
+    CUmodule *module = &gpu->modules[image];
+    if (!row->image->machine_code || cuda.version / 1000 < CUDA_VERSION / 1000 ||
+        gpu->lacks_code[image])
+        return STATUS_OK;
+    if (!*module) {
+        const CUresult result = cuda.cuModuleLoadData(module, row->image->machine_code);
+        if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE) {
+            gpu->lacks_code[image] = true;
+            return STATUS_OK;
+        }
+        if (result)
+            return cuda_check(result, "cuModuleLoadData");
+    }
+    kernel->overlaps = gpu->compute_capability >= 90; /* compiled for 9.0 or later then */
+    return cuda_check(cuda.cuModuleGetFunction(&kernel->function, *module, row->symbol),
+                      "cuModuleGetFunction");
+}
+
+/* The driver compiles one kernel, and keeps the result in its own cache on disk. */
+static enum status load_text(struct gpu *gpu, const struct image_kernel *row, enum ptx_target target,
+                             const char *ptx, struct device_kernel *kernel) {
+    CUmodule module = NULL;
+    const CUresult result = cuda.cuModuleLoadData(&module, ptx);
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX ||
+        result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
+        return status_fail(STATUS_DEVICE_ERROR,
+                           "cuda:%d: the driver cannot use gpuopt's machine code nor compile its "
+                           "PTX (kernel %s); gpuopt needs compute capability 7.5 or later, and "
+                           "GPUOPT_CUDA_ARCHS sets what is built",
+                           gpu->ordinal, row->symbol);
+    enum status status = cuda_check(result, "cuModuleLoadData");
+    if (!status)
+        status = cuda_check(cuda.cuModuleGetFunction(&kernel->function, module, row->symbol),
+                            "cuModuleGetFunction");
+    kernel->overlaps = target == PTX_90;
+    return status;
+}
+
+static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
+                                   struct device_kernel **found) {
+    const struct image_kernel *row;
+    enum status status = gpuopt_kernel_of(symbol, &row);
+    if (status)
+        return status;
+    const enum ptx_target target = gpu->compute_capability >= 90 ? PTX_90 : PTX_75;
+    struct device_kernel *kernel = *found = &gpu->kernels[row - gpuopt_kernels];
+    const CUstreamCaptureMode mode = cuda_relax();
+    pthread_mutex_lock(&gpu->lock);
+    if (!kernel->function)
+        status = load_code(gpu, row, kernel);
+    bool missing = !status && !kernel->function;
+    pthread_mutex_unlock(&gpu->lock);
+    if (missing) {
+        char *ptx;
+        size_t bytes;
+        status = gpuopt_kernel_ptx(row, target, &ptx, &bytes); /* without the lock: see device.h */
+        if (!status) {
+            pthread_mutex_lock(&gpu->lock);
+            if (!kernel->function)
+                status = load_text(gpu, row, target, ptx, kernel);
+            pthread_mutex_unlock(&gpu->lock);
+            free(ptx);
+        }
+    }
+    cuda_undo_relax(mode);
+    return status;
+}
+
+/* A kernel of a user's module; the same one for each that asks. */
+static enum status user_kernel(struct gpu *gpu, struct device_module *module, const char *symbol,
+                               struct device_kernel **found) {
+    CUfunction function = NULL;
+    enum status status =
+        cuda_check(cuda.cuModuleGetFunction(&function, module->module, symbol), "cuModuleGetFunction");
+    if (status)
+        return status;
+    pthread_mutex_lock(&gpu->lock);
+    struct device_kernel *kernel = module->kernels;
+    while (kernel && kernel->function != function)
+        kernel = kernel->next;
+    if (!kernel && (kernel = calloc(1, sizeof *kernel))) {
+        kernel->function = function;
+        kernel->next = module->kernels;
+        module->kernels = kernel;
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    *found = kernel;
+    return kernel ? STATUS_OK : status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a kernel");
 }
 
 static enum status cuda_kernel_get(struct device *device, struct device_module *module,
@@ -390,15 +475,9 @@ static enum status cuda_kernel_get(struct device *device, struct device_module *
     enum status status = cuda_enter(gpu);
     if (status)
         return status;
-    CUmodule within = (CUmodule)module;
-    CUfunction function = NULL;
-    if (!within)
-        status = embedded_module(gpu, symbol, &within);
-    if (!status)
-        status =
-            cuda_check(cuda.cuModuleGetFunction(&function, within, symbol), "cuModuleGetFunction");
-    *kernel = (struct device_kernel *)function;
-    return cuda_leave(gpu, status);
+    *kernel = NULL;
+    return cuda_leave(gpu, module ? user_kernel(gpu, module, symbol, kernel)
+                                  : embedded_kernel(gpu, symbol, kernel));
 }
 
 static enum status cuda_parameter_bytes(struct device *device, const struct device_kernel *kernel,
@@ -408,7 +487,7 @@ static enum status cuda_parameter_bytes(struct device *device, const struct devi
     if (status)
         return status;
     size_t offset;
-    const CUresult result = cuda.cuFuncGetParamInfo((CUfunction)kernel, index, &offset, bytes);
+    const CUresult result = cuda.cuFuncGetParamInfo(kernel->function, index, &offset, bytes);
     if (result)
         *bytes = 0;
     return cuda_leave(gpu, result == CUDA_ERROR_INVALID_VALUE
@@ -422,7 +501,7 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
     enum status status = cuda_enter(gpu);
     if (status)
         return status;
-    const CUfunction function = (CUfunction)kernel;
+    const CUfunction function = kernel->function;
     int registers = 0, local = 0, shared = 0;
     CUresult result = cuda.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
     if (!result)
@@ -435,7 +514,7 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
-    if (launch->overlaps && queue->gpu->overlaps) {
+    if (launch->overlaps && launch->kernel->overlaps) {
         CUlaunchAttribute early = {
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             .value.programmaticStreamSerializationAllowed = 1,
@@ -452,9 +531,9 @@ static CUresult start_kernel(const struct queue *queue, const struct device_laun
             .attrs = &early,
             .numAttrs = 1,
         };
-        return cuda.cuLaunchKernelEx(&config, (CUfunction)launch->kernel, launch->arguments, NULL);
+        return cuda.cuLaunchKernelEx(&config, launch->kernel->function, launch->arguments, NULL);
     }
-    return cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2], block[0],
+    return cuda.cuLaunchKernel(launch->kernel->function, grid[0], grid[1], grid[2], block[0],
                                block[1], block[2], launch->shared_bytes, queue->stream,
                                launch->arguments, NULL);
 }
@@ -462,7 +541,7 @@ static CUresult start_kernel(const struct queue *queue, const struct device_laun
 /* Why the driver refuses a launch; it does not say. */
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call) {
-    CUfunction function = (CUfunction)launch->kernel;
+    CUfunction function = launch->kernel->function;
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     int threads_most = 0, fixed = 0, shared_most = 0;
     if ((result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) &&
@@ -491,7 +570,7 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
  * for all there is: other queues launch the same kernel, some of them with more than this launch.
  */
 CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch) {
-    const CUfunction function = (CUfunction)launch->kernel;
+    const CUfunction function = launch->kernel->function;
     int allowed = 0, fixed = 0, most = 0;
     CUresult result = cuda.cuFuncGetAttribute(
         &allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ADVICE "install NVIDIA's driver 580 or later, or use device='cpu'"
+enum { LEAST_VERSION = 12040 }; /* the newest entry point of cuda_driver.def */
+
+#define ADVICE "install NVIDIA's driver 550 (CUDA 12.4) or later, or use device='cpu'"
 
 struct cuda_driver cuda;
 
@@ -80,13 +82,9 @@ static enum status start(void) {
     enum status status = resolve(library);
     if (!status)
         status = cuda_check(cuda.cuDriverGetVersion(&cuda.version), "cuDriverGetVersion");
-    if (!status && cuda.version / 1000 < CUDA_VERSION / 1000)
-        status =
-            status_fail(STATUS_DEVICE_ERROR,
-                        "cuda: the driver serves CUDA %d.%d and gpuopt was built with CUDA %d.%d; "
-                        "update the driver, or build gpuopt with an older nvcc (GPUOPT_NVCC)",
-                        cuda.version / 1000, cuda.version % 1000 / 10, CUDA_VERSION / 1000,
-                        CUDA_VERSION % 1000 / 10);
+    if (!status && cuda.version < LEAST_VERSION)
+        status = status_fail(STATUS_DEVICE_ERROR, "cuda: the driver serves CUDA %d.%d; " ADVICE,
+                             cuda.version / 1000, cuda.version % 1000 / 10);
     if (!status) {
         const CUresult result = cuda.cuInit(0);
         if (result == CUDA_ERROR_NO_DEVICE)

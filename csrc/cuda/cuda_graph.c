@@ -7,7 +7,7 @@ static enum status add_chain(struct gpu *gpu, CUgraph graph, const struct device
     for (size_t i = 0; i < count; i++) {
         const struct device_launch *launch = &launches[i];
         const CUDA_KERNEL_NODE_PARAMS parameters = {
-            .func = (CUfunction)launch->kernel,
+            .func = launch->kernel->function,
             .gridDimX = launch->grid[0],
             .gridDimY = launch->grid[1],
             .gridDimZ = launch->grid[2],

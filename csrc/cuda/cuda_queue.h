@@ -40,15 +40,29 @@ struct ring {
 struct gpu {
     int ordinal;
     bool ready;
-    bool overlaps; /* its kernels can wait for the one before them by themselves */
+    int compute_capability; /* 90 for 9.0 */
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;
-    CUmodule modules[DEVICE_IMAGES_MAX]; /* of the embedded images that were asked for */
-    pthread_mutex_t lock;                /* of ready and modules */
+    CUmodule modules[DEVICE_IMAGES_MAX]; /* machine code of the embedded images, once used */
+    bool lacks_code[DEVICE_IMAGES_MAX];  /* no machine code of the image is for this GPU */
+    struct device_kernel *kernels;       /* the embedded ones, by their number */
+    pthread_mutex_t lock;                /* of ready, modules, kernels and users' modules */
     struct ring ring;
     atomic_bool lost;
     char fault[512]; /* what lost it; written once, before `lost` */
+};
+
+struct device_kernel {
+    CUfunction function; /* NULL: not loaded */
+    bool overlaps; /* its code waits by itself for the kernel before it (griddepcontrol) */
+    struct device_kernel *next; /* of a user's module */
+};
+
+/* A user's module, and those of its kernels that were asked for. */
+struct device_module {
+    CUmodule module;
+    struct device_kernel *kernels;
 };
 
 /* An open texture: the object, and its array unless it is of linear memory. */

@@ -10,6 +10,7 @@ struct py_state *py_state_of(PyObject *module) {
 
 static int module_exec(PyObject *module) {
     struct py_state *state = py_state_of(module);
+    py_image_begin();
     if (PyArray_ImportNumPyAPI() < 0)
         return -1;
     PyObject *numpy = PyImport_ImportModule("numpy");
@@ -132,8 +133,11 @@ static PyMethodDef module_methods[] = {
     {"presets", py_presets, METH_NOARGS,
      "presets($module, /)\n--\n\nThe simulated GPUs: their names, limits and datasheet peaks."},
     {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
-    {"ptx", py_ptx, METH_NOARGS,
-     "ptx($module, /)\n--\n\nThe embedded kernels as PTX, a text a file."},
+    {"kernels", py_kernels, METH_NOARGS,
+     "kernels($module, /)\n--\n\nThe embedded kernels: {symbol: its file's name without .cu}."},
+    {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
+     "kernel_ptx($module, symbol, target, /)\n--\n\n"
+     "An embedded kernel's PTX as a module of its own; target is 75 or 90."},
     {"sources", py_sources, METH_NOARGS,
      "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
      "lines."},

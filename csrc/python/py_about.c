@@ -161,36 +161,16 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     if (status)
         return py_raise(py_state_of(module), status);
     const int driver = cuda_driver_version(&library);
-    Py_ssize_t machine_code = 0, ptx = 0;
-    for (size_t i = 0; i < gpuopt_image_count; i++) {
+    Py_ssize_t machine_code = 0, ptx[PTX_TARGETS] = {0};
+    for (size_t i = 0; i < gpuopt_image_count; i++)
         machine_code += gpuopt_images[i].machine_code_end - gpuopt_images[i].machine_code;
-        ptx += gpuopt_images[i].ptx_end - gpuopt_images[i].ptx;
-    }
+    for (size_t i = 0; i < gpuopt_kernel_count; i++)
+        for (int target = 0; target < PTX_TARGETS; target++)
+            ptx[target] += gpuopt_kernels[i].ptx[target].packed;
     return Py_BuildValue(
-        "{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION, "nvcc",
-        GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver", driver, "driver_library",
-        library, "architectures", GPUOPT_ARCHITECTURES, "machine_code_bytes", machine_code,
-        "ptx_bytes", ptx, "compiler", __VERSION__, "instruction_set", host_isa_name());
-}
-
-PyObject *py_ptx(PyObject *module, PyObject *nothing) {
-    (void)module;
-    (void)nothing;
-    PyObject *texts = PyDict_New();
-    for (size_t i = 0; texts && i < gpuopt_image_count; i++) {
-        const struct device_image *image = &gpuopt_images[i];
-        PyObject *text =
-            PyUnicode_FromStringAndSize(image->ptx, (Py_ssize_t)(image->ptx_end - image->ptx));
-        if (!text || PyDict_SetItemString(texts, image->name, text))
-            Py_CLEAR(texts);
-        Py_XDECREF(text);
-    }
-    return texts;
-}
-
-PyObject *py_sources(PyObject *module, PyObject *nothing) {
-    (void)module;
-    (void)nothing;
-    return PyUnicode_FromStringAndSize(gpuopt_sources.begin,
-                                       (Py_ssize_t)(gpuopt_sources.end - gpuopt_sources.begin));
+        "{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION,
+        "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit", cuda_toolkit_version(), "driver",
+        driver, "driver_library", library, "architectures", GPUOPT_ARCHITECTURES, "reason",
+        GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes", ptx[PTX_75] + ptx[PTX_90],
+        "compiler", __VERSION__, "instruction_set", host_isa_name());
 }

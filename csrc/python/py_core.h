@@ -272,7 +272,11 @@ PyObject *py_close_idle(PyObject *module, PyObject *nothing);
 PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);
-PyObject *py_ptx(PyObject *module, PyObject *nothing);
+
+/* py_image.c */
+void py_image_begin(void);
+PyObject *py_kernels(PyObject *module, PyObject *nothing);
+PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments);
 PyObject *py_sources(PyObject *module, PyObject *nothing);
 
 #endif

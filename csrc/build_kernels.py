@@ -1,0 +1,632 @@
+"""Compile csrc/kernels/*.cu into what the extension embeds; setup.py calls build().
+
+The result is a folder with
+
+* <file>.fatbin: machine code of one file for every chosen architecture; absent without any;
+* kernels.z: the kernels' PTX, one zlib stream a kernel and target, and the kernels' source text;
+* images.def: the table of both, which csrc/image.c includes.
+
+PTX for compute_75 serves the simulated GPU, which reads its line numbers, and old GPUs; PTX for
+compute_90 is what the driver compiles on GPUs that no machine code is for. An sdist carries
+kernels.z under csrc/kernels/prebuilt, with a hash of all that it depends on; where the hash is
+right, no nvcc is needed.
+"""
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "csrc" / "kernels"
+PREBUILT = KERNELS / "prebuilt"
+
+ALL = ("75", "80", "86", "89", "90", "100", "110", "120")
+FRONT_ENDS = (75, 80, 90)  # compute capabilities at which the kernels' source chooses otherwise
+LEAST = 75
+# The lowest PTX version that has every instruction of the target's kernels, and the options of its
+# compilation: drivers from CUDA 12.4 on read 8.4.
+PTX_TARGETS = {75: ("8.3", ["-lineinfo"]), 90: ("8.3", [])}
+LEAST_TOOLKIT = (13, 0)
+CUDA_HEADERS = ["nvidia-cuda-runtime==13.0.96"]
+CUDA_WHEELS = [
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    *CUDA_HEADERS,
+    "nvidia-cuda-cccl==13.0.85",
+]
+NVCC_OPTIONS = ["-std=c++17", "-O3", "-Xcompiler=-w"]
+
+
+class Failure(SystemExit):
+    """A build that cannot go on; its text is all that a person sees."""
+
+    def __init__(self, text):
+        super().__init__(f"gpuopt: {text}")
+
+
+class Choice(NamedTuple):
+    """The architectures to build machine code for, as in ("75", "90"), and the reason."""
+
+    codes: tuple
+    why: str
+
+
+class Toolkit(NamedTuple):
+    """An nvcc, how it was found, and its version as in (13, 0, "13.0.88")."""
+
+    nvcc: Path
+    how: str
+    version: tuple
+
+
+class Images(NamedTuple):
+    """What was built: the folder, the choice that was carried out, and how, in words."""
+
+    folder: Path
+    codes: tuple
+    why: str
+    compiler: str
+
+
+def say(text):
+    """Print a line of progress; pip -v shows it."""
+    print(f"gpuopt: {text}", flush=True)
+
+
+class timed:
+    """Report a step and its seconds when it ends."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __enter__(self):
+        self.begin = time.monotonic()
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            say(f"{self.text} ({time.monotonic() - self.begin:.1f} s)")
+
+
+# --- the choice of architectures
+
+
+def capabilities_by_smi():
+    """Return the compute capabilities that nvidia-smi lists, None where it cannot tell."""
+    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.findall(r"(?m)^\s*(\d+)\.(\d)\s*$", done.stdout)
+    return [major + minor for major, minor in found] if done.returncode == 0 and found else None
+
+
+def capabilities_by_driver():
+    """Return the compute capabilities that libcuda reports; [] without a driver or a GPU."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count, value = ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
+        return []
+    found = []
+    for device in range(count.value):
+        digits = ""
+        for attribute in (75, 76):  # compute capability, major and minor
+            if cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device):
+                return []
+            digits += str(value.value)
+        found.append(digits)
+    return found
+
+
+def native():
+    """Return the choice for the GPUs that are present."""
+    found = capabilities_by_smi()
+    if found is None:
+        found = capabilities_by_driver()
+    served = sorted({each for each in found if int(each) >= LEAST}, key=int)
+    old = sorted({each for each in found if int(each) < LEAST}, key=int)
+    if served:
+        return Choice(tuple(served), "the GPUs present")
+    if old:
+        return Choice((), f"no GPU of compute capability {LEAST} or more, only of {', '.join(old)}")
+    return Choice((), "no GPU found")
+
+
+def chosen():
+    """Return the choice that GPUOPT_CUDA_ARCHS names: native (unset), all, none or a list."""
+    named = (os.environ.get("GPUOPT_CUDA_ARCHS") or "native").strip().lower()
+    if named == "native":
+        return native()
+    why = f"GPUOPT_CUDA_ARCHS={named}"
+    if named == "none":
+        return Choice((), why)
+    if named == "all":
+        return Choice(ALL, why)
+    codes = re.split(r"[\s,;]+", named)
+    for name in codes:
+        if not re.fullmatch(r"\d{2,3}[af]?", name) or int(re.match(r"\d+", name)[0]) < LEAST:
+            raise Failure(
+                f"GPUOPT_CUDA_ARCHS: {name!r} is not a compute capability of {LEAST} or more; "
+                'write for example GPUOPT_CUDA_ARCHS="80 90", or all, native or none'
+            )
+    return Choice(tuple(dict.fromkeys(codes)), why)
+
+
+def front_end(code):
+    """Return the virtual architecture from which machine code is made: one pass serves many."""
+    if not code.isdigit():  # 90a has its own
+        return code
+    return str(max(each for each in FRONT_ENDS if each <= int(code)))
+
+
+# --- the toolkit
+
+
+def candidates():
+    """Yield (nvcc, how it was found) in order of preference."""
+    if os.environ.get("GPUOPT_NVCC"):
+        yield Path(os.environ["GPUOPT_NVCC"]), "GPUOPT_NVCC"
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable], "bin", "nvcc"), variable
+    if shutil.which("nvcc"):
+        yield Path(shutil.which("nvcc")), "PATH"
+    for folder in sys.path:
+        yield Path(folder, "nvidia", "cu13", "bin", "nvcc"), "CUDA wheels"
+    yield Path("/usr/local/cuda/bin/nvcc"), "/usr/local/cuda"
+
+
+def nvcc_here(build_folder):
+    """Return (nvcc, how it was found), or None where there is none on this machine."""
+    for nvcc, how in candidates():
+        if os.access(nvcc, os.X_OK) and not nvcc.is_dir():
+            return nvcc.resolve(), how
+        if how == "GPUOPT_NVCC":
+            raise Failure(f"{how} is set, but {nvcc} is not a program; correct or unset it")
+    fetched = build_folder / "cuda-wheels" / "nvidia" / "cu13" / "bin" / "nvcc"
+    return (fetched.resolve(), "CUDA wheels fetched by setup.py") if fetched.exists() else None
+
+
+def fetch(wheels, folder, purpose):
+    """Install wheels into a folder; a failure leaves no folder behind."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--target", str(folder), *wheels]
+    with timed(f"fetched {purpose} from the package index: {len(wheels)} wheel(s)"):
+        if subprocess.run(command).returncode:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Failure(
+                f"{purpose} is not on this machine (looked in GPUOPT_NVCC, CUDA_HOME, CUDA_PATH, "
+                "PATH, CUDA wheels on sys.path, /usr/local/cuda), and the package index did not "
+                "provide it. Install the CUDA toolkit 13.0 and set CUDA_HOME, or run:\n    "
+                "pip install " + " ".join(wheels)
+            )
+
+
+def toolkit(build_folder):
+    """Return the toolkit; fetch the wheels where there is none."""
+    found = nvcc_here(build_folder)
+    if not found:
+        folder = build_folder / "cuda-wheels"
+        say("no nvcc on this machine")
+        fetch(CUDA_WHEELS, folder, "nvcc")
+        for program in (folder / "nvidia" / "cu13" / "bin").iterdir():
+            program.chmod(program.stat().st_mode | 0o111)  # pip may drop the execute bit
+        found = nvcc_here(build_folder)
+    nvcc, how = found
+    try:
+        text = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
+    except OSError as error:
+        raise Failure(f"{nvcc} ({how}) does not start: {error}; set GPUOPT_NVCC") from None
+    version = re.search(r"release (\d+)\.(\d+), V([\d.]+)", text)
+    if not version:
+        raise Failure(f"{nvcc} ({how}) does not tell its version; set GPUOPT_NVCC to CUDA's nvcc")
+    version = (int(version[1]), int(version[2]), version[3])
+    if version[:2] < LEAST_TOOLKIT:
+        raise Failure(
+            f"{nvcc} ({how}) is of CUDA {version[0]}.{version[1]}; gpuopt needs CUDA "
+            f"{'.'.join(map(str, LEAST_TOOLKIT))} or later. Set GPUOPT_NVCC or CUDA_HOME to one, "
+            "or install the wheels: pip install " + " ".join(CUDA_WHEELS)
+        )
+    return Toolkit(nvcc, how, version)
+
+
+def check_codes(tools, codes):
+    """Fail where nvcc cannot make machine code for one of the architectures."""
+    listed = subprocess.run([tools.nvcc, "--list-gpu-code"], capture_output=True, text=True).stdout
+    known = set(re.findall(r"sm_(\w+)", listed))
+    unknown = [code for code in codes if code.rstrip("af") not in known]
+    if unknown:
+        raise Failure(
+            f"GPUOPT_CUDA_ARCHS: {tools.nvcc} (CUDA {tools.version[2]}) makes no machine code for "
+            f"{', '.join(unknown)}; it knows {', '.join(sorted(known, key=int))}. Choose among "
+            "these, or GPUOPT_CUDA_ARCHS=none: the driver then compiles the PTX"
+        )
+
+
+def header_folder(build_folder):
+    """Return the folder of cuda.h and cudaTypedefs.h: a toolkit's, or a fetched wheel's."""
+    found = nvcc_here(build_folder)
+    homes = [found[0].parent.parent] if found else []
+    homes += [Path(folder, "nvidia", "cu13") for folder in sys.path]
+    homes.append(build_folder / "cuda-headers" / "nvidia" / "cu13")
+    for _ in range(2):
+        for home in homes:
+            for folder in (home / "include", *sorted(home.glob("targets/*/include"))):
+                if (folder / "cudaTypedefs.h").exists():
+                    return folder
+        fetch(CUDA_HEADERS, build_folder / "cuda-headers", "cudaTypedefs.h")
+    raise Failure("no cudaTypedefs.h, not even in the wheel; install cudart's headers")
+
+
+# --- compiling
+
+
+def host_compiler_advice(text):
+    """Return the remedy for a host compiler that nvcc does not accept, "" if that is not it."""
+    if re.search(r"unsupported (GNU|clang) version|unsupported.*host compiler", text, re.I):
+        return (
+            ". This nvcc accepts no host compiler as new as this one: install an older one and set "
+            "NVCC_CCBIN=g++-14 (or the version that its message names)"
+        )
+    if "No space left on device" in text:
+        return ". The disk is full: free some space, or set TMPDIR to another disk"
+    return ""
+
+
+def run_tool(command, output, cwd=ROOT):
+    """Run a compiler that writes one file; the file appears whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".part-") as part:
+        made = Path(part, output.name)
+        command = [str(each) for each in (*command, "-o", made)]
+        try:
+            done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+        except OSError as error:
+            raise Failure(f"{command[0]} does not start: {error}") from None
+        if done.returncode or not made.exists():
+            text = (done.stdout + done.stderr).strip()
+            print(text, file=sys.stderr)
+            name = Path(command[0]).name
+            raise Failure(f"{name} failed; its message is above{host_compiler_advice(text)}")
+        os.replace(made, output)
+
+
+class Compiler:
+    """nvcc and its tools over one folder of results; a result is made again when it has to be."""
+
+    def __init__(self, tools, folder):
+        self.tools, self.folder = tools, folder
+        self.headers = b"".join(path.read_bytes() for path in sorted(KERNELS.glob("*.cuh")))
+
+    def cached(self, output, key, make):
+        """Make the output unless it was made from the same key."""
+        record = output.with_name(output.name + ".key")
+        digest = hashlib.sha256(repr((self.tools.version, key)).encode()).hexdigest()
+        if output.exists() and record.exists() and record.read_text() == digest:
+            return output
+        make()
+        record.write_text(digest)
+        return output
+
+    def ptx(self, source, front):
+        """Compile one file for a virtual architecture; return the text's path."""
+        output = self.folder / f"{source.stem}.{front}.ptx"
+        line_info = PTX_TARGETS.get(int(front) if front.isdigit() else 0, ("", []))[1]
+        options = [*NVCC_OPTIONS, "--ptx", *line_info, f"-arch=compute_{front}"]
+
+        def make():
+            with timed(f"{source.name}: PTX for compute_{front}"):
+                run_tool([*self.launcher(), *options, source.relative_to(ROOT)], output)
+
+        return self.cached(output, (options, self.headers, source.read_bytes()), make)
+
+    def launcher(self):
+        """Return nvcc, behind ccache where that is installed."""
+        ccache = shutil.which("ccache")
+        return [ccache, self.tools.nvcc] if ccache else [self.tools.nvcc]
+
+    def machine_code(self, ptx, code):
+        """Assemble one PTX text for an architecture; return the cubin's path."""
+        output = self.folder / f"{ptx.name.split('.')[0]}.{code}.cubin"
+        command = [self.tools.nvcc.parent / "ptxas", f"-arch=sm_{code}", "-m64", ptx]
+        if os.cpu_count() > 4:  # a large file alone would take as long as all others
+            command.insert(1, "--split-compile=0")
+
+        def make():
+            with timed(f"{ptx.name.split('.')[0]}.cu: machine code for sm_{code}"):
+                run_tool(command, output)
+
+        return self.cached(output, (code, ptx.read_bytes()), make)
+
+    def fat_binary(self, name, cubins, output):
+        """Join one file's machine code for all architectures."""
+        command = [self.tools.nvcc.parent / "fatbinary", "-64", "-compress-mode=size"]
+        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".part-") as part:
+            made = Path(part, output.name)
+            images = [
+                f"--image3=kind=elf,sm={code},file={cubin.name}" for code, cubin in cubins.items()
+            ]
+            command = [str(each) for each in (*command, f"--create={made}", *images)]
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
+            if done.returncode:
+                raise Failure(f"fatbinary failed on {name}: {done.stdout}{done.stderr}")
+            os.replace(made, output)
+
+
+def sources():
+    """Return the files of kernels, the longest to compile first."""
+    return sorted(KERNELS.glob("*.cu"), key=lambda path: -path.stat().st_size)
+
+
+def compile_all(tools, codes, fronts, folder):
+    """Compile all files for the virtual architectures; assemble them for the real ones.
+
+    Returns {(file, virtual architecture): PTX's path}; <file>.fatbin goes beside them.
+    """
+    if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
+        raise Failure("nvcc needs g++; install it (Debian: apt-get install g++) or set NVCC_CCBIN")
+    compiler, files = Compiler(tools, folder), sources()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        # In this order no thread waits for work that has not begun.
+        texts = {(f, front): pool.submit(compiler.ptx, f, front) for f in files for front in fronts}
+        cubins = {
+            (f, code): pool.submit(
+                lambda text, code: compiler.machine_code(text.result(), code),
+                texts[f, front_end(code)], code,
+            )
+            for f in files for code in codes
+        }  # fmt: skip
+        try:
+            texts = {key: text.result() for key, text in texts.items()}
+            cubins = {key: cubin.result() for key, cubin in cubins.items()}
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    for file in files if codes else ():
+        compiler.fat_binary(
+            file.name, {code: cubins[file, code] for code in codes}, folder / f"{file.stem}.fatbin"
+        )
+    return texts
+
+
+# --- PTX, kernel by kernel
+
+UNIT = re.compile(
+    r"(?m)^(?:\.(?:visible|weak|extern|common) +)*\.(entry|func|shared|global|const)\b"
+    r"(?:\s*\([^)]*\))?[^\n(]*?([\w$]+)(?=[\s(;\[=]*(?:\n|$|\(|\[|=|;))"
+)
+NAME = re.compile(r"[\w$]+")
+FILE = re.compile(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)".*$')
+TOOLKIT = "cuda/targets/include/"  # how the simulator recognises work of a toolkit's header
+
+
+def relative(path):
+    """Return a source's path as it is in any checkout: in the project, or in the toolkit."""
+    _, inside, name = os.path.normpath(path).rpartition("csrc/kernels/")
+    return inside + name if inside else TOOLKIT + os.path.basename(path)
+
+
+def tidy(text, toolkit_files):
+    """Drop what nobody reads: comments, blank lines, names and callers of inlined functions.
+
+    Work inlined from a toolkit's header belongs to the line that called it, which the .loc before
+    it names.
+    """
+    lines = []
+    for line in text.split("\n"):
+        if '"' not in line:
+            line = line.partition("//")[0]
+        indent, line = "\t" if line[:1] == "\t" else "", line.strip()
+        if line.startswith(".loc"):
+            line, _, inlined = line.partition(",")
+            if inlined and line.split()[1] in toolkit_files:
+                continue
+            if lines and lines[-1].startswith("\t.loc"):
+                lines.pop()
+        if line:
+            lines.append(indent + line)
+    return "\n".join(lines) + "\n"
+
+
+def units(body):
+    """Split a PTX text at its top level: yield (kind, name, text); the first is its header."""
+    starts = [*UNIT.finditer(body)]
+    yield "header", "", body[: starts[0].start()]
+    ends = [*(match.start() for match in starts[1:]), len(body)]
+    for match, end in zip(starts, ends, strict=True):
+        yield match[1], match[2], body[match.start() : end]
+
+
+def split(text, version):
+    """Return what the kernels of a PTX text share, and {kernel's name: its text}.
+
+    A kernel's text has the device functions that it calls before it.
+    """
+    files = {number: relative(path) for number, path in FILE.findall(text)}
+    toolkit_files = {number for number, path in files.items() if path.startswith(TOOLKIT)}
+    body = re.split(r"(?m)^\s*\.(?:file|section)\s", text, maxsplit=1)[0]
+    common, declared, functions, kernels = [], {}, {}, {}
+    for kind, name, unit in units(body):
+        unit = tidy(unit, toolkit_files)
+        if kind == "entry":
+            kernels[name] = unit
+        elif kind == "func":
+            (functions if "{" in unit else declared)[name] = unit
+        else:
+            common.append(re.sub(r"(?m)^\.version .*$", f".version {version}", unit))
+    common += [f'.file {number} "{path}"\n' for number, path in files.items()]
+    for name, unit in kernels.items():
+        called = calls(unit, functions)
+        before = [texts[each] for texts in (declared, functions) for each in called if each in texts]
+        kernels[name] = "".join(before) + unit
+    return "".join(common), kernels
+
+
+def calls(unit, functions):
+    """Return the names of the device functions that a kernel's text needs, directly or not."""
+    found, texts = {}, [unit]
+    while functions and texts:
+        for name in dict.fromkeys(NAME.findall(texts.pop())):
+            if name in functions and name not in found:
+                found[name] = None
+                texts.append(functions[name])
+    return [*found]
+
+
+class Archive:
+    """Chunks of text, compressed one by one into one file."""
+
+    def __init__(self):
+        self.bytes = bytearray()
+
+    def add(self, text):
+        """Append a text; return its row: (offset, compressed bytes, bytes)."""
+        data = text.encode()
+        packed = zlib.compress(data, 9)
+        self.bytes += packed
+        return len(self.bytes) - len(packed), len(packed), len(data)
+
+
+def archive(texts):
+    """Return (archive's bytes, table) of {(file's stem, target): PTX}."""
+    packed, table = Archive(), {"images": [], "kernels": []}
+    for stem in sorted({stem for stem, _ in texts}):
+        parts = [split(texts[stem, target], PTX_TARGETS[target][0]) for target in PTX_TARGETS]
+        table["images"].append([stem, [packed.add(common) for common, _ in parts]])
+        names = list(parts[0][1])
+        if any(list(kernels) != names for _, kernels in parts):
+            raise Failure(f"{stem}.cu has other kernels for one target than for another")
+        for name in names:
+            table["kernels"].append([name, stem, [packed.add(kernels[name]) for _, kernels in parts]])
+    table["kernels"].sort()
+    return bytes(packed.bytes), table
+
+
+def listing():
+    """Return the text of every rung's file, for gpuopt.source: a form feed, its name, its lines."""
+    listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.glob("*.cuh"))
+    listed += sorted((ROOT / "csrc").glob("**/host_*.c"))
+    return "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
+
+
+def write(path, content):
+    """Write a file if that changes it: a new time stamp means a new build."""
+    if isinstance(content, str):
+        content = content.encode()
+    if not path.exists() or path.read_bytes() != content:
+        part = path.with_name(f".part-{path.name}")
+        part.write_bytes(content)
+        os.replace(part, path)
+
+
+def write_table(folder, packed, table, has_code):
+    """Write kernels.z and images.def."""
+    whole = Archive()
+    whole.bytes += packed
+    source = whole.add(listing())
+    braced = lambda rows: ", ".join("{%d, %d, %d}" % tuple(row) for row in rows)  # noqa: E731
+    numbers = {stem: number for number, (stem, _) in enumerate(table["images"])}
+    lines = ["/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"]
+    lines += [
+        f"IMAGE({stem}, {'CODE' if has_code else 'NO_CODE'}, {braced(rows)})"
+        for stem, rows in table["images"]
+    ]
+    lines += [f"KERNEL({name}, {numbers[stem]}, {braced(r)})" for name, stem, r in table["kernels"]]
+    lines += [f"SOURCES({braced([source])})"]
+    write(folder / "kernels.z", bytes(whole.bytes))
+    write(folder / "images.def", "\n".join(lines) + "\n")
+
+
+# --- what an sdist carries
+
+
+def source_hash():
+    """Return a hash of all that the PTX depends on, the compiler apart."""
+    digest = hashlib.sha256(repr((NVCC_OPTIONS, sorted(PTX_TARGETS.items()))).encode())
+    for path in sorted([*KERNELS.glob("*.cu"), *KERNELS.glob("*.cuh"), Path(__file__)]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def prebuilt():
+    """Return (archive's bytes, table, compiler) of an sdist, or None."""
+    try:
+        found = json.loads((PREBUILT / "kernels.json").read_text())
+        packed = (PREBUILT / "kernels.z").read_bytes()
+    except FileNotFoundError:
+        return None
+    if found["sources"] != source_hash() or found["z"] != hashlib.sha256(packed).hexdigest():
+        say("the kernels' source differs from what the carried PTX was compiled from")
+        return None
+    return packed, found["table"], found["compiler"]
+
+
+def write_prebuilt(folder, build_folder):
+    """Write what an sdist carries into a folder."""
+    packed, table, compiler = ptx_of(build_folder, toolkit(build_folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "kernels.z").write_bytes(packed)
+    fields = {
+        "sources": source_hash(), "compiler": compiler, "table": table,
+        "z": hashlib.sha256(packed).hexdigest(),
+    }  # fmt: skip
+    (folder / "kernels.json").write_text(json.dumps(fields))
+
+
+def ptx_of(build_folder, tools, codes=()):
+    """Compile the PTX, and machine code where codes are named; return (archive, table, compiler)."""
+    folder = build_folder / "kernels"
+    folder.mkdir(parents=True, exist_ok=True)
+    fronts = list(dict.fromkeys([*map(str, PTX_TARGETS), *map(front_end, codes)]))
+    texts = compile_all(tools, codes, fronts, folder)
+    named = {
+        (file.stem, int(front)): path.read_text()
+        for (file, front), path in texts.items()
+        if front.isdigit() and int(front) in PTX_TARGETS
+    }
+    return *archive(named), f"nvcc {tools.version[2]}"
+
+
+def build(build_folder):
+    """Build what the extension embeds, in a folder kept between builds; return the Images."""
+    choice, carried = chosen(), prebuilt()
+    codes, why = choice
+    if carried and codes and why == "the GPUs present" and not nvcc_here(build_folder):
+        why = f"no nvcc to make machine code for {' '.join(codes)}, the GPUs present"
+        codes = ()
+    tools = None if carried and not codes else toolkit(build_folder)
+    if codes:
+        try:
+            check_codes(tools, codes)
+        except Failure:
+            if why != "the GPUs present":
+                raise
+            why, codes = f"this nvcc makes no machine code for {' '.join(codes)}", ()
+    ptx = " and ".join(f"compute_{target}" for target in PTX_TARGETS)
+    say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
+    if tools:
+        packed, table, compiler = ptx_of(build_folder, tools, codes)
+        compiler = f"{compiler}, {tools.nvcc} ({tools.how})"
+    else:
+        packed, table, compiler = carried
+        compiler = f"PTX as the sdist carries it, by {compiler}"
+    folder = build_folder / "image" / ("-".join(codes) or "ptx")
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, _ in table["images"] if codes else ():
+        write(folder / f"{stem}.fatbin", (build_folder / "kernels" / f"{stem}.fatbin").read_bytes())
+    write_table(folder, packed, table, bool(codes))
+    return Images(folder, codes, why, compiler)
