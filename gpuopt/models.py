@@ -17,9 +17,8 @@ from numbers import Real
 from typing import Any
 
 from gpuopt import _core
-from gpuopt._checks import whole
-from gpuopt._devices import Device
-from gpuopt._devices import device as describe_device
+from gpuopt.catalog.devices import Device, device as describe_device
+from gpuopt.util.checks import whole
 
 __all__ = [
     "GPUS",

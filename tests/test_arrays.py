@@ -18,11 +18,10 @@ from conftest import (
     run_python,
     rungs_of,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gpuopt
-from gpuopt import _arrays
+from gpuopt.arrays import inout
 
 bounded = settings(
     max_examples=400,
@@ -451,7 +450,7 @@ def test_a_result_is_not_written_where_it_is_not_aligned():
     raw, x = np.zeros(6 * 4 + 1, np.uint8), np.arange(6, dtype=np.float32)
     for at in (0, 1):
         out = raw[at : at + 24].view(np.float32)
-        assert _arrays.takes_in_place(out, out.dtype, (x,)) == out.flags.aligned
+        assert inout.takes_in_place(out, out.dtype, (x,)) == out.flags.aligned
         assert gpuopt.add(x, x, out=out, device="cpu") is out and (out == x + x).all()
     assert not out.flags.aligned
 

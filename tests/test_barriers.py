@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import _cases, _core, _families
+from gpuopt import _core
+from gpuopt.families import cases as cases_module, registry
 
 BARRIER = re.compile(r"^\s*(@!?%p\d+ )?(bar|barrier)\.(warp\.)?sync\b[^;\n]*;", re.M)
 
@@ -32,7 +33,7 @@ def case(function, *given, **keywords):
         more = [np.zeros(1), np.zeros(64, np.uint32), 0]
         values = [*given, np.zeros(given[0].size), given[0].size, *more]
     else:
-        describe = getattr(_families, f"{function.__name__}_problem")
+        describe = getattr(registry, f"{function.__name__}_problem")
         values = arguments(describe(*given, **keywords))
     return lambda variant: function(*given, variant=variant, **keywords), values
 
@@ -105,7 +106,7 @@ def stencil(radius, deck=0, block=None, *, weighted):
     """
     array = np.ones(1100, FLOAT)
     call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
-    values = arguments(_families.stencil1d_problem(array, **call))
+    values = arguments(registry.stencil1d_problem(array, **call))
     mode = len(values) - 3
     values[mode] |= deck << 32
     return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
@@ -220,5 +221,5 @@ def check_barriers(rung, name, launches, source, texts):
 
 def test_every_family_with_barriers_has_a_case():
     families = {name for name, text in _core.ptx().items() if BARRIER.search(text)}
-    ladders = families & set(_cases.ITEMS)
+    ladders = families & set(cases_module.ITEMS)
     assert ladders <= set(CASES), "CASES says how to call a family's rungs"

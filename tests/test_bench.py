@@ -12,10 +12,11 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _bench, _bench_table, _compare, _peers, _works
-from gpuopt._ladder import PeerRow, Timing
+from gpuopt.measure import bench, compare, peer_libraries, workloads
+from gpuopt.measure.ladder import PeerRow, Timing
+from gpuopt.show import bench_table
 
-QUICK = _works.works("cpu", quick=True)
+QUICK = workloads.works("cpu", quick=True)
 TINY = list(
     {work.title: work for each in QUICK for work in [each.shrunk(1 << 13, 1 << 17)]}.values()
 )
@@ -37,19 +38,19 @@ def title(work):
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 @pytest.mark.parametrize("quick", [False, True])
 def test_works_have_titles_of_their_own_and_every_group_and_dtype(kind, quick):
-    works = _works.works(kind, quick=quick)
+    works = workloads.works(kind, quick=quick)
     assert len({each.title for each in works}) == len(works)
-    assert {each.group for each in works} == set(_works.GROUPS) - (
+    assert {each.group for each in works} == set(workloads.GROUPS) - (
         {"host"} if kind == "cpu" else set()
     )
-    assert {each.dtype for each in of(works, "axis")} == set(_works.DTYPES)
-    limit = _works.BYTES_MOST[kind, quick]
+    assert {each.dtype for each in of(works, "axis")} == set(workloads.DTYPES)
+    limit = workloads.BYTES_MOST[kind, quick]
     assert all(each.input_bytes <= limit for each in works)
     assert all(each.touched >= each.input_bytes for each in works)
 
 
 def test_on_a_gpu_the_works_are_those_that_the_bars_name():
-    works = _works.works("cuda", quick=False)
+    works = workloads.works("cuda", quick=False)
     titles = [each.title for each in works]
     for wanted in ("sum of 2^30 float32", "argmax along axis 0 of (16777216, 3) int8",
                    "sum along axis 1 of (8192, 8192) bfloat16, [:, ::3]",
@@ -62,10 +63,10 @@ def test_on_a_gpu_the_works_are_those_that_the_bars_name():
 
 
 def test_every_bar_is_for_some_work():
-    unused = list(_works.BARS)
+    unused = list(workloads.BARS)
     for kind in ("cpu", "cuda"):
-        for work in _works.works(kind, quick=False):
-            for bar in _works.bars(work.title, kind, "NVIDIA H200", work.touched):
+        for work in workloads.works(kind, quick=False):
+            for bar in workloads.bars(work.title, kind, "NVIDIA H200", work.touched):
                 if bar in unused:
                     unused.remove(bar)
     assert not unused, unused
@@ -73,7 +74,7 @@ def test_every_bar_is_for_some_work():
 
 def test_bars_depend_on_device_size_and_work():
     def told(*arguments):
-        return [str(each) for each in _works.bars(*arguments)]
+        return [str(each) for each in workloads.bars(*arguments)]
 
     axis = "sum along axis 0 of (8192, 8192) float32"
     assert told(axis, "cuda", "NVIDIA H200", 1 << 28) == ["4,100 GB/s", "0.97x PyTorch/CuPy"]
@@ -86,11 +87,11 @@ def test_bars_depend_on_device_size_and_work():
 
 
 def test_shrinking_halves_the_longest_axis():
-    work = _works.Work("axis", _peers.Task("reduce", axis=0), ((3, 1 << 20),))
+    work = workloads.Work("axis", peer_libraries.Task("reduce", axis=0), ((3, 1 << 20),))
     assert work.shrunk(3 << 12, 1).shapes == ((3, 1 << 10),)
-    square = _works.Work("transpose", _peers.Task("transpose"), ((512, 512),))
+    square = workloads.Work("transpose", peer_libraries.Task("transpose"), ((512, 512),))
     assert square.shrunk(512 * 256 * 4, 1).shapes == ((256, 512),)
-    product = _works.Work("matmul", _peers.Task("matmul"), ((512, 512),) * 2)
+    product = workloads.Work("matmul", peer_libraries.Task("matmul"), ((512, 512),) * 2)
     small = product.shrunk(1 << 30, 2 * 128**3)
     assert small.shapes == ((128, 128),) * 2 and small.flops == 2 * 128**3
 
@@ -102,15 +103,15 @@ def answer(work, arguments):
     """Return NumPy's answer."""
     task = work.task
     if task.family == "reduce":
-        view = _peers.VIEWS[task.view](arguments[0])
+        view = peer_libraries.VIEWS[task.view](arguments[0])
         wide = {"dtype": np.float64} if task.op == "sum" and view.dtype.kind in "fV" else {}
         found = getattr(np, task.op)(view, axis=task.axis, **wide)
-        return np.asarray(found).astype(_works.numpy_dtype(task.dtype))
+        return np.asarray(found).astype(workloads.numpy_dtype(task.dtype))
     if task.family == "stencil1d":
         return np.convolve(arguments[0].astype("f8"), np.ones(2 * task.radius + 1), "same").astype(
             "f4"
         )
-    return np.asarray(_peers._like_numpy(np, task)(*arguments))
+    return np.asarray(peer_libraries._like_numpy(np, task)(*arguments))
 
 
 SOME = [each for each in TINY if each.group not in MANY]
@@ -121,8 +122,8 @@ SOME += [each for each in TINY if each.group in MANY][::7]
 def test_the_check_takes_what_is_right_and_nothing_else(work):
     if work.dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
-    arguments = _works.draw(work)
-    check = _works.check_of(work, arguments)
+    arguments = workloads.draw(work)
+    check = workloads.check_of(work, arguments)
     right = answer(work, arguments)
     assert check(right, True) == check(right, False) == ""
     wrong = right.copy().reshape(-1)
@@ -146,29 +147,33 @@ def test_the_check_takes_what_is_right_and_nothing_else(work):
 
 
 LARGE = {  # each of several parts
-    "transpose": (_peers.Task("transpose"), ((701, 900),), "float32"),
-    "transpose, wide": (_peers.Task("transpose", dtype="complex128"), ((600, 513),), "complex128"),
-    "permute": (_peers.Task("transpose", axes=(2, 0, 1)), ((6, 300, 400),), "float32"),
-    "stencil": (_peers.Task("stencil1d", radius=16), ((700_001,),), "float32"),
-    "x + y": (_peers.Task("add"), ((700_001,),) * 2, "float32"),
-    "a * x + y": (_peers.Task("saxpy"), ((700_001,),) * 2, "float32"),
-    "matmul": (_peers.Task("matmul"), ((640, 640),) * 2, "float32"),
-    "sum": (_peers.Task("reduce"), ((700_001,),), "float32"),
-    "sums": (_peers.Task("reduce", axis=1), ((350_001, 2),), "float32"),
-    "int sums": (_peers.Task("reduce", dtype="int64", axis=1), ((350_001, 2),), "int8"),
-    "max": (_peers.Task("reduce", "max", "float16", 1), ((350_001, 2),), "float16"),
-    "argmax": (_peers.Task("reduce", "argmax", "int64", 0), ((2, 350_001),), "float32"),
+    "transpose": (peer_libraries.Task("transpose"), ((701, 900),), "float32"),
+    "transpose, wide": (
+        peer_libraries.Task("transpose", dtype="complex128"),
+        ((600, 513),),
+        "complex128",
+    ),
+    "permute": (peer_libraries.Task("transpose", axes=(2, 0, 1)), ((6, 300, 400),), "float32"),
+    "stencil": (peer_libraries.Task("stencil1d", radius=16), ((700_001,),), "float32"),
+    "x + y": (peer_libraries.Task("add"), ((700_001,),) * 2, "float32"),
+    "a * x + y": (peer_libraries.Task("saxpy"), ((700_001,),) * 2, "float32"),
+    "matmul": (peer_libraries.Task("matmul"), ((640, 640),) * 2, "float32"),
+    "sum": (peer_libraries.Task("reduce"), ((700_001,),), "float32"),
+    "sums": (peer_libraries.Task("reduce", axis=1), ((350_001, 2),), "float32"),
+    "int sums": (peer_libraries.Task("reduce", dtype="int64", axis=1), ((350_001, 2),), "int8"),
+    "max": (peer_libraries.Task("reduce", "max", "float16", 1), ((350_001, 2),), "float16"),
+    "argmax": (peer_libraries.Task("reduce", "argmax", "int64", 0), ((2, 350_001),), "float32"),
 }
 
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_one_wrong_item_anywhere_is_found(kind):
     task, shapes, dtype = LARGE[kind]
-    work = _works.Work("", task, shapes, dtype)
-    arguments = _works.draw(work)
-    right, check = answer(work, arguments), _works.check_of(work, arguments)
+    work = workloads.Work("", task, shapes, dtype)
+    arguments = workloads.draw(work)
+    right, check = answer(work, arguments), workloads.check_of(work, arguments)
     assert check(right, True) == check(right, False) == ""
-    part, last = _works._parts.PART, right.size - 1
+    part, last = workloads._parts.PART, right.size - 1
     places = {0, 1, 255, 256, part - 1, part, part + 1, 2 * part, right.size // 2, last - 1, last}
     for at in sorted(place for place in places if 0 <= place <= last):
         bad = [1 - right.flat[at]] if task.op == "argmax" else [right.flat[at] + 2]
@@ -185,46 +190,50 @@ def test_one_wrong_item_anywhere_is_found(kind):
 
 def test_a_row_of_a_product_is_held_to_its_own_rounding():
     """An error that the product with a vector of signs allows for, in a row that is looked at."""
-    work = _works.Work("", _peers.Task("matmul"), ((64, 64),) * 2)
-    a, b = arguments = _works.draw(work)
-    right, check = a @ b, _works.check_of(work, arguments)
+    work = workloads.Work("", peer_libraries.Task("matmul"), ((64, 64),) * 2)
+    a, b = arguments = workloads.draw(work)
+    right, check = a @ b, workloads.check_of(work, arguments)
     assert check(right, True) == ""
     found = 0
     for row in range(64):
         wrong = right.copy()
         wrong[row, 5] += 500 * np.finfo(np.float32).eps
         found += bool(check(wrong, True))
-    assert 0 < found <= _works.CHECKED_ROWS
+    assert 0 < found <= workloads.CHECKED_ROWS
 
 
-@pytest.mark.parametrize("name", (*_works.DTYPES, "complex128"))
+@pytest.mark.parametrize("name", (*workloads.DTYPES, "complex128"))
 def test_what_is_drawn_does_not_depend_on_what_was_drawn_before(name, monkeypatch):
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes")
-    monkeypatch.setattr(_works, "TILE", 1009)
-    few, many = (_works.Work("", _peers.Task("reduce"), ((n,),), name) for n in (600, 5000))
-    _works.forget()
-    (first,) = _works.draw(few)
-    (items,) = _works.draw(many)
+    monkeypatch.setattr(workloads, "TILE", 1009)
+    few, many = (
+        workloads.Work("", peer_libraries.Task("reduce"), ((n,),), name) for n in (600, 5000)
+    )
+    workloads.forget()
+    (first,) = workloads.draw(few)
+    (items,) = workloads.draw(many)
     assert items.tobytes() == np.resize(items[:1009], 5000).tobytes()
     assert len(np.unique(items[:1009].view(np.uint8))) > 1
-    (again,) = _works.draw(few)
+    (again,) = workloads.draw(few)
     assert np.shares_memory(again, items), "what is there is not drawn again"
     assert first.tobytes() == again.tobytes() == items[:600].tobytes()
 
 
 def test_ties_of_other_libraries_are_right():
-    work = _works.Work("axis", _peers.Task("reduce", "argmax", "int64", 0), ((4,),), "int8")
-    check = _works._check_places(np.array([1, 7, 7, 3], np.int8), 0)
+    work = workloads.Work(
+        "axis", peer_libraries.Task("reduce", "argmax", "int64", 0), ((4,),), "int8"
+    )
+    check = workloads._check_places(np.array([1, 7, 7, 3], np.int8), 0)
     assert check(np.asarray(2), False) == "" and check(np.asarray(2), True)
     assert check(np.asarray(3), False) and check(np.asarray(9), False)
     assert work.title == "argmax along axis 0 of 2^2 int8"
 
 
 def test_ours_is_held_to_more_than_others():
-    work = _works.Work("sum", _peers.Task("reduce"), ((1 << 12,),))
-    (x,) = arguments = _works.draw(work)
-    check = _works.check_of(work, arguments)
+    work = workloads.Work("sum", peer_libraries.Task("reduce"), ((1 << 12,),))
+    (x,) = arguments = workloads.draw(work)
+    check = workloads.check_of(work, arguments)
     exact = x.sum(dtype=np.float64)
     near = np.asarray(np.float32(exact + 1e-4))
     assert check(near, True) and check(near, False) == ""
@@ -239,12 +248,12 @@ def test_ours_is_held_to_more_than_others():
 def test_ours_is_verified_on_memory_that_is_not_right_before(work, device):
     if device == "sim" and work.task.view:
         pytest.skip("the CUDA array interface is a GPU's")
-    arguments = _works.draw(work)
-    ours = _bench._ours(work, arguments, _bench.describe_device(device))
+    arguments = workloads.draw(work)
+    ours = bench._ours(work, arguments, bench.describe_device(device))
     got = ours.run()
     assert got.dtype.name == work.task.dtype
-    assert _works.check_of(work, arguments)(got, True) == ""
-    assert _works.check_of(work, arguments)(ours.run(), True) == "", "once more"
+    assert workloads.check_of(work, arguments)(got, True) == ""
+    assert workloads.check_of(work, arguments)(ours.run(), True) == "", "once more"
     assert ours.time(2, False) > 0 and ours.time(2, True) > 0
 
 
@@ -252,9 +261,9 @@ def test_ours_is_verified_on_memory_that_is_not_right_before(work, device):
 def test_a_result_that_is_not_written_is_found(device, monkeypatch):
     """A call that leaves `out` as it was must not pass on what a call before it wrote."""
     work = next(each for each in FLOAT32 if each.group == "transpose")
-    arguments = _works.draw(work)
-    check = _works.check_of(work, arguments)
-    ours = _bench._ours(work, arguments, _bench.describe_device(device))
+    arguments = workloads.draw(work)
+    check = workloads.check_of(work, arguments)
+    ours = bench._ours(work, arguments, bench.describe_device(device))
     assert check(ours.run(), True) == ""
     monkeypatch.setattr(gpuopt, "transpose", lambda a, out=None, device=None: out)
     got = ours.run()
@@ -278,12 +287,12 @@ def test_rows_are_timed_beside_the_libraries_that_are_there(quick):
         names = {peer.name for peer in row.peers}
         told = names | {name for name, _ in row.refused}
         assert "NumPy" in names and {"CuPy", "PyTorch", "JAX"} <= told
-        assert len(row.warm.samples) == _bench.ROUNDS[True] and row.warm.least > 0
+        assert len(row.warm.samples) == bench.ROUNDS[True] and row.warm.least > 0
         assert row.ratio() > 0 and row.rate > 0 and row.kernels.samples == []
-        size = next(each.input_bytes for each in _works.works("cpu", quick=True)
+        size = next(each.input_bytes for each in workloads.works("cpu", quick=True)
                     if each.title == row.title)  # fmt: skip
-        copies = _peers.copies_for(size)
-        cold = copies > 1 and copies * size >= _peers.CACHES * quick.device.cache_bytes
+        copies = peer_libraries.copies_for(size)
+        cold = copies > 1 and copies * size >= peer_libraries.CACHES * quick.device.cache_bytes
         assert bool(row.cold.samples) == cold and (row.ratio("cold") is not None) == cold
         assert all(bool(peer.cold.samples) == cold for peer in row.peers)
         assert quick.bars(row) == []
@@ -319,7 +328,7 @@ def row(group="sum", title="sum of 2^16 float32", **more):
     times = {"PyTorch": 4e-6, "CuPy": 3e-6, "JAX": 9e-6}
     peers = [PeerRow(name, "1", Timing([t] * 3), Timing([2 * t] * 3)) for name, t in times.items()]
     given = {"touched": 1 << 28, "peers": peers, "warm": Timing([2e-6, 2e-6, 8e-6])} | more
-    return _bench.Row(group, title, **given)
+    return bench.Row(group, title, **given)
 
 
 def test_a_ratio_is_to_the_fastest():
@@ -330,14 +339,14 @@ def test_a_ratio_is_to_the_fastest():
 
 
 def test_bars_are_judged():
-    bar = _works.Bar("cuda", "", "x", 1.5, ("CuPy",))
+    bar = workloads.Bar("cuda", "", "x", 1.5, ("CuPy",))
     assert row().meets(bar) is True and row().meets(replace(bar, value=1.51)) is False
     assert row().meets(replace(bar, against=("NumPy",))) is None
-    assert row().meets(_works.Bar("cuda", "", "us", 2.0)) is True
-    assert row().meets(_works.Bar("cuda", "", "us", 1.9)) is False
-    rate = _works.Bar("cuda", "", "GB/s", 100_000)
+    assert row().meets(workloads.Bar("cuda", "", "us", 2.0)) is True
+    assert row().meets(workloads.Bar("cuda", "", "us", 1.9)) is False
+    rate = workloads.Bar("cuda", "", "GB/s", 100_000)
     assert row().meets(rate) is True and row(kernels=Timing([3e-6])).meets(rate) is False
-    copy = _works.Bar("cuda", "", "of copy", 0.9)
+    copy = workloads.Bar("cuda", "", "of copy", 0.9)
     assert row().meets(copy) is None
     assert row(copy_rate=(1 << 28) / 2e-6).reached(copy) == pytest.approx(1)
 
@@ -345,10 +354,10 @@ def test_bars_are_judged():
 @pytest.fixture
 def on_a_gpu():
     """Return a bench as a GPU gives it."""
-    cpu = _bench.describe_device("cpu")
+    cpu = bench.describe_device("cpu")
     device = replace(cpu, name="cuda:0", kind="cuda", description="NVIDIA H200")
     rows = [row(kernels=Timing([2e-6] * 3), copy_rate=2e14)]
-    for at, op in enumerate(_works.OPS * 6):
+    for at, op in enumerate(workloads.OPS * 6):
         each = row(group="axis", title=f"{op} along axis {at} of (8192, 8192) float32")
         each.warm = Timing([(2 + at / 5) * 1e-6] * 3)
         rows.append(each)
@@ -414,33 +423,33 @@ def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
 @pytest.mark.parametrize("right", [0, 1])
 def test_ours_is_verified_before_and_after(right, monkeypatch):
     """A result that is right at first and wrong after the timing is no result."""
-    real, told = _bench._Ours.run, []
+    real, told = bench._Ours.run, []
 
     def run(self):
         told.append(self.name)
         return real(self) + (len(told) > right)
 
-    monkeypatch.setattr(_bench._Ours, "run", run)
+    monkeypatch.setattr(bench._Ours, "run", run)
     found = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=[])
     assert found.wrong and not found.rows and len(told) == right + 1
 
 
 def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
-    real, told = _peers.Peer.run, []
+    real, told = peer_libraries.Peer.run, []
 
     def run(self):
         told.append(self.name)
         return real(self) + (told.count("NumPy") > 1 and self.name == "NumPy")
 
-    monkeypatch.setattr(_peers.Peer, "run", run)
+    monkeypatch.setattr(peer_libraries.Peer, "run", run)
     (only,) = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=["NumPy"]).rows
     assert told.count("NumPy") == 2 and not only.peers
     assert [(name, why[:5]) for name, why in only.refused] == [("NumPy", "gave ")]
 
 
 def test_a_result_of_another_dtype_is_wrong(monkeypatch):
-    real = _bench._Ours.run
-    monkeypatch.setattr(_bench._Ours, "run", lambda self: real(self).astype(np.float64))
+    real = bench._Ours.run
+    monkeypatch.setattr(bench._Ours, "run", lambda self: real(self).astype(np.float64))
     found = gpuopt.bench("cpu", quick=True, only=["sum of 2^10"], peers=[])
     assert not found.rows and "float64 instead of float32" in found.wrong[0][1]
 
@@ -479,14 +488,14 @@ def test_results_are_told_as_they_come(monkeypatch, capsys):
 
 def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
     sum_, axis = on_a_gpu.rows[0], on_a_gpu.rows[1]
-    assert _bench_table.line(on_a_gpu, sum_) == (
+    assert bench_table.line(on_a_gpu, sum_) == (
         "sum of 2^16 float32: 2.0 us, 134,218 GB/s, 67% of copy, 1.50x CuPy "
         "(1.6x CuPy: 1.50, MISSED)"
     )
-    told = _bench_table.line(on_a_gpu, axis)
+    told = bench_table.line(on_a_gpu, axis)
     assert "4,100 GB/s: 134,218, met; 0.97x PyTorch/CuPy: 1.50, met" in told
     alone = replace(sum_, peers=[], copy_rate=0.0, title="matrix product", flops=10**9)
-    assert _bench_table.line(on_a_gpu, alone) == "matrix product: 2.0 us, 500,000 GFLOP/s"
+    assert bench_table.line(on_a_gpu, alone) == "matrix product: 2.0 us, 500,000 GFLOP/s"
 
 
 @pytest.mark.parametrize(
@@ -500,9 +509,9 @@ def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
     ],
 )
 def test_what_is_missed_reads_so(what, value, seconds, told, on_a_gpu, monkeypatch):
-    bar = _works.Bar("cuda", "", what, value, ("CuPy",) if what == "x" else ())
-    monkeypatch.setattr(_works, "bars", lambda *_: [bar])
-    assert _bench_table._judged(on_a_gpu, row(warm=Timing([seconds]))) == told
+    bar = workloads.Bar("cuda", "", what, value, ("CuPy",) if what == "x" else ())
+    monkeypatch.setattr(workloads, "bars", lambda *_: [bar])
+    assert bench_table._judged(on_a_gpu, row(warm=Timing([seconds]))) == told
 
 
 def test_the_head_has_the_range_of_samples(on_a_gpu):
@@ -512,13 +521,13 @@ def test_the_head_has_the_range_of_samples(on_a_gpu):
 
 
 def test_a_wrong_peer_is_left_out(monkeypatch):
-    real = _peers._like_numpy
+    real = peer_libraries._like_numpy
 
     def wrong(xp, task):
         call = real(xp, task)
         return lambda *given: call(*given) + 1
 
-    monkeypatch.setattr(_peers, "_like_numpy", wrong)
+    monkeypatch.setattr(peer_libraries, "_like_numpy", wrong)
     (found,) = gpuopt.bench("cpu", quick=True, only=["transpose float64"]).rows
     assert "NumPy" not in {peer.name for peer in found.peers} and found.warm.samples
     assert any(name == "NumPy" and why.startswith("gave") for name, why in found.refused)
@@ -528,7 +537,7 @@ def test_a_peer_that_fails_when_it_runs_is_left_out(monkeypatch):
     def fails(xp, task):
         return lambda *given: 1 // 0
 
-    monkeypatch.setattr(_peers, "_like_numpy", fails)
+    monkeypatch.setattr(peer_libraries, "_like_numpy", fails)
     found = gpuopt.bench("cpu", quick=True, only=["stencil of radius 3"])
     (only,) = found.rows
     assert ("NumPy", "ZeroDivisionError: integer division or modulo by zero") in only.refused
@@ -536,7 +545,7 @@ def test_a_peer_that_fails_when_it_runs_is_left_out(monkeypatch):
 
 def tired(monkeypatch, calls):
     """Let NumPy's transposes raise after so many calls; a ladder and a bench make some dozens."""
-    real, made = _peers._like_numpy, []
+    real, made = peer_libraries._like_numpy, []
 
     def call_of(xp, task):
         call = real(xp, task)
@@ -549,14 +558,16 @@ def tired(monkeypatch, calls):
 
         return once
 
-    monkeypatch.setattr(_peers, "_like_numpy", call_of)
+    monkeypatch.setattr(peer_libraries, "_like_numpy", call_of)
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3, 20])
 def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
     """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
     tired(monkeypatch, calls)
-    monkeypatch.setattr(_peers, "CACHES", 0)  # cold times too, however large this CPU's cache is
+    monkeypatch.setattr(
+        peer_libraries, "CACHES", 0
+    )  # cold times too, however large this CPU's cache is
     found = gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=["NumPy"])
     (only,) = found.rows
     assert only.warm.samples and not only.peers and not found.refused and not found.wrong
@@ -566,7 +577,7 @@ def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
 
 def test_what_a_library_raises_is_told_as_it_is(monkeypatch):
     def told(error):
-        return _peers.why(error)
+        return peer_libraries.why(error)
 
     assert told(ModuleNotFoundError("No module named 'cupy'", name="cupy")) == "not installed"
     for error, text in (
@@ -577,7 +588,7 @@ def test_what_a_library_raises_is_told_as_it_is(monkeypatch):
         (LookupError("nothing"), "LookupError: nothing"),
     ):
         assert text in told(error) and told(error) != "not installed"
-    assert told(_peers.LeftOutError("sees no GPU")) == "sees no GPU"
+    assert told(peer_libraries.LeftOutError("sees no GPU")) == "sees no GPU"
     assert "\n" not in told(RuntimeError("one\ntwo")) and len(told(RuntimeError("x" * 999))) <= 100
 
 
@@ -588,9 +599,9 @@ def test_names_may_come_from_anywhere():
 
 
 def test_what_does_not_fit_is_left_out_with_a_word(monkeypatch):
-    cpu = _bench.describe_device("cpu")
+    cpu = bench.describe_device("cpu")
     small = replace(cpu, memory_free=1 << 20)
-    monkeypatch.setattr(_bench, "describe_device", lambda name: small)
+    monkeypatch.setattr(bench, "describe_device", lambda name: small)
     found = gpuopt.bench("cpu", quick=True, only=["transpose float64"])
     assert not found.rows and "GiB of the host" in found.refused[0][1]
     assert "left out: transpose of 256 x 512 float64: needs" in str(found)
@@ -615,14 +626,14 @@ def test_bad_arguments_name_themselves():
 
 
 def test_words_choose_works():
-    works = _works.works("cpu", quick=True)
-    chosen = _bench._chosen(works, ["axis float16 sum"])
+    works = workloads.works("cpu", quick=True)
+    chosen = bench._chosen(works, ["axis float16 sum"])
     assert chosen and all(each.dtype == "float16" and each.group == "axis" for each in chosen)
     assert all(each.task.op == "sum" for each in chosen)
-    assert _bench._chosen(works, ["sum"]) == of(works, "sum")
-    assert _bench._chosen(works, [works[7].title]) == [works[7]]
-    assert _bench._chosen(works, None) == works
-    both = _bench._chosen(works, ["call", "sum", "call"])
+    assert bench._chosen(works, ["sum"]) == of(works, "sum")
+    assert bench._chosen(works, [works[7].title]) == [works[7]]
+    assert bench._chosen(works, None) == works
+    both = bench._chosen(works, ["call", "sum", "call"])
     assert both == of(works, "sum") + of(works, "call"), "in their own order, once"
 
 
@@ -630,20 +641,24 @@ def test_words_choose_works():
 
 
 def test_works_share_arguments_that_are_the_same():
-    host = _works.Work("host", _peers.Task("reduce", as_number=True, from_host=True), ((64,),))
-    sum_ = _works.Work("sum", _peers.Task("reduce"), ((64,),))
+    host = workloads.Work(
+        "host", peer_libraries.Task("reduce", as_number=True, from_host=True), ((64,),)
+    )
+    sum_ = workloads.Work("sum", peer_libraries.Task("reduce"), ((64,),))
     assert sum_.has_arguments_of(replace(sum_, task=replace(sum_.task, op="max", axis=0)))
     for other in (host, replace(sum_, shapes=((32, 2),)), replace(sum_, dtype="int32")):
         assert not sum_.has_arguments_of(other)
-    add = _works.Work("vector", _peers.Task("add"), ((64,),) * 2)
-    assert not add.has_arguments_of(replace(add, task=_peers.Task("saxpy"))), "it has a factor"
+    add = workloads.Work("vector", peer_libraries.Task("add"), ((64,),) * 2)
+    assert not add.has_arguments_of(replace(add, task=peer_libraries.Task("saxpy"))), (
+        "it has a factor"
+    )
 
 
 def test_each_library_copies_shared_arguments_once():
     x = np.arange(6.0)
     calls = [lambda a: a + 1, lambda a: a - 1]
-    kept = _peers.Arguments((2.5, x))
-    assert kept.held == 0 and _peers.copies_of(kept) == _peers.COPIES_MOST
+    kept = peer_libraries.Arguments((2.5, x))
+    assert kept.held == 0 and peer_libraries.copies_of(kept) == peer_libraries.COPIES_MOST
     moved = []
 
     def move(array):
@@ -651,27 +666,27 @@ def test_each_library_copies_shared_arguments_once():
         return array.copy()
 
     for call in calls:
-        bound = _peers.bound("one", lambda a, y, call=call: call(y), move, kept)
-        assert len(bound) == _peers.COPIES_MOST
+        bound = peer_libraries.bound("one", lambda a, y, call=call: call(y), move, kept)
+        assert len(bound) == peer_libraries.COPIES_MOST
         assert all(np.array_equal(each(), call(x)) for each in bound)
-    assert len(moved) == _peers.COPIES_MOST and all(each is x for each in moved)
-    assert kept.held == _peers.COPIES_MOST * x.nbytes
+    assert len(moved) == peer_libraries.COPIES_MOST and all(each is x for each in moved)
+    assert kept.held == peer_libraries.COPIES_MOST * x.nbytes
     first, second = kept.copies["one"][:2]
     assert first[0] == 2.5 and not np.shares_memory(first[1], second[1])
-    _peers.bound("another", calls[0], move, kept)
-    assert len(moved) == 2 * _peers.COPIES_MOST, "each has its own"
-    _peers.bound("one", calls[0], move, tuple(kept))
-    assert len(moved) == 3 * _peers.COPIES_MOST, "what is not kept is copied each time"
-    assert kept.held == 2 * _peers.COPIES_MOST * x.nbytes
-    only = _peers.Arguments((x,))
-    sums = _peers.bound("one", np.sum, move, only, from_host=True)
+    peer_libraries.bound("another", calls[0], move, kept)
+    assert len(moved) == 2 * peer_libraries.COPIES_MOST, "each has its own"
+    peer_libraries.bound("one", calls[0], move, tuple(kept))
+    assert len(moved) == 3 * peer_libraries.COPIES_MOST, "what is not kept is copied each time"
+    assert kept.held == 2 * peer_libraries.COPIES_MOST * x.nbytes
+    only = peer_libraries.Arguments((x,))
+    sums = peer_libraries.bound("one", np.sum, move, only, from_host=True)
     assert [each() for each in sums[:2]] == [15.0] * 2 and not only.copies
-    assert len(moved) == 3 * _peers.COPIES_MOST + 2, "each call moves it"
+    assert len(moved) == 3 * peer_libraries.COPIES_MOST + 2, "each call moves it"
 
 
 def test_a_bench_draws_and_copies_shared_arguments_once(monkeypatch):
     drawn, held = [], []
-    real, check = _works.draw, _bench._check_memory
+    real, check = workloads.draw, bench._check_memory
 
     def draw(work):
         drawn.append((work.shapes, work.dtype))
@@ -681,16 +696,16 @@ def test_a_bench_draws_and_copies_shared_arguments_once(monkeypatch):
         held.append(bytes_held)
         check(work, device, others, bytes_held)
 
-    monkeypatch.setattr(_works, "draw", draw)
-    monkeypatch.setattr(_bench, "_check_memory", check_memory)
+    monkeypatch.setattr(workloads, "draw", draw)
+    monkeypatch.setattr(bench, "_check_memory", check_memory)
     only = ["axis int8 max", "axis int8 sum"]
     found = gpuopt.bench("cpu", quick=True, only=only, peers=["NumPy"])
     assert not found.wrong and not found.refused
     assert len(drawn) == len(set(drawn)) < len(found.rows) / 3
     fresh = [at for at, each in enumerate(held) if not each]
     assert len(fresh) == len(drawn), "where others are drawn, what was before is gone"
-    assert max(held) <= 4 * _peers.COLD_BYTES
-    assert _works._drawn == {}
+    assert max(held) <= 4 * peer_libraries.COLD_BYTES
+    assert workloads._drawn == {}
 
 
 # --- other libraries, as far as they can be imitated
@@ -712,12 +727,14 @@ def test_a_peer_on_a_gpu_that_is_numpy_in_disguise(monkeypatch):
     for name, module in (("cupy", cupy), ("cupyx.scipy.ndimage", cupyx),
                          ("cupyx", cupyx), ("cupyx.scipy", cupyx)):  # fmt: skip
         monkeypatch.setitem(sys.modules, name, module)
-    host = _works.Work("host", _peers.Task("reduce", as_number=True, from_host=True), ((999,),))
+    host = workloads.Work(
+        "host", peer_libraries.Task("reduce", as_number=True, from_host=True), ((999,),)
+    )
     for work in [*FLOAT32, host]:
-        arguments = _works.draw(work)
-        peers, refused = _peers.find(work.task, arguments, 0, ["CuPy"])
+        arguments = workloads.draw(work)
+        peers, refused = peer_libraries.find(work.task, arguments, 0, ["CuPy"])
         assert not refused and peers[0].name == "CuPy", work.title
-        assert _works.check_of(work, arguments)(peers[0].run(), False) == "", work.title
+        assert workloads.check_of(work, arguments)(peers[0].run(), False) == "", work.title
 
 
 @pytest.mark.parametrize("library", ["cupy", "torch", "jax"])
@@ -729,15 +746,15 @@ def test_real_libraries_are_right(library, gpu):
         pytest.skip("needs a GPU")
     found, refused = 0, set()
     for work in FLOAT32:
-        arguments = _works.draw(work)
-        peers, left_out = _peers.find(work.task, arguments, gpu, [name])
+        arguments = workloads.draw(work)
+        peers, left_out = peer_libraries.find(work.task, arguments, gpu, [name])
         refused.update(why for _, why in left_out)
         for peer in peers:
             try:
                 got = peer.run()
             except Exception:
                 continue  # PyTorch has no negative steps
-            assert _works.check_of(work, arguments)(got, False) == "", work.title
+            assert workloads.check_of(work, arguments)(got, False) == "", work.title
             found += 1
     elsewhere = {why for why in refused if "backend here" in why}  # JAX has one at a time
     if elsewhere and not found:
@@ -765,7 +782,7 @@ def test_two_benches_are_compared(on_a_gpu, tmp_path):
     paths = [tmp_path / "old.json", tmp_path / "new.json"]
     for path, each in zip(paths, (on_a_gpu, slower), strict=True):
         path.write_text(json.dumps(each.to_dict()))
-    found = _compare.compare(*paths)
+    found = compare.compare(*paths)
     (section,) = found.sections
     changed = [name for name, modes in section.rows.items() if modes["warm"].verdict]
     assert changed == [slower.rows[3].title]

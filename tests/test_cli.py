@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import _bench_table, _core, _ladder
+from gpuopt import _core
+from gpuopt.measure import ladder
+from gpuopt.show import bench_table
 
 DEVICES = [kind for kind in ("cuda", "cpu") if gpuopt.available(kind)]
 
@@ -303,7 +305,7 @@ def test_bench_prints_writes_json_and_the_readme(tmp_path):
     assert done.returncode == 0, done.stderr
     measured = gpuopt.Bench.from_dict(json.loads(path.read_text()))
     assert [row.group for row in measured.rows] == ["sum", "call"]
-    seen = [_bench_table.line(measured, row) for row in measured.rows]
+    seen = [bench_table.line(measured, row) for row in measured.rows]
     assert done.stderr.splitlines() == seen, "a line for each work"
     assert done.stdout == f"{measured}\n" and f"NumPy {np.__version__}" in done.stdout
     text = page.read_text()
@@ -384,7 +386,7 @@ def test_a_wrong_rung_is_not_timed(monkeypatch):
 @pytest.mark.parametrize("family", ["transpose", "stencil1d", "add", "saxpy", "matmul"])
 @pytest.mark.parametrize("device", ["sim", *DEVICES])
 def test_ladders_of_the_other_families(family, device, monkeypatch):
-    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 22)
+    monkeypatch.setitem(ladder.COPY_BYTES, "cpu", 1 << 22)
     n = 1024 if device != "cuda" else 2**16
     measured = gpuopt.ladder(family, n, device=device, rounds=2)
     kind = measured.device.kind
@@ -400,9 +402,9 @@ def test_ladders_of_the_other_families(family, device, monkeypatch):
 
 
 def test_a_ladder_of_another_family_catches_a_wrong_rung(monkeypatch):
-    from gpuopt import _cases
+    from gpuopt.families import cases
 
-    make = _cases.make
+    make = cases.make
 
     def broken(*arguments, **more):
         case = make(*arguments, **more)
@@ -410,7 +412,7 @@ def test_a_ladder_of_another_family_catches_a_wrong_rung(monkeypatch):
         case.error = lambda rung, got: right(rung, got + (rung.name == "openmp"))
         return case
 
-    monkeypatch.setattr(_cases, "make", broken)
+    monkeypatch.setattr(cases, "make", broken)
     for family in ("transpose", "stencil1d", "add", "saxpy", "matmul"):
         with pytest.raises(gpuopt.VerificationError, match="openmp"):
             gpuopt.ladder(family, 1000, device="cpu", rounds=1)

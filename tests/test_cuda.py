@@ -10,7 +10,8 @@ import pytest
 from conftest import leaves_memory_free
 
 import gpuopt
-from gpuopt import _core, _ladder
+from gpuopt import _core
+from gpuopt.measure import ladder
 
 pytestmark = pytest.mark.skipif(
     not gpuopt.available("cuda"), reason=f"no GPU: {gpuopt.available('cuda').reason}"
@@ -135,5 +136,5 @@ print("went on")
 
 
 def test_the_copy_ceiling_is_plausible():
-    rate = _ladder.copy_bandwidth(gpuopt.devices()[0], rounds=3)
+    rate = ladder.copy_bandwidth(gpuopt.devices()[0], rounds=3)
     assert 1e10 < rate < 2e13

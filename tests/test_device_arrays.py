@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import _core, _device_arrays, _device_memory
+from gpuopt import _core
+from gpuopt.arrays import device_array
+from gpuopt.families import device_calls
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -113,7 +115,7 @@ def test_a_result_of_half_the_bytes_overwrites_nothing_else(rng):
         host = rng.integers(-(2**31), 2**31, 5000).astype(items)
         room = simulated(np.full(4, 77, result))
         address = room.address + room.dtype.itemsize
-        out = _device_memory.make(address, (), room.dtype, room.device, room)
+        out = device_array.make(address, (), room.dtype, room.device, room)
         assert gpuopt.reduce(simulated(host), out=out) is out
         want = host.sum(dtype="f8" if items == "f4" else "i8").astype(result)
         assert room.get().tolist() == [77, want, 77, 77]
@@ -148,10 +150,10 @@ def test_an_out_may_begin_where_an_input_ends():
         )
 
     for apart in (-400, 400):
-        _device_arrays.check_apart(run(4096 + apart), "a", run(4096))
+        device_calls.check_apart(run(4096 + apart), "a", run(4096))
     for apart in (-396, 396, 0):
         with pytest.raises(ValueError, match="out: overlaps a"):
-            _device_arrays.check_apart(run(4096 + apart), "a", run(4096))
+            device_calls.check_apart(run(4096 + apart), "a", run(4096))
 
 
 def test_a_description_is_prepared_for_so_many_calls(rng, monkeypatch):
@@ -163,7 +165,7 @@ def test_a_description_is_prepared_for_so_many_calls(rng, monkeypatch):
 
     monkeypatch.setattr(_core, "Prepared", prepared)
     x, y = simulated(rng.random(37).astype("f4")), simulated(rng.random(37).astype("f4"))
-    most = _device_arrays._PREPARED_MOST
+    most = device_calls._PREPARED_MOST
     for count in (most + 4, 4):  # the second time around the first are there
         made.clear()
         for factor in range(most + 4):

@@ -11,7 +11,8 @@ import pytest
 from test_reduce_axis import DTYPES, OTHERS, TOLERANCE, items_of, of_numpy, ops_of
 
 import gpuopt
-from gpuopt import _device_axes, _views
+from gpuopt.arrays import libraries
+from gpuopt.families import device_axes
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -30,21 +31,21 @@ class Strided:
         raw = run.reshape(-1).view(np.uint8)
         self.memory = gpuopt.asarray(raw, device="sim")
         offset = host.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-        self.view = _views.View(
-            _views.OWN,
+        self.view = libraries.View(
+            libraries.OWN,
             self.memory.address + offset,
             host.shape,
             host.strides,
             host.dtype if dtype is None else dtype,
             self.memory.device,
-            _views.LEGACY,
+            libraries.LEGACY,
             self,
         )
 
 
 @pytest.fixture(autouse=True)
 def lent(monkeypatch):
-    monkeypatch.setitem(_views._known, Strided, lambda value, name: value.view)
+    monkeypatch.setitem(libraries._known, Strided, lambda value, name: value.view)
 
 
 def layouts(array):
@@ -207,8 +208,10 @@ def test_many_axes_that_cannot_be_merged(rng):
 def test_read_in_place(rng, monkeypatch):
     """No layout of a reduction along axes is copied first."""
     array = rng.random((12, 20, 16)).astype("f4")
-    monkeypatch.setattr(_device_axes, "compact", lambda view: pytest.fail("a copy"))
-    monkeypatch.setattr(gpuopt._device_reduce, "compact", lambda view: pytest.fail("a copy"))
+    monkeypatch.setattr(device_axes, "compact", lambda view: pytest.fail("a copy"))
+    monkeypatch.setattr(
+        gpuopt.families.device_reduce, "compact", lambda view: pytest.fail("a copy")
+    )
     for _, view in layouts(array):
         for op, axis in itertools.product(("sum", "argmin"), (0, 1, 2)):
             compare(gpuopt.reduce(Strided(view), op, axis=axis), array, op, axis=axis)
@@ -217,7 +220,9 @@ def test_read_in_place(rng, monkeypatch):
 
 def test_places_backwards(rng, monkeypatch):
     """Of equals the first as the caller counts them, though memory is read from its begin."""
-    monkeypatch.setattr(gpuopt._device_reduce, "compact", lambda view: pytest.fail("a copy"))
+    monkeypatch.setattr(
+        gpuopt.families.device_reduce, "compact", lambda view: pytest.fail("a copy")
+    )
     for dtype in ("u1", "f4"):
         items = rng.integers(0, 50, 70_001).astype(dtype)  # enough for a second pass
         if dtype == "f4":
@@ -377,7 +382,7 @@ def test_what_cannot_be():
     x = Strided(np.ones((3, 4), "f4")[:, ::2])
     host = np.ones((3, 4), "f4")
     cases = [
-        (gpuopt._axis.AxisError, "out of bounds", {"axis": 2}),
+        (gpuopt.families.reduce_axis.AxisError, "out of bounds", {"axis": 2}),
         (ValueError, "duplicate", {"axis": (0, -2)}),
         (ValueError, "op: 'median'", {"op": "median"}),
         (ValueError, "op: 'median'", {"op": "median", "axis": 0}),
@@ -397,12 +402,12 @@ def test_what_cannot_be():
         with pytest.raises(kind, match=text):
             gpuopt.reduce(x, **arguments)
     memory = gpuopt.asarray(host, device="sim")
-    row = _views.view_of(memory, "").replace(shape=(4,))
+    row = libraries.view_of(memory, "").replace(shape=(4,))
     row = type("Row", (Strided,), {"__init__": lambda self: setattr(self, "view", row)})()
-    _views._known[type(row)] = lambda value, name: value.view
+    libraries._known[type(row)] = lambda value, name: value.view
     with pytest.raises(ValueError, match="out: overlaps array"):
         gpuopt.reduce(memory, axis=0, out=row)
-    del _views._known[type(row)]
+    del libraries._known[type(row)]
     text = Strided(np.ones(3, "f4"), np.dtype("V4"))
     with pytest.raises(TypeError, match="array: dtype"):
         gpuopt.reduce(text)
@@ -486,9 +491,9 @@ def test_bfloat16_arrays_of_ours(bfloat16, rng):
 
 def test_bfloat16_without_ml_dtypes(bfloat16, monkeypatch, rng):
     """Another library's items are carried as a stand-in; the values are the same."""
-    stand_in = gpuopt._dtypes._STAND_IN
+    stand_in = gpuopt.arrays.dtypes._STAND_IN
     host = rng.standard_normal((6, 40)).astype(bfloat16)
-    monkeypatch.setattr(gpuopt._dtypes, "bfloat16", lambda: stand_in)
+    monkeypatch.setattr(gpuopt.arrays.dtypes, "bfloat16", lambda: stand_in)
     x = Strided(host.view(stand_in))
     for op in ("sum", "max", "mean"):
         found = gpuopt.reduce(x, op, axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import _arrays
+from gpuopt.arrays import inout
 
 
 class Other(np.ndarray):
@@ -33,7 +33,7 @@ def test_the_same_bits_as_the_general_way(name, rng, monkeypatch):
         x.flags.writeable = False
         out = np.full_like(want, 3)
         with monkeypatch.context() as patch:
-            patch.setattr(_arrays, "array_in", lambda *a: pytest.fail("the general way"))
+            patch.setattr(inout, "array_in", lambda *a: pytest.fail("the general way"))
             got = call(x, device="cpu")
             assert call(x, out=out, device="cpu") is out
         for each in (got, out):

@@ -127,7 +127,7 @@ def test_a_large_array_travels_through_the_ring(fake_cuda):
         fake_cuda,
         LARGE
         + """
-from gpuopt._ptx import Module
+from gpuopt.ptx.module import Module
 module = Module(None, "cuda")
 for size in (16 << 20, (16 << 20) + 1, (64 << 20) + 4095, large.nbytes):
     sent = large.view(np.uint8)[:size]

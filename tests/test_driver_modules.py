@@ -230,10 +230,10 @@ def test_shares_on_several_gpus(fake_cuda):
 import importlib
 run = importlib.import_module("gpuopt.experiments.several_gpus")
 fake.fake_cuda_set(b"devices", 3)
-assert run._counts(gpuopt._devices.device("cuda:0")) == [1, 2, 3]
+assert run._counts(gpuopt.catalog.devices.device("cuda:0")) == [1, 2, 3]
 many = np.random.default_rng(3).integers(-(2**31), 2**31, 30_001, np.int32)
 splits = [run._shares(gpus, many.size) for gpus in (1, 2, 3)]
-first = gpuopt._devices.device("cuda:0")
+first = gpuopt.catalog.devices.device("cuda:0")
 rows = run._time(splits, many, first)
 assert [row.name for row in rows] == ["sum, 1 GPU", "sum, 2 GPUs", "sum, 3 GPUs"]
 assert rows[0].share == 1 and all(row.values["seconds"] > 0 for row in rows)

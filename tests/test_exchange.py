@@ -12,7 +12,8 @@ pytestmark = pytest.mark.timeout(180)
 
 # A library whose type has DLPack's C exchange API. What it says of a tensor can be changed.
 EXCHANGE = """
-from gpuopt import _core, _views
+from gpuopt import _core
+from gpuopt.arrays import libraries
 class DLTensor(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
@@ -73,8 +74,8 @@ def library(base, name=b"dlpack_exchange_api", at=None):
 kept = []
 swift = library(Unasked)
 def described(value):
-    view = _views.view_of(value, "array")
-    assert view.library is _views.TORCH and view.holder is value
+    view = libraries.view_of(value, "array")
+    assert view.library is libraries.TORCH and view.holder is value
     return view.address, view.shape, view.strides, view.dtype, view.device, view.stream
 """
 
@@ -95,7 +96,7 @@ def test_the_exchange_api_tells_all_at_once(fake_cuda):
         assert asked[:2] == ["borrow", ("stream", 2, 0)], asked
         words = grid.astype("u2")
         told = described(swift(words, code=4))
-        assert told[3] == _views.bfloat16() and told[:3] == (words.ctypes.data, (4, 6), None)
+        assert told[3] == libraries.bfloat16() and told[:3] == (words.ctypes.data, (4, 6), None)
         for host in (grid.T, grid[::2], grid[:, 1::3], grid[::-1, ::-1], grid[1:, :0:-2],
                      np.broadcast_to(grid[0], (5, 6)), np.arange(5)[::-1]):
             told = described(swift(host))
@@ -307,21 +308,21 @@ def test_the_exchange_api_keeps_nothing(fake_cuda):
             return weakref.ref(x), weakref.ref(out)
         def counts():
             gc.collect()
-            counted = (*hosts, rows.dtype, swift, _views.TORCH, "cuda:0", None)
+            counted = (*hosts, rows.dtype, swift, libraries.TORCH, "cuda:0", None)
             return [sys.getrefcount(each) for each in counted]
         for _ in range(20):
             work()
         before, blocks, live = counts(), sys.getallocatedblocks(), get("live")
-        known = len(_views._known)
+        known = len(libraries._known)
         for _ in range(300):
             assert [each() for each in work()] == [None, None]
         after = counts()
         assert max(b - a for a, b in zip(before, after, strict=True)) < 20, (before, after)
         assert sys.getallocatedblocks() - blocks < 100
-        assert len(_views._known) == known and get("live") == live
+        assert len(libraries._known) == known and get("live") == live
         for _ in range(400):  # types without end: some are remembered
             assert described(library(Unasked, at=ctypes.addressof(tables[0]))(rows))
-        assert len(_views._known) == _views._KNOWN_MOST
+        assert len(libraries._known) == libraries._KNOWN_MOST
         """,
     )
 
@@ -330,12 +331,12 @@ def test_misuse_of_what_is_underneath(fake_cuda):
     with_exchange(
         fake_cuda,
         """
-        exchange, dtypes = _core.exchange(swift), _views._dlpack_dtypes()
+        exchange, dtypes = _core.exchange(swift), libraries._dlpack_dtypes()
         assert _core.exchange(Tensor) is None and _core.exchange(7) is None
         caught(TypeError, lambda: _core.borrow(exchange, swift(items)), "borrow() takes")
         caught(TypeError, lambda: _core.borrow(exchange, swift(items), None, 7), "borrow() takes")
         caught(ValueError, lambda: _core.borrow(new(1, b"dltensor", None), 7, 7, {}), "Capsule")
-        view = _views.view_of(swift(items), "x")
+        view = libraries.view_of(swift(items), "x")
         assert view.replace() is not view and view.replace(read_only=1).read_only is True
         assert view.replace(strides=(8,), stream=2).strides == (8,) and view.strides is None
         caught(TypeError, lambda: view.replace(7))
@@ -349,7 +350,7 @@ def test_misuse_of_what_is_underneath(fake_cuda):
         problem = (*words, ((0, 8),), (0, 8), (1, 8, 0))
         reaches = (0, 8, 1, False), (0, 8, 1, False)
         call = _core.Prepared("cuda:0", problem, reaches)
-        a, b = (_views.view_of(swift(np.zeros(8, "u1")), "x") for _ in range(2))
+        a, b = (libraries.view_of(swift(np.zeros(8, "u1")), "x") for _ in range(2))
         assert call.queue(a, b) and not call.queue(a, a) and not call.queue(a, b.replace(waits=1))
         assert not call.queue(a, b.replace(device="cuda:1"))
         assert not call.queue(a, b.replace(read_only=1))

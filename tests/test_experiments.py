@@ -83,7 +83,7 @@ def test_every_kernel_is_launched_by_its_experiment():
         capped = {f"micro_registers_cap_{cap}" for cap in CAPS}
         own = kernels.get(name, set())  # several_gpus runs the library's
         assert own - launched == (capped if name == "register_pressure" else set()), name
-    lab = _lab.Lab(gpuopt._devices.device("sim:h200"))
+    lab = _lab.Lab(gpuopt.catalog.devices.device("sim:h200"))
     for kernel in sorted(capped):
         x = np.random.default_rng(0).random(32, np.float32)
         spilled = np.empty_like(x)
@@ -347,7 +347,7 @@ def test_the_gpu_that_is_named_is_the_first_of_several(monkeypatch):
     module = sys.modules["gpuopt.experiments.several_gpus"]
     machine = dataclasses.replace(gpuopt.available("cpu"), kind="cuda", count=2, reason="2 devices")
     described = dataclasses.replace(
-        gpuopt._devices.device("cpu"), name="cuda:1", kind="cuda", description="the second"
+        gpuopt.catalog.devices.device("cpu"), name="cuda:1", kind="cuda", description="the second"
     )
     monkeypatch.setattr(module, "available", lambda kind: machine)
     monkeypatch.setattr(module._lab, "choose", lambda device, preset: described)
@@ -470,7 +470,7 @@ def test_odd_sizes():
 
 def test_a_wrong_result_ends_it():
     """What a kernel did not write is poison, and a NaN passes no check."""
-    lab = _lab.Lab(gpuopt._devices.device("sim:h200"))
+    lab = _lab.Lab(gpuopt.catalog.devices.device("sim:h200"))
     data = np.ones(32, np.float32)
 
     def trial(threads, check):

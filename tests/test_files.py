@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuopt import _files, _readme
+from gpuopt.cli import readme
+from gpuopt.util import files
 
 
 def test_text_is_written_as_it_is(tmp_path):
     path = tmp_path / "page.txt"
-    _files.write(path, "µ\r\n\n")
+    files.write(path, "µ\r\n\n")
     assert path.read_bytes() == "µ\r\n\n".encode()
-    _files.write(str(path), b"\0\xff")
+    files.write(str(path), b"\0\xff")
     assert path.read_bytes() == b"\0\xff" and os.listdir(tmp_path) == ["page.txt"]
 
 
@@ -30,7 +31,7 @@ def test_what_was_there_stays_until_all_is_written(error, tmp_path, monkeypatch)
 
     monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises(type(error)) as raised:
-        _files.write(path, "new and long")
+        files.write(path, "new and long")
     monkeypatch.undo()
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["page.txt"]
     if isinstance(error, OSError):
@@ -42,7 +43,7 @@ def test_mode_and_links_stay(tmp_path):
     path.write_text("old")
     path.chmod(0o640)
     link.symlink_to(path)
-    _files.write(link, "new")
+    files.write(link, "new")
     assert link.is_symlink() and path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
@@ -58,14 +59,14 @@ def test_where_nothing_can_be_put_beside_it_the_file_itself_is_written(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "replace", replace)
-    _files.write(path, "new")
+    files.write(path, "new")
     assert path.read_text() == "new" and os.listdir(tmp_path) == ["page.txt"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_device_is_an_error():
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        _files.write("/dev/full", "text")
+        files.write("/dev/full", "text")
 
 
 def test_a_pipe_takes_what_is_written(tmp_path):
@@ -73,7 +74,7 @@ def test_a_pipe_takes_what_is_written(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        _files.write(pipe, "text")
+        files.write(pipe, "text")
         assert os.read(reader, 10) == b"text"
     finally:
         os.close(reader)
@@ -81,13 +82,13 @@ def test_a_pipe_takes_what_is_written(tmp_path):
 
 
 def test_paths_that_cannot_be_are_refused_by_name(tmp_path):
-    _files.check(tmp_path / "new.svg", "-o", ".svg")
+    files.check(tmp_path / "new.svg", "-o", ".svg")
     with pytest.raises(IsADirectoryError, match=r"-o: .* is a folder"):
-        _files.check(tmp_path, "-o")
+        files.check(tmp_path, "-o")
     with pytest.raises(FileNotFoundError, match=r"-o: there is no folder '.*none'"):
-        _files.check(tmp_path / "none" / "new.svg", "-o")
+        files.check(tmp_path / "none" / "new.svg", "-o")
     with pytest.raises(ValueError, match=r"path: .*new\.png' must end in \.svg"):
-        _files.check(tmp_path / "new.png", "path", ".svg", ".svgz")
+        files.check(tmp_path / "new.png", "path", ".svg", ".svgz")
 
 
 # --- between a page's marks
@@ -99,7 +100,7 @@ PAGE = "before µ{end}<!-- bench: written by nobody -->{end}old{end}<!-- end of 
 def test_a_page_keeps_its_line_ends(end, tmp_path):
     page = tmp_path / "README.md"
     page.write_bytes(PAGE.format(end=end).encode())
-    _readme.write_between_marks(page, "bench", "one\ntwo")
+    readme.write_between_marks(page, "bench", "one\ntwo")
     written = page.read_bytes().decode()
     assert written.startswith(f"before µ{end}<!-- bench: written by `python -m gpuopt")
     assert f"```text{end}one{end}two{end}```{end}<!-- end of bench -->{end}after" in written
@@ -110,5 +111,5 @@ def test_the_command_on_a_page_can_be_run_again(tmp_path, monkeypatch):
     page = tmp_path / "README.md"
     page.write_text(PAGE.format(end="\n"))
     monkeypatch.setattr(sys, "argv", ["gpuopt", "bench", "--only", "axis float16", "sum", "$x"])
-    _readme.write_between_marks(page, "bench", "table")
+    readme.write_between_marks(page, "bench", "table")
     assert "`python -m gpuopt bench --only 'axis float16' sum '$x'`" in page.read_text()

@@ -12,17 +12,11 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import (
-    _cases,
-    _ceilings,
-    _compare,
-    _ladder,
-    _peers,
-    _progress,
-    _reference,
-    _sentences,
-)
-from gpuopt._profile import Counters
+from gpuopt.cli import progress as progress_module
+from gpuopt.explain.profile import Counters
+from gpuopt.families import cases
+from gpuopt.measure import ceilings, compare, ladder, peer_libraries, reference_times
+from gpuopt.show import sentences
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
 
@@ -33,7 +27,7 @@ def counters(**values):
 
 @pytest.fixture(autouse=True)
 def small_copy(monkeypatch):
-    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 20)
+    monkeypatch.setitem(ladder.COPY_BYTES, "cpu", 1 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +42,10 @@ def timed():
     found.copy_bandwidth, found.counted_title = 4e12, "sum of 16,384 int32, on a simulated H200"
     for at, row in enumerate(found.rows):
         row.algorithm_bytes = 4 << 14
-        row.warm = _ladder.Timing([(29 - at) * 1e-6] * 3)
-        row.cold = _ladder.Timing([(30 - at) * 1e-6] * 3)
+        row.warm = ladder.Timing([(29 - at) * 1e-6] * 3)
+        row.cold = ladder.Timing([(30 - at) * 1e-6] * 3)
     found.peers = [
-        _ladder.PeerRow("CuPy", "13", _ladder.Timing([4e-6] * 3), _ladder.Timing([5e-6] * 3))
+        ladder.PeerRow("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
     ]
     found.peers_refused = [("JAX", "not installed")]
     return found
@@ -80,7 +74,7 @@ class Watched:
 
 def watch(monkeypatch, right=None):
     """Return what is asked of every case's bench; of a rung, only so many results are right."""
-    told, make = [], _cases.make
+    told, make = [], cases.make
 
     def made(*given, **more):
         case, seen = make(*given, **more), []
@@ -94,7 +88,7 @@ def watch(monkeypatch, right=None):
         case.bench, case.error = (lambda device: Watched(bench(device), told)), checked
         return case
 
-    monkeypatch.setattr(_cases, "make", made)
+    monkeypatch.setattr(cases, "make", made)
     return told
 
 
@@ -120,7 +114,7 @@ def test_a_counted_rung_is_verified(timed, monkeypatch):
         gpuopt.ladder("add", 1000, device="sim")
     beside = gpuopt.Ladder.from_dict(timed.to_dict())
     with pytest.raises(gpuopt.VerificationError, match="another"):
-        _ladder._count_beside(beside, 0, lambda text, share: None)
+        ladder._count_beside(beside, 0, lambda text, share: None)
 
 
 def test_cold_samples_are_of_cold_runs(monkeypatch):
@@ -132,21 +126,21 @@ def test_cold_samples_are_of_cold_runs(monkeypatch):
 
 def test_slow_work_has_few_samples():
     taken = []
-    racer = _ladder.Racer(
-        lambda runs, cold: taken.append(runs) or 0.06, _ladder.Timing(), _ladder.Timing()
+    racer = ladder.Racer(
+        lambda runs, cold: taken.append(runs) or 0.06, ladder.Timing(), ladder.Timing()
     )
     racer.plan(11)
-    assert racer.rounds == _ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
+    assert racer.rounds == ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
 
 
 def test_a_copy_that_does_not_copy_gives_no_ceiling(wrong_bench):
     with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy"):
-        _ceilings.copy_bandwidth(_ladder.describe_device("cpu"), bytes_read=1 << 16)
+        ceilings.copy_bandwidth(ladder.describe_device("cpu"), bytes_read=1 << 16)
 
 
 @pytest.mark.parametrize("family", ["reduce", "stencil1d", "saxpy", "matmul"])
 def test_a_nan_is_wrong(family):
-    case = _cases.make(family, 100, "float32")
+    case = cases.make(family, 100, "float32")
     rung = next(rung for rung in gpuopt.rungs(family) if rung.name == "simd")
     right = case.call(rung, None, "cpu")
     assert case.error(rung, right) == ""
@@ -167,7 +161,7 @@ def test_a_sentence_names_what_changed_most():
     after = counters(
         warp_instructions=780_000, thread_instructions=32 * 780_000, shared_load_conflicts=3_634
     )
-    assert _sentences.what_changed(before, after) == (
+    assert sentences.what_changed(before, after) == (
         "bank conflicts 253,515 -> 3,634; warp instructions -22%"
     )
 
@@ -175,7 +169,7 @@ def test_a_sentence_names_what_changed_most():
 def test_a_sentence_leaves_out_what_hardly_changed_or_hardly_counts():
     before = counters(warp_instructions=10**6, barriers=100_000, divergent_branches=3)
     after = counters(warp_instructions=10**6 + 50_000, barriers=95_000, divergent_branches=90)
-    assert _sentences.what_changed(before, after) == "no counter changed by a tenth"
+    assert sentences.what_changed(before, after) == "no counter changed by a tenth"
 
 
 def test_a_sentence_tells_ratios_of_what_matters():
@@ -187,7 +181,7 @@ def test_a_sentence_tells_ratios_of_what_matters():
         warp_instructions=10_000, thread_instructions=160_000,
         global_load_requests=1000, global_load_sectors=4_000,
     )  # fmt: skip
-    assert _sentences.what_changed(before, after) == (
+    assert sentences.what_changed(before, after) == (
         "sectors per load 32.0 -> 4.0; active lanes 100% -> 50%"
     )
 
@@ -196,13 +190,13 @@ def test_a_sentence_tells_no_ratio_of_next_to_nothing():
     """Four loads are nothing among a million instructions, however wide they are."""
     before = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=4)
     after = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=128)
-    assert _sentences.what_changed(before, after) == "no counter changed by a tenth"
+    assert sentences.what_changed(before, after) == "no counter changed by a tenth"
 
 
 def test_a_sentence_has_three_changes_at_most():
     before = counters(**{name: 10**6 for name in Counters()})
     after = counters(**{name: 10**6 + 10**5 * at for at, name in enumerate(Counters())})
-    assert _sentences.what_changed(before, after).count(";") == 2
+    assert sentences.what_changed(before, after).count(";") == 2
 
 
 def test_the_rungs_sentences_say_what_the_deck_says(counted):
@@ -327,19 +321,19 @@ def test_html_is_one_escaped_table(timed):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_peers_are_measured_in_the_same_run(device, monkeypatch):
-    monkeypatch.setattr(_peers, "CACHES", 0)
+    monkeypatch.setattr(peer_libraries, "CACHES", 0)
     measured = gpuopt.ladder("matmul", 1024, device=device, peers=True, rounds=2)
     told = {peer.name for peer in measured.peers} | {
         name.split()[0] for name, _ in measured.peers_refused
     }
-    assert told == set(_peers.names("matmul")) == {"NumPy", "CuPy", "PyTorch", "JAX"}
+    assert told == set(peer_libraries.names("matmul")) == {"NumPy", "CuPy", "PyTorch", "JAX"}
     (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
     assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
     assert f"NumPy {np.__version__}" in str(measured)
 
 
 def test_a_peer_whose_copies_a_cache_holds_has_no_cold_times(monkeypatch):
-    monkeypatch.setattr(_peers, "CACHES", 1 << 40)
+    monkeypatch.setattr(peer_libraries, "CACHES", 1 << 40)
     measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
     (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
     assert len(numpy.warm.samples) == 2 and numpy.cold.samples == []
@@ -358,7 +352,7 @@ def test_a_peer_whose_copies_a_cache_holds_has_no_cold_times(monkeypatch):
 def test_cold_calls_of_a_peer_take_turns_and_are_waited_for():
     told = []
     calls = [lambda k=k: told.append(k) for k in range(3)]
-    peer = _peers.Peer("it", "1", calls, np.asarray, lambda: told.append("wait"))
+    peer = peer_libraries.Peer("it", "1", calls, np.asarray, lambda: told.append("wait"))
     peer.time(4, True)
     assert told == [0, "wait", 1, 2, 0, 1, "wait"]
     told.clear()
@@ -375,16 +369,18 @@ def test_cold_calls_of_a_peer_take_turns_and_are_waited_for():
 )
 def test_copies_for_cold_runs_are_more_than_a_cache(size, copies, cold):
     x = np.broadcast_to(np.int8(1), (size,))
-    assert _peers.copies_of((2.5, x)) == copies
-    assert _peers.can_be_cold((2.5, x), 60 << 20) == cold and _peers.can_be_cold((x,), 0)
+    assert peer_libraries.copies_of((2.5, x)) == copies
+    assert peer_libraries.can_be_cold((2.5, x), 60 << 20) == cold and peer_libraries.can_be_cold(
+        (x,), 0
+    )
 
 
 def found_peers(family):
     """Return a ladder that has been asked for its peers, and those that gave the right result."""
-    case = _cases.make(family, 400, "float32")
-    asked = gpuopt.Ladder(_ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
+    case = cases.make(family, 400, "float32")
+    asked = gpuopt.Ladder(ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
     asked.family = family
-    return asked, _ladder._found_peers(asked, case, True)
+    return asked, ladder._found_peers(asked, case, True)
 
 
 @pytest.mark.parametrize("family", ["reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"])
@@ -395,13 +391,13 @@ def test_numpy_does_every_family(family):
 
 
 def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
-    real = _peers._like_numpy
+    real = peer_libraries._like_numpy
 
     def wrong(xp, task):
         call = real(xp, task)
         return lambda *given: call(*given) + 1
 
-    monkeypatch.setattr(_peers, "_like_numpy", wrong)
+    monkeypatch.setattr(peer_libraries, "_like_numpy", wrong)
     asked, peers = found_peers("add")
     assert "NumPy" not in {peer.name for peer in peers}
     assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
@@ -415,7 +411,7 @@ def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
     gpu = 0 if module == "cupy" else None
     given = (np.ones(4, "f4"),) * 2
-    peers, refused = _peers.find(_peers.Task("add"), given, gpu, ["NumPy", library])
+    peers, refused = peer_libraries.find(peer_libraries.Task("add"), given, gpu, ["NumPy", library])
     assert [peer.name for peer in peers] == ["NumPy"]
     ((name, why),) = refused
     assert name == library and "AttributeError" in why
@@ -424,7 +420,7 @@ def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
 @pytest.mark.parametrize("calls", [1, 2, 3, 20])
 def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
     """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
-    real, made = _peers.Peer.time, []
+    real, made = peer_libraries.Peer.time, []
 
     def time(self, runs, cold):
         made.append(self.name)
@@ -432,7 +428,7 @@ def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
             raise MemoryError("no more")
         return real(self, runs, cold)
 
-    monkeypatch.setattr(_peers.Peer, "time", time)
+    monkeypatch.setattr(peer_libraries.Peer, "time", time)
     measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=21)
     assert all(len(row.warm.samples) == 21 for row in measured.rows)
     assert "NumPy" not in {peer.name for peer in measured.peers}
@@ -441,13 +437,13 @@ def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
 
 
 def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
-    real, results = _peers.Peer.run, []
+    real, results = peer_libraries.Peer.run, []
 
     def run(self):
         results.append(self.name)
         return real(self) + (results.count(self.name) > 1)
 
-    monkeypatch.setattr(_peers.Peer, "run", run)
+    monkeypatch.setattr(peer_libraries.Peer, "run", run)
     measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
     assert results.count("NumPy") == 2 and not measured.peers
     (why,) = (why for name, why in measured.peers_refused if name.startswith("NumPy"))
@@ -477,7 +473,7 @@ def test_counters_beside_the_times():
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
         row.counted = None
-    _ladder._count_beside(measured, 0, lambda *_: None)
+    ladder._count_beside(measured, 0, lambda *_: None)
     assert measured.counted_title.startswith("sum of 4,096 int32, on a simulated H200")
     assert all(row.counted.counters.warp_instructions for row in measured.rows)
 
@@ -487,13 +483,13 @@ def test_counters_beside_the_times():
 
 @pytest.fixture
 def reference(tmp_path, monkeypatch, timed):
-    monkeypatch.setattr(_reference, "FOLDER", tmp_path)
-    _reference._known.cache_clear()
-    name = _reference.file_name(timed.device.description)
+    monkeypatch.setattr(reference_times, "FOLDER", tmp_path)
+    reference_times._known.cache_clear()
+    name = reference_times.file_name(timed.device.description)
     told = {"kind": "reference", "roofline": {}, "ladders": [timed.to_dict()]}
     (tmp_path / name).write_text(json.dumps(told))
     yield tmp_path / name
-    _reference._known.cache_clear()
+    reference_times._known.cache_clear()
 
 
 def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
@@ -501,14 +497,14 @@ def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
         def bytes(self, variant, block):
             raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
 
-    make = _cases.make
+    make = cases.make
 
     def made(*given, **more):
         case = make(*given, **more)
         case.bench = lambda device: Refuses()
         return case
 
-    monkeypatch.setattr(_cases, "make", made)
+    monkeypatch.setattr(cases, "make", made)
     measured = gpuopt.ladder("add", 1000, device="cpu")
     assert not measured.rows and len(measured.refused) == 3
     text = str(measured)
@@ -539,8 +535,8 @@ def test_a_rung_without_a_reference_has_no_share_of_it(timed):
 def test_a_known_device_has_a_reference(reference, timed):
     mine = gpuopt.Ladder.from_dict(timed.to_dict())
     for row in mine.rows:
-        row.cold = _ladder.Timing([each * 2 for each in row.cold.samples])
-    _reference.compare_with(mine)
+        row.cold = ladder.Timing([each * 2 for each in row.cold.samples])
+    reference_times.compare_with(mine)
     assert [row.reference for row in mine.rows] == [
         (row.warm.median, row.cold.median) for row in timed.rows
     ]
@@ -548,20 +544,22 @@ def test_a_known_device_has_a_reference(reference, timed):
     assert gpuopt.Ladder.from_dict(mine.to_dict()).rows[0].reference == mine.rows[0].reference
     other = gpuopt.Ladder.from_dict(timed.to_dict())
     other.n += 1
-    _reference.compare_with(other)
+    reference_times.compare_with(other)
     assert all(row.reference is None for row in other.rows) and "of ref." not in str(other)
 
 
 def test_reference_files_are_named_by_device():
-    assert _reference.file_name("NVIDIA H200") == "nvidia-h200.json"
-    assert _reference.file_name("NVIDIA GeForce RTX 4090 (x)") == "nvidia-geforce-rtx-4090-x.json"
+    assert reference_times.file_name("NVIDIA H200") == "nvidia-h200.json"
+    assert (
+        reference_times.file_name("NVIDIA GeForce RTX 4090 (x)") == "nvidia-geforce-rtx-4090-x.json"
+    )
 
 
 def test_shipped_references_can_be_read():
-    for path in _reference.FOLDER.glob("*.json"):
-        found = _compare.load(path)
+    for path in reference_times.FOLDER.glob("*.json"):
+        found = compare.load(path)
         assert len(found.roofs) == 1 and found.ladders
-        assert path.name == _reference.file_name(found.roofs[0].device.description)
+        assert path.name == reference_times.file_name(found.roofs[0].device.description)
         assert all(each.timed for each in found.ladders)
 
 
@@ -572,12 +570,12 @@ def write(path, told):
 
 def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
     slower = gpuopt.Ladder.from_dict(timed.to_dict())
-    slower.rows[0].cold = _ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
-    slower.rows[1].warm = _ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
+    slower.rows[0].cold = ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
+    slower.rows[1].warm = ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
     noisy = [2e-6, 20e-6, 30e-6, 55e-6]
-    slower.rows[2].warm = _ladder.Timing(noisy)
+    slower.rows[2].warm = ladder.Timing(noisy)
     old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
-    found = _compare.compare(old, new)
+    found = compare.compare(old, new)
     lines = {line.split()[1]: line for line in str(found).splitlines()[3:]}
     assert lines["interleaved"].endswith("slower") and "1.200" in lines["interleaved"]
     assert "faster" in lines["consecutive"] and "0.500" in lines["consecutive"]
@@ -591,14 +589,14 @@ def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
 
 
 def test_a_change_of_less_than_a_hundredth_is_none_however_small_the_spread():
-    assert _compare._verdict(0.008, 0.0) == _compare._verdict(-0.008, 0.0) == ""
-    assert _compare._verdict(0.012, 0.0) == "slower" and _compare._verdict(-0.012, 0.0) == "faster"
+    assert compare._verdict(0.008, 0.0) == compare._verdict(-0.008, 0.0) == ""
+    assert compare._verdict(0.012, 0.0) == "slower" and compare._verdict(-0.012, 0.0) == "faster"
 
 
 def test_compare_counts_and_ceilings(counted, tmp_path):
     roof = gpuopt.roofline("sim:h200")
     told = {"kind": "reference", "roofline": roof.to_dict(), "ladders": [counted.to_dict()]}
-    text = str(_compare.compare(write(tmp_path / "a", told), write(tmp_path / "b", told)))
+    text = str(compare.compare(write(tmp_path / "a", told), write(tmp_path / "b", told)))
     assert "warp instructions" in text and "DRAM" in text and "1.000" in text
 
 
@@ -615,7 +613,7 @@ def test_compare_tells_devices_of_a_kind_apart(timed, tmp_path):
     first, second = ("cuda:0", "NVIDIA H200"), ("cuda:1", "NVIDIA A100")
     old = write(tmp_path / "a", [on_gpu(timed, *first), on_gpu(timed, *second, 3.0)])
     new = write(tmp_path / "b", [on_gpu(timed, *second, 3.0), on_gpu(timed, *first)])
-    found = _compare.compare(old, new)
+    found = compare.compare(old, new)
     assert [each.title.split(", ")[1] for each in found.sections] == [
         "NVIDIA A100 -> NVIDIA A100", "NVIDIA H200 -> NVIDIA H200"
     ]  # fmt: skip
@@ -624,17 +622,17 @@ def test_compare_tells_devices_of_a_kind_apart(timed, tmp_path):
     # One of a kind on either side is compared with it; of two, nobody knows with which.
     other = write(tmp_path / "c", on_gpu(timed, "cuda:0", "NVIDIA B200", 0.5))
     alone = write(tmp_path / "d", on_gpu(timed, *first))
-    (section,) = _compare.compare(alone, other).sections
+    (section,) = compare.compare(alone, other).sections
     assert section.title.endswith("NVIDIA H200 -> NVIDIA B200")
     for pair in ((old, other), (other, old)):
         with pytest.raises(ValueError, match="no measurement of the same work"):
-            _compare.compare(*pair)
+            compare.compare(*pair)
 
 
 def test_compare_tells_rooflines_of_a_kind_apart(tmp_path):
     fermi, hopper = (gpuopt.roofline(f"sim:{name}").to_dict() for name in ("m2090", "h200"))
     old, new = write(tmp_path / "a", [fermi, hopper]), write(tmp_path / "b", [hopper, fermi])
-    sections = _compare.compare(old, new).sections
+    sections = compare.compare(old, new).sections
     assert len(sections) == 2
     assert all(
         change.ratio == 1
@@ -685,7 +683,7 @@ def test_edited_files_are_refused_by_name(path, value, timed, tmp_path):
     bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
     for pair in ((good, bad), (bad, good)):
         with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
-            _compare.compare(*pair)
+            compare.compare(*pair)
 
 
 @pytest.mark.parametrize(
@@ -704,7 +702,7 @@ def test_edited_rooflines_are_refused_by_name(path, value, tmp_path):
     told = gpuopt.roofline("sim:h200").to_dict()
     bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
     with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
-        _compare.compare(bad, bad)
+        compare.compare(bad, bad)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"kind": "reference"}', "\0"])
@@ -712,14 +710,14 @@ def test_compare_refuses_other_files(text, tmp_path, timed):
     other = tmp_path / "other.json"
     other.write_text(text)
     with pytest.raises(ValueError, match=r"other\.json"):
-        _compare.compare(write(tmp_path / "a", timed.to_dict()), other)
+        compare.compare(write(tmp_path / "a", timed.to_dict()), other)
 
 
 def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
     other = gpuopt.Ladder.from_dict(timed.to_dict())
     other.n += 1
     with pytest.raises(ValueError, match="no measurement of the same work"):
-        _compare.compare(
+        compare.compare(
             write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", other.to_dict())
         )
 
@@ -786,9 +784,9 @@ def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
         pytest.importorskip("tqdm")
     else:
         monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.setattr(_progress, "DELAY", 0)
+    monkeypatch.setattr(progress_module, "DELAY", 0)
     stream = Terminal(terminal)
-    with _progress.bar(stream) as progress:
+    with progress_module.bar(stream) as progress:
         for at in range(5):
             progress("measuring", at / 4)
     assert ("measuring" in stream.text) == shown
@@ -798,9 +796,9 @@ def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_lines_stay_beside_a_bar(terminal, monkeypatch):
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(_progress, "DELAY", 0)
+    monkeypatch.setattr(progress_module, "DELAY", 0)
     stream = Terminal(terminal)
-    with _progress.bar(stream) as progress:
+    with progress_module.bar(stream) as progress:
         for at in range(3):
             progress("measuring", at / 3)
             progress.line(f"result {at}")
@@ -815,7 +813,7 @@ def test_lines_stay_beside_a_bar(terminal, monkeypatch):
 def test_a_bar_is_for_what_takes_longer():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
-    with _progress.bar(stream) as progress:
+    with progress_module.bar(stream) as progress:
         progress("quick", 0.5)
     assert "quick" not in stream.text
 

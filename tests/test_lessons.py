@@ -7,7 +7,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
-from gpuopt import _device_memory
+from gpuopt.arrays import device_array
 
 pytestmark = pytest.mark.skipif(
     "sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU"
@@ -160,8 +160,8 @@ def test_vectors_by_packs_of_views(rng):
     """Where x begins elsewhere: single items, still fewer instructions than a loop over them."""
     n = 1 << 15
     whole, y = (gpuopt.asarray(rng.random(n + 4, np.float32), device="sim:h200") for _ in range(2))
-    x = _device_memory.make(whole.address + 4, (n,), whole.dtype, whole.device, whole)
-    y = _device_memory.make(y.address, (n,), y.dtype, y.device, y)
+    x = device_array.make(whole.address + 4, (n,), whole.dtype, whole.device, whole)
+    y = device_array.make(y.address, (n,), y.dtype, y.device, y)
     stride, items = (
         gpuopt.profile(gpuopt.add, x, y, variant=variant).counters for variant in (6, 7)
     )

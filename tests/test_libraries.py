@@ -10,7 +10,8 @@ from conftest import KINDS, run_python
 from ptx_texts import ADD
 
 import gpuopt
-from gpuopt import _peers, _views
+from gpuopt.arrays import libraries
+from gpuopt.measure import peer_libraries
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -274,8 +275,8 @@ def test_a_library_is_timed_on_the_gpu_that_is_measured(library, gpu, rng):
         "jax": lambda: package.config.jax_default_device,
     }[PACKAGES[library]]
     before = current()
-    given = _peers.Arguments([rng.random((700, 900), np.float32)])
-    peers, refused = _peers.find(_peers.Task("transpose"), given, gpu, [library])
+    given = peer_libraries.Arguments([rng.random((700, 900), np.float32)])
+    peers, refused = peer_libraries.find(peer_libraries.Task("transpose"), given, gpu, [library])
     if refused and "backend here" in refused[0][1]:
         pytest.skip(f"{library} {refused[0][1]}")
     assert not refused and current() == before
@@ -285,9 +286,9 @@ def test_a_library_is_timed_on_the_gpu_that_is_measured(library, gpu, rng):
     with peer._current():
         result = peer._calls[0]()
     for array in (given.copies[library][0][0], given.copies[library][-1][0], result):
-        assert _views.view_of(array, "array").device == f"cuda:{gpu}"
+        assert libraries.view_of(array, "array").device == f"cuda:{gpu}"
     assert current() == before
-    _peers.release(gpu)
+    peer_libraries.release(gpu)
     assert current() == before
 
 
@@ -299,7 +300,7 @@ def told(describe, x):
         return type(error), str(error)
     if view is None:
         return None
-    assert view.holder is x and view.library is _views.TORCH
+    assert view.holder is x and view.library is libraries.TORCH
     where = view.address, view.shape, view.strides, view.dtype, view.device, view.stream
     return *where, view.read_only, view.waits
 
@@ -331,7 +332,7 @@ def odd_tensors(torch, x):
 def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("this PyTorch has no C exchange API")
-    swift, slow = _views.TORCH.borrow(torch.Tensor), _views.TORCH.view
+    swift, slow = libraries.TORCH.borrow(torch.Tensor), libraries.TORCH.view
     assert swift != slow
     names = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64"
     for name in (*names.split(), "complex128", "uint16", "uint32", "uint64"):
@@ -350,7 +351,7 @@ def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
         assert told(swift, x)[5] == stream.cuda_stream
     for name, odd in odd_tensors(torch, x).items():
         assert told(swift, odd) == told(slow, odd), name
-        assert told(_views.view_of, odd) == told(slow, odd), name
+        assert told(libraries.view_of, odd) == told(slow, odd), name
     if gpus() > 1:
         there = x.to("cuda:1")
         assert told(swift, there) == told(slow, there)
@@ -359,7 +360,7 @@ def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
         pass
 
     mine = x.as_subclass(Mine)
-    assert told(_views.view_of, mine) == told(slow, mine)
+    assert told(libraries.view_of, mine) == told(slow, mine)
     swiftly = []
     torch.vmap(lambda row: swiftly.append((told(swift, row), told(slow, row))) or row)(x)
     assert swiftly[0][0] == swiftly[0][1]

@@ -11,7 +11,8 @@ import pytest
 from conftest import KINDS, compiled_for, device_rungs, kinds, on, run_python, rungs_of
 
 import gpuopt
-from gpuopt import _cases, _core, _families
+from gpuopt import _core
+from gpuopt.families import cases, registry
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (31, 33, 32), (32, 32, 32), (33, 31, 65), (64, 96, 128),
           (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131),
@@ -195,7 +196,7 @@ def test_small_tiles_where_large_ones_leave_multiprocessors_idle(gpu, m, n, thre
 
 def products(device, a, b, *tunings):
     """Rung 11's, by other constants of its planner."""
-    bench = _core.Bench(_cases.with_output(_families.matmul_problem(a, b)), device=device)
+    bench = _core.Bench(cases.with_output(registry.matmul_problem(a, b)), device=device)
     return [bench.run(11, tuning=tuning).reshape(a.shape[0], b.shape[1]) for tuning in tunings]
 
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from gpuopt import _parts
+from gpuopt.measure import parts
 
 SHAPES = ((5000,), (3, 300), (300, 3), (40, 61), (12, 5, 10))
 VIEWS = {
@@ -20,9 +20,9 @@ DTYPES = ("float32", "float16", "bfloat16", "int8", "bool")
 
 @pytest.fixture(params=[1, 3], ids=["one core", "three cores"], autouse=True)
 def small_parts(request, monkeypatch):
-    monkeypatch.setattr(_parts, "PART", 64)
-    monkeypatch.setattr(_parts, "SIDE", 8)
-    monkeypatch.setattr(_parts, "cores", lambda: request.param)
+    monkeypatch.setattr(parts, "PART", 64)
+    monkeypatch.setattr(parts, "SIDE", 8)
+    monkeypatch.setattr(parts, "cores", lambda: request.param)
     return request.param
 
 
@@ -47,30 +47,30 @@ def test_tasks_are_shared_and_their_results_in_order(small_parts):
             barrier.wait(30)  # only so many threads can pass it
         return k * k
 
-    assert _parts.each(task, range(50)) == [k * k for k in range(50)]
+    assert parts.each(task, range(50)) == [k * k for k in range(50)]
     assert len(names) == small_parts
-    assert _parts.each(task, []) == []
+    assert parts.each(task, []) == []
     with pytest.raises(ZeroDivisionError):
-        _parts.each(lambda k: 1 // k, range(9))
+        parts.each(lambda k: 1 // k, range(9))
 
 
 def test_scratch_is_a_threads_own(small_parts):
     def owned(k):
-        mine = _parts.scratch("test", 10 + k)
+        mine = parts.scratch("test", 10 + k)
         mine[:] = k
         barrier.wait(30)
-        again = _parts.scratch("test", 10)
+        again = parts.scratch("test", 10)
         return mine.size == 10 + k and np.all(again == k) and np.shares_memory(mine, again)
 
     barrier = threading.Barrier(small_parts)
-    assert all(_parts.each(owned, range(small_parts)))
-    assert _parts.scratch("test", 3, np.bool_).dtype == bool
+    assert all(parts.each(owned, range(small_parts)))
+    assert parts.scratch("test", 3, np.bool_).dtype == bool
 
 
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65, 640])
 def test_spans_are_everything_once(n):
     covered = np.zeros(n, int)
-    for part in _parts.spans(n):
+    for part in parts.spans(n):
         assert part.stop - part.start <= 64
         covered[part] += 1
     assert np.all(covered == 1)
@@ -81,7 +81,7 @@ def test_two_bytes_become_four_exactly():
     for name in ("float16", "bfloat16"):
         items = every.view(dtype_of(name))
         want = items.astype(np.float32)
-        got = _parts.plain(items)
+        got = parts.plain(items)
         assert got.dtype == np.float32
         number = ~np.isnan(want)
         assert np.array_equal(got[number], want[number]) and np.all(np.isnan(got[~number]))
@@ -91,24 +91,24 @@ def test_two_bytes_become_four_exactly():
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_tile_is_repeated(name, n):
     tile = np.random.default_rng(4).integers(0, 2, 31).astype(dtype_of(name))
-    got = _parts.repeated(tile, n)
+    got = parts.repeated(tile, n)
     assert got.dtype == tile.dtype and got.tobytes() == np.resize(tile, n).tobytes()
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (700, 5)])
 def test_every_byte_is_set(shape):
     array = np.zeros(shape, np.float64)
-    _parts.fill(array, 0xFF)
+    parts.fill(array, 0xFF)
     assert set(array.tobytes()) == {0xFF}
 
 
 def test_one_item_that_differs_is_seen():
     array = np.arange(1000)
-    assert _parts.same(array, array.copy()) and not _parts.same(array, array[:-1])
+    assert parts.same(array, array.copy()) and not parts.same(array, array[:-1])
     for at in (0, 63, 64, 65, 500, 999):
         other = array.copy()
         other[at] += 1
-        assert not _parts.same(array, other)
+        assert not parts.same(array, other)
 
 
 # --- reductions
@@ -122,11 +122,11 @@ def test_reductions_are_numpys(name, shape, layout):
     for axis in range(view.ndim):
         wide = np.float64 if name.startswith(("float", "bfloat")) else np.int64
         want = np.asarray(view.sum(axis, wide))
-        got = _parts.total(view, axis, wide)
+        got = parts.total(view, axis, wide)
         assert got.dtype == wide and got.shape == want.shape and np.array_equal(got, want)
         most = np.asarray(view.max(axis)).astype(np.float64)
-        assert np.array_equal(_parts.largest(view, axis).astype(np.float64), most)
-        assert np.array_equal(_parts.place(view, axis), view.argmax(axis)), "the first of several"
+        assert np.array_equal(parts.largest(view, axis).astype(np.float64), most)
+        assert np.array_equal(parts.place(view, axis), view.argmax(axis)), "the first of several"
 
 
 def test_a_reduction_sees_every_item():
@@ -135,22 +135,22 @@ def test_a_reduction_sees_every_item():
             for at in {0, 63, 64, int(np.prod(shape)) // 2, int(np.prod(shape)) - 1}:
                 array = np.zeros(shape)
                 array.flat[at] = 1
-                assert _parts.total(array, axis, np.float64).sum() == 1
-                assert _parts.largest(array, axis).sum() == 1
-                assert np.array_equal(_parts.place(array, axis), array.argmax(axis))
+                assert parts.total(array, axis, np.float64).sum() == 1
+                assert parts.largest(array, axis).sum() == 1
+                assert np.array_equal(parts.place(array, axis), array.argmax(axis))
 
 
 def test_places_are_the_same_where_their_items_are():
     array = few_values((7, 300), "int8")
     first = array.argmax(0)
     last = 6 - array[::-1].argmax(0)
-    assert np.any(first != last) and _parts.same_at(array, 0, first, last)
+    assert np.any(first != last) and parts.same_at(array, 0, first, last)
     for at in (0, 63, 64, 65, 150, 299):
         wrong = last.copy()
         wrong[at] = array[:, at].argmin()
-        assert not _parts.same_at(array, 0, first, wrong)
+        assert not parts.same_at(array, 0, first, wrong)
     line = array[0]
-    assert _parts.same_at(line, 0, np.asarray(line.argmax()), np.asarray(line.argmax()))
+    assert parts.same_at(line, 0, np.asarray(line.argmax()), np.asarray(line.argmax()))
 
 
 # --- transposes
@@ -166,13 +166,13 @@ def test_one_wrong_byte_anywhere_in_a_transpose_is_found(name, shape, axes):
     size = int(np.prod(shape)) * dtype.itemsize
     array = np.random.default_rng(5).integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
     right = np.ascontiguousarray(array.transpose(axes))  # of random bytes: NaN too
-    assert _parts.not_transposed(right, array, axes) is None
-    assert _parts.not_transposed(np.asfortranarray(right), array, axes) is None
+    assert parts.not_transposed(right, array, axes) is None
+    assert parts.not_transposed(np.asfortranarray(right), array, axes) is None
     for at in [*range(0, size, size // 7), size - 1]:
         wrong = right.copy()
         wrong.reshape(-1).view(np.uint8)[at] ^= 1
-        assert _parts.not_transposed(wrong, array, axes) == at // dtype.itemsize
+        assert parts.not_transposed(wrong, array, axes) == at // dtype.itemsize
     for at in (size // 3, size - 1):
         wrong.reshape(-1).view(np.uint8)[at] ^= 4
-    found = _parts.not_transposed(wrong, array, axes)
+    found = parts.not_transposed(wrong, array, axes)
     assert found == size // 3 // dtype.itemsize, "the first of several"

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import _bench, _cases, _ladder, _peers, _works
+from gpuopt.families import cases
+from gpuopt.measure import bench, ladder, peer_libraries, workloads
 
 LIBRARIES = ("CuPy", "cuBLAS", "PyTorch", "JAX")
-ADD = _peers.Task("add")
+ADD = peer_libraries.Task("add")
 
 
 class Machine:
@@ -179,7 +180,7 @@ def given(library):
     """Return a task that a library does, its arguments, and the result."""
     x, y = np.random.default_rng(0).random((2, 30, 40), np.float32)
     if library == "cuBLAS":
-        return _peers.Task("transpose"), (x,), x.T
+        return peer_libraries.Task("transpose"), (x,), x.T
     return ADD, (x, y), x + y
 
 
@@ -188,7 +189,7 @@ def given(library):
 def test_a_peer_is_on_the_gpu_that_is_measured(library, gpu, monkeypatch):
     machine = stand_in(monkeypatch, library)
     task, arguments, right = given(library)
-    ((peer,), refused) = _peers.find(task, arguments, gpu, [library])
+    ((peer,), refused) = peer_libraries.find(task, arguments, gpu, [library])
     assert not refused and machine.current == 0
     assert machine.happened().count(("move", gpu)) == peer.copies * len(arguments)
     np.testing.assert_array_equal(peer.run(), right)
@@ -207,9 +208,9 @@ def test_a_peer_is_on_the_gpu_that_is_measured(library, gpu, monkeypatch):
 @pytest.mark.parametrize("library", ["CuPy", "PyTorch", "JAX"])
 def test_arrays_of_the_host_travel_to_the_gpu_that_is_measured(library, monkeypatch):
     machine = stand_in(monkeypatch, library)
-    task = _peers.Task("reduce", as_number=True, from_host=True)
+    task = peer_libraries.Task("reduce", as_number=True, from_host=True)
     x = np.ones(1000, np.float32)
-    ((peer,), refused) = _peers.find(task, (x,), 1, [library])
+    ((peer,), refused) = peer_libraries.find(task, (x,), 1, [library])
     assert not refused and not any(what == "move" for what, _ in machine.happened())
     assert peer.run() == 1000 and peer.time(3, False) > 0
     told = machine.happened()
@@ -220,7 +221,7 @@ def test_arrays_of_the_host_travel_to_the_gpu_that_is_measured(library, monkeypa
 def test_the_current_gpu_is_as_before_where_a_call_fails(library, monkeypatch):
     machine = stand_in(monkeypatch, library)
     task, arguments, _ = given(library)
-    ((peer,), _) = _peers.find(task, arguments, 1, [library])
+    ((peer,), _) = peer_libraries.find(task, arguments, 1, [library])
 
     def fails():
         machine.tell("call")
@@ -236,7 +237,7 @@ def test_the_current_gpu_is_as_before_where_a_call_fails(library, monkeypatch):
 def test_cublas_tells_the_version_by_that_gpus_handle(monkeypatch):
     stand_in(monkeypatch, "cuBLAS")
     task, arguments, _ = given("cuBLAS")
-    ((peer,), _) = _peers.find(task, arguments, 1, ["cuBLAS"])
+    ((peer,), _) = peer_libraries.find(task, arguments, 1, ["cuBLAS"])
     assert peer.version == "101"
 
 
@@ -244,7 +245,7 @@ def test_cublas_tells_the_version_by_that_gpus_handle(monkeypatch):
 def test_a_library_that_does_not_see_that_gpu_is_left_out(library, monkeypatch):
     machine = stand_in(monkeypatch, library, count=1)
     _, arguments, _ = given(library)
-    peers, refused = _peers.find(ADD, arguments, 1, [library])
+    peers, refused = peer_libraries.find(ADD, arguments, 1, [library])
     assert not peers and refused == [(library, "does not see cuda:1")]
     assert not machine.told
 
@@ -252,7 +253,7 @@ def test_a_library_that_does_not_see_that_gpu_is_left_out(library, monkeypatch):
 def test_jax_without_a_gpu_is_left_out(monkeypatch):
     stand_in(monkeypatch, "JAX")
     sys.modules["jax"].default_backend = lambda: "cpu"
-    peers, refused = _peers.find(ADD, (np.ones(4, "f4"),) * 2, 1, ["JAX"])
+    peers, refused = peer_libraries.find(ADD, (np.ones(4, "f4"),) * 2, 1, ["JAX"])
     assert not peers and refused == [("JAX", "runs on its cpu backend here")]
 
 
@@ -261,9 +262,9 @@ def test_the_memory_of_that_gpu_is_given_back(library, monkeypatch):
     for each in ("cupy", "torch"):
         monkeypatch.delitem(sys.modules, each, raising=False)
     machine = stand_in(monkeypatch, library)
-    _peers.release(1)
+    peer_libraries.release(1)
     assert machine.happened() == [("enter", 1), ("free", 1)] and machine.current == 0
-    _peers.release(None)
+    peer_libraries.release(None)
     assert not machine.told, "what was on the host has taken none"
 
 
@@ -271,27 +272,27 @@ def test_a_library_that_is_not_used_is_not_woken_to_free_memory(monkeypatch):
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     machine = stand_in(monkeypatch, "PyTorch")
     sys.modules["torch"].cuda.is_initialized = lambda: False
-    _peers.release(1)
+    peer_libraries.release(1)
     assert not machine.told
 
 
 def test_a_library_that_fails_to_free_memory_ends_nothing(monkeypatch):
     for name in ("cupy", "torch"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
-    _peers.release(0)
+    peer_libraries.release(0)
 
 
 def second_gpu():
     """Return this machine's CPU, described as its second GPU."""
-    cpu = _ladder.describe_device("cpu")
+    cpu = ladder.describe_device("cpu")
     return replace(cpu, name="cuda:1", kind="cuda", description="the second")
 
 
 def test_a_ladders_peers_are_on_its_gpu(monkeypatch):
     machine = stand_in(monkeypatch, "PyTorch")
-    case = _cases.make("add", 400, "float32")
+    case = cases.make("add", 400, "float32")
     asked = gpuopt.Ladder(second_gpu(), "add", "float32", case.n, None, [], family="add")
-    peers = {peer.name for peer in _ladder._found_peers(asked, case, True)}
+    peers = {peer.name for peer in ladder._found_peers(asked, case, True)}
     assert {"NumPy", "PyTorch"} <= peers, asked.peers_refused
     assert {number for _, number in machine.told} == {1}
 
@@ -299,14 +300,14 @@ def test_a_ladders_peers_are_on_its_gpu(monkeypatch):
 def test_a_benchs_peers_are_on_its_gpu_and_give_its_memory_back(monkeypatch):
     """gpuopt's own calls are on the CPU here: of a GPU there is but a description."""
     machine = stand_in(monkeypatch, "PyTorch")
-    ours, cpu = _bench._ours, _bench.describe_device("cpu")
+    ours, cpu = bench._ours, bench.describe_device("cpu")
     second = second_gpu()
     monkeypatch.setattr(
-        _bench, "describe_device", lambda name: second if name.startswith("cuda") else cpu
+        bench, "describe_device", lambda name: second if name.startswith("cuda") else cpu
     )
-    monkeypatch.setattr(_bench, "_ours", lambda work, given, device: ours(work, given, cpu))
-    monkeypatch.setattr(_bench, "_kernels", lambda *work: None)
-    title = next(each.title for each in _works.works("cuda", quick=True) if each.group == "sum")
+    monkeypatch.setattr(bench, "_ours", lambda work, given, device: ours(work, given, cpu))
+    monkeypatch.setattr(bench, "_kernels", lambda *work: None)
+    title = next(each.title for each in workloads.works("cuda", quick=True) if each.group == "sum")
     found = gpuopt.bench("cuda:1", quick=True, only=[title], peers=["PyTorch"])
     (row,) = found.rows
     assert [peer.name for peer in row.peers] == ["PyTorch"] and not row.refused
@@ -315,6 +316,6 @@ def test_a_benchs_peers_are_on_its_gpu_and_give_its_memory_back(monkeypatch):
 
 @pytest.mark.parametrize(("name", "number"), [("cuda:0", 0), ("cuda:12", 12)])
 def test_a_gpus_number_is_its_names(name, number):
-    assert gpuopt._devices.gpu_number(replace(second_gpu(), name=name)) == number
+    assert gpuopt.catalog.devices.gpu_number(replace(second_gpu(), name=name)) == number
     for other in ("cpu", "sim:h200"):
-        assert gpuopt._devices.gpu_number(gpuopt._devices.device(other)) is None
+        assert gpuopt.catalog.devices.gpu_number(gpuopt.catalog.devices.device(other)) is None

@@ -236,8 +236,8 @@ def test_autograd_is_told_of_what_is_written(fake_cuda):
             assert graph.writes == before + 1
         gpuopt.reduce(x), gpuopt.add(x, x), gpuopt.reduce(x, out=np.array(0))
         assert graph.writes == before + 1
-        from gpuopt import _views
-        _views._increment_version.cache_clear()
+        from gpuopt.arrays import libraries
+        libraries._increment_version.cache_clear()
         del graph.increment_version  # PyTorch before 2.2
         gpuopt.reduce(x, out=one)
         """),

@@ -8,7 +8,7 @@ from conftest import KINDS
 from ptx_texts import ADD, EMPTY, HEADER, MUL, everywhere
 
 import gpuopt
-from gpuopt._entries import entries
+from gpuopt.ptx.entries import entries
 
 
 @everywhere

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt import __main__ as program
-from gpuopt import _ceilings, _ladder, _peers
+from gpuopt.cli import main as program
+from gpuopt.measure import ceilings as ceilings_module, ladder, peer_libraries
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -99,12 +99,14 @@ def test_the_roofline_s_example_runs(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 24)
-    monkeypatch.setattr(_peers, "COLD_BYTES", 1 << 24)
+    monkeypatch.setitem(ladder.COPY_BYTES, "cpu", 1 << 24)
+    monkeypatch.setattr(peer_libraries, "COLD_BYTES", 1 << 24)
     ceilings = [gpuopt.Ceiling("DRAM", "B/s", 1e10), gpuopt.Ceiling("FMA float32", "FLOP/s", 1e11)]
-    real = _ceilings.measure
+    real = ceilings_module.measure
     monkeypatch.setattr(
-        _ceilings, "measure", lambda on, *how: ceilings if on.kind == "cpu" else real(on, *how)
+        ceilings_module,
+        "measure",
+        lambda on, *how: ceilings if on.kind == "cpu" else real(on, *how),
     )
     (block,) = (each for each in blocks("python") if "roofline(" in each)
     for before, after in (

@@ -8,7 +8,7 @@ import pytest
 from conftest import KINDS, UFUNCS, kinds, on, random_items
 
 import gpuopt
-from gpuopt import _axis, _axis_plan
+from gpuopt.families import axis_plan, reduce_axis
 
 FAMILY = "reduce_axis"
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -648,8 +648,8 @@ def test_several_passes_over_what_is_no_run_of_memory():
 def test_the_longest_axis_is_reduced_first():
     """So that least is left for the next pass: of (2, 3, 1000) 6 items, not 3,000."""
     f4 = np.dtype(np.float32)
-    work = _axis_plan.work_of("sum", f4, f4, 2000)
-    first, second = _axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
+    work = axis_plan.work_of("sum", f4, f4, 2000)
+    first, second = axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
     assert (first.results, second.results) == (6, 3)
 
 
@@ -682,8 +682,8 @@ def test_no_axes_and_no_items():
 @pytest.mark.parametrize(
     "error, text, arguments",
     [
-        (_axis.AxisError, "axis 2 is out of bounds", {"axis": 2}),
-        (_axis.AxisError, "axis -3 is out of bounds", {"axis": (0, -3)}),
+        (reduce_axis.AxisError, "axis 2 is out of bounds", {"axis": 2}),
+        (reduce_axis.AxisError, "axis -3 is out of bounds", {"axis": (0, -3)}),
         (ValueError, "axis: duplicate", {"axis": (0, -2)}),
         (TypeError, "axis: must be", {"axis": 1.5}),
         (TypeError, "axis: op='argmin' takes one", {"op": "argmin", "axis": (0, 1)}),

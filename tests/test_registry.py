@@ -8,7 +8,10 @@ import pytest
 from conftest import UFUNCS
 
 import gpuopt
-from gpuopt import _core, _memory, _stencil1d, _trace, _vectors
+from gpuopt import _core
+from gpuopt.explain import trace
+from gpuopt.families import stencil1d, vectors
+from gpuopt.ptx import buffers
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 
@@ -155,20 +158,20 @@ def test_an_event_is_laid_out_as_in_c():
         for name in names.split(","):
             name, _, count = name.strip().rstrip("]").partition("[")
             layout.append((name, f"u{int(type_) // 8}", *([int(count)] if count else [])))
-    assert np.dtype(layout, align=True) == _trace.EVENT
-    assert np.dtype(layout, align=True).itemsize == _trace.EVENT.itemsize
+    assert np.dtype(layout, align=True) == trace.EVENT
+    assert np.dtype(layout, align=True).itemsize == trace.EVENT.itemsize
 
 
 def test_axes_texels_and_modes_are_numbered_as_in_c():
     axes = re.search(r"DEVICE_AXES = (\d+)", (CSRC / "device.h").read_text())[1]
-    assert int(axes) == _vectors._AXES
+    assert int(axes) == vectors._AXES
     names = {"TEXEL_FLOAT32": "f4", "TEXEL_INT32": "i4", "TEXEL_UINT32": "u4",
              "TEXEL_UINT8_NORMALISED": "u1", "TEXEL_COUNT": None}  # fmt: skip
     texels = [names[each] for each in enumerators("device.h", r"enum device_texel \{(.*?)\}")]
-    assert {np.dtype(each): at for at, each in enumerate(texels) if each} == _memory._TEXELS
-    modes = [name.upper() for name in _stencil1d.MODES if name != "valid"]
-    assert [_stencil1d.MODES[name.lower()] for name in modes] == list(range(len(modes)))
-    assert _stencil1d.MODES["valid"] == _stencil1d.MODES["nearest"]
+    assert {np.dtype(each): at for at, each in enumerate(texels) if each} == buffers._TEXELS
+    modes = [name.upper() for name in stencil1d.MODES if name != "valid"]
+    assert [stencil1d.MODES[name.lower()] for name in modes] == list(range(len(modes)))
+    assert stencil1d.MODES["valid"] == stencil1d.MODES["nearest"]
     assert enumerators("host/host_stencil1d.c", r"enum mode \{(.*?)\}") == modes
     listed = re.search(r"#define STENCIL1D_MODES.*", (CSRC / "kernels/stencil1d.cu").read_text())[0]
     assert re.findall(r"\bMODE\(([A-Z]+)\)", listed) == modes

@@ -14,7 +14,8 @@ import pytest
 from conftest import run_python
 
 import gpuopt
-from gpuopt import _compare, _plots, _report
+from gpuopt.measure import compare, report
+from gpuopt.show import plots as plots_module
 
 # The test's own browser, if there is one: the suite needs none.
 BROWSER = next(
@@ -133,7 +134,7 @@ def made():
 def test_the_page_has_everything_and_needs_nothing(made):
     page = made.html()
     assert "H200" in page and gpuopt.__version__ in page
-    for family in _report.FAMILIES:
+    for family in report.FAMILIES:
         assert f'<section id="{family}">' in page
     for measured in made.ladders:
         assert measured.rows
@@ -145,7 +146,7 @@ def test_the_page_has_everything_and_needs_nothing(made):
         assert f"<td>{ceiling.name}</td>" in page
     assert page.count('<figure class="plot">') == 1 + len(made.ladders)
     assert page.count('<svg xmlns="http://www.w3.org/2000/svg" class="gpuopt"') == sum(
-        map(len, _report.PICTURES.values())
+        map(len, report.PICTURES.values())
     )
     # Nothing is fetched: no address outside of the page but those of XML's name spaces.
     addresses = set(re.findall(r"https?://[^\"'<> )]+", page))
@@ -190,18 +191,18 @@ def test_the_page_in_a_browser(made, tmp_path):
 def test_its_numbers_survive_and_compare(made, tmp_path):
     path = tmp_path / "report.json"
     path.write_text(json.dumps(made.to_dict()))
-    found = _compare.load(path)
+    found = compare.load(path)
     assert [each.rate for each in found.roofs[0].ceilings] == [
         each.rate for each in made.roofline.ceilings
     ]
-    assert [each.family for each in found.ladders] == list(_report.FAMILIES)
-    told = str(_compare.compare(path, path))
+    assert [each.family for each in found.ladders] == list(report.FAMILIES)
+    told = str(compare.compare(path, path))
     assert told.count(" 1.000") >= sum(len(each.rows) for each in made.ladders)
     assert str(made).count("warp") >= len(made.ladders)
 
 
 def test_the_cpu_is_timed_and_the_kernels_counted(monkeypatch):
-    monkeypatch.setitem(_report.QUICK_ITEMS, "saxpy", (1 << 16, 1 << 16, 1024))
+    monkeypatch.setitem(report.QUICK_ITEMS, "saxpy", (1 << 16, 1 << 16, 1024))
     made = gpuopt.report("cpu", quick=True, families=["saxpy"])
     assert [(each.device.kind, each.timed) for each in made.ladders] == [
         ("cpu", True), ("sim", False)
@@ -226,7 +227,7 @@ def test_without_matplotlib_the_page_says_so(made, monkeypatch):
     def missing():
         raise ImportError("plotting needs matplotlib: pip install 'gpuopt[plot]'")
 
-    monkeypatch.setattr(_plots, "pyplot", missing)
+    monkeypatch.setattr(plots_module, "pyplot", missing)
     page = made.html()
     assert page.count("pip install &#x27;gpuopt[plot]&#x27;") == 1 + len(made.ladders)
     assert '<figure class="plot">' not in page and "<td>" in page
@@ -248,7 +249,7 @@ def test_no_figure_stays_open(made, monkeypatch):
     before = plt.get_fignums()
     made.html()
     assert plt.get_fignums() == before
-    for owner, name in ((Figure, "savefig"), (_plots, "_bars")):  # drawn, and half drawn
+    for owner, name in ((Figure, "savefig"), (plots_module, "_bars")):  # drawn, and half drawn
 
         def fails(*arguments, **more):
             raise OSError("no more")

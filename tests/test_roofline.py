@@ -13,9 +13,11 @@ import pytest
 from conftest import KINDS, on, run_python
 
 import gpuopt
-from gpuopt import _ceilings, _core, _draw, _ladder, _roofline
-from gpuopt._ceilings import Ceiling
-from gpuopt._devices import device as describe
+from gpuopt import _core
+from gpuopt.catalog.devices import device as describe
+from gpuopt.measure import ceilings, ladder as ladder_module, roofline
+from gpuopt.measure.ceilings import Ceiling
+from gpuopt.show import terminal
 
 
 @pytest.fixture(autouse=True)
@@ -27,11 +29,11 @@ def cache(tmp_path, monkeypatch):
 @pytest.fixture
 def small(monkeypatch):
     """Less data and fewer samples: what is measured is not looked at."""
-    monkeypatch.setattr(_ceilings, "DRAM_BYTES", {"cpu": (1 << 20,) * 2, "cuda": (1 << 28,) * 2})
-    monkeypatch.setattr(_ceilings, "SAMPLE_SECONDS", (1e-4, 1e-4))
-    monkeypatch.setattr(_ceilings, "ROUNDS", (2, 2))
-    monkeypatch.setattr(_ceilings, "CPU_CACHED_BYTES", 1 << 20)
-    monkeypatch.setattr(_ceilings, "CPU_STEPS", 1 << 10)
+    monkeypatch.setattr(ceilings, "DRAM_BYTES", {"cpu": (1 << 20,) * 2, "cuda": (1 << 28,) * 2})
+    monkeypatch.setattr(ceilings, "SAMPLE_SECONDS", (1e-4, 1e-4))
+    monkeypatch.setattr(ceilings, "ROUNDS", (2, 2))
+    monkeypatch.setattr(ceilings, "CPU_CACHED_BYTES", 1 << 20)
+    monkeypatch.setattr(ceilings, "CPU_STEPS", 1 << 10)
 
 
 def h200():
@@ -98,11 +100,11 @@ class problem:
 )
 @pytest.mark.parametrize("n", [1, 37, 4096, 5001])
 def test_copies_and_writes_are_whole(device, copy, write, n):
-    words = _ceilings._random_words(n)
+    words = ceilings._random_words(n)
     for repeats in (1, 2):
         bench = problem(device, words, n, n, repeats)
         assert np.array_equal(bench.run(copy), words)
-        assert _ceilings._counts_up(bench.run(write), words[0])
+        assert ceilings._counts_up(bench.run(write), words[0])
 
 
 @pytest.mark.parametrize(
@@ -116,14 +118,14 @@ def test_copies_and_writes_are_whole(device, copy, write, n):
     ],
 )
 def test_reads_see_every_word(device, rung, output):
-    words = _ceilings._random_words(4096)
+    words = ceilings._random_words(4096)
     for repeats in (1, 3):
         got = problem(device, words, output, 4096, repeats).run(rung)
-        right = _ceilings._sum(words, repeats)
-        assert (got == right).all() if rung == "shared" else _ceilings._sum(got) == right
+        right = ceilings._sum(words, repeats)
+        assert (got == right).all() if rung == "shared" else ceilings._sum(got) == right
     changed = words.copy()
     changed[4095] ^= 1
-    assert _ceilings._sum(problem(device, changed, output, 4096, 1).run(rung)) != _ceilings._sum(
+    assert ceilings._sum(problem(device, changed, output, 4096, 1).run(rung)) != ceilings._sum(
         problem(device, words, output, 4096, 1).run(rung)
     )
 
@@ -134,24 +136,24 @@ def test_reads_see_every_word(device, rung, output):
 def test_chains_end_where_they_must(device, dtype, steps):
     if device == "cpu" and dtype == "float16":
         pytest.skip("the cpu has no chains of it")
-    values = _ceilings._chains(dtype)
+    values = ceilings._chains(dtype)
     words = values.view(np.uint32)
     if device == "cpu":
-        output = describe("cpu").multiprocessors * _ceilings.CPU_CHAIN_BYTES // 4
+        output = describe("cpu").multiprocessors * ceilings.CPU_CHAIN_BYTES // 4
     else:
         output = 3 * 256 * 8 * (2 if dtype == "float64" else 1)
     items = output // (2 if dtype == "float64" else 1)
     rung = f"{'host-' if device == 'cpu' else ''}fma-{dtype}"
     got = problem(device, words, output, words.size, steps).run(rung).view(dtype)
-    assert np.array_equal(got, _ceilings._chains_end(values, dtype, items, steps))
-    further = _ceilings._chains_end(values, dtype, items, steps + 2)
+    assert np.array_equal(got, ceilings._chains_end(values, dtype, items, steps))
+    further = ceilings._chains_end(values, dtype, items, steps + 2)
     # After so many steps all chains of float16 stand still at 2,048, whatever they began with.
     assert np.array_equal(got, further) == (dtype == "float16" and steps > 4096)
 
 
 def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
-    values = _ceilings._chains("float16")
-    assert (_ceilings._chains_end(values, "float16", 10, 1 << 20) == 2048).all()
+    values = ceilings._chains("float16")
+    assert (ceilings._chains_end(values, "float16", 10, 1 << 20) == 2048).all()
     x = np.float16(2047)
     for _ in range(4):  # x -> -x + 1 -> -(-x + 1) + 2
         x = -(-x + np.float16(1)) + np.float16(2)
@@ -161,13 +163,13 @@ def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
 @pytest.mark.parametrize("right", [0, 1])
 def test_a_ceiling_is_verified_before_and_after(right, small):
     """Of a result that is right at first and wrong after the timing there is no rate."""
-    words, asked = _ceilings._random_words(1000), []
+    words, asked = ceilings._random_words(1000), []
 
     def check(got):
         asked.append(got)
         return len(asked) <= right
 
-    bench = _ceilings._Problem(
+    bench = ceilings._Problem(
         next(each for each in gpuopt.devices() if each.kind == "cpu"), words, 1000, 1000, 1
     )
     with pytest.raises(gpuopt.VerificationError, match="'memcpy' on cpu gave a wrong result"):
@@ -224,7 +226,7 @@ def test_the_cpu_measured(small, cache):
 
 
 def measured_once(monkeypatch):
-    monkeypatch.setitem(_ladder.COPY_BYTES, "cpu", 1 << 20)
+    monkeypatch.setitem(ladder_module.COPY_BYTES, "cpu", 1 << 20)
     calls = []
 
     def measure(device, quick, progress):
@@ -233,7 +235,7 @@ def measured_once(monkeypatch):
         return [Ceiling(name, f"{'B' if 'DRAM' in name else 'FLOP'}/s", rate)
                 for name, rate in rates.items()]  # fmt: skip
 
-    monkeypatch.setattr(_ceilings, "measure", measure)
+    monkeypatch.setattr(ceilings, "measure", measure)
     return calls
 
 
@@ -305,17 +307,17 @@ def test_a_user_without_a_home_keeps_nothing(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(_roofline.Path, "home", home)
+    monkeypatch.setattr(roofline.Path, "home", home)
     assert gpuopt.roofline("cpu").ceiling("DRAM").rate == gpuopt.roofline("cpu").ceilings[0].rate
     assert calls == [False, False]
 
 
 def test_another_clock_or_driver_is_another_file(monkeypatch):
     device = describe("cpu")
-    first = _roofline._cache_file(device)
-    assert _roofline._cache_file(dataclasses.replace(device, clock_mhz=1.0)) != first
-    monkeypatch.setattr(_roofline, "_driver", lambda: "CUDA 99.9")
-    assert _roofline._cache_file(device) != first
+    first = roofline._cache_file(device)
+    assert roofline._cache_file(dataclasses.replace(device, clock_mhz=1.0)) != first
+    monkeypatch.setattr(roofline, "_driver", lambda: "CUDA 99.9")
+    assert roofline._cache_file(device) != first
 
 
 # --- the roofline as an object
@@ -430,7 +432,7 @@ def test_the_drawing_shows_ramp_roof_and_points():
     roof.place("copy", 0, 1e9, 1e-3)
     lines = str(roof).splitlines()
     drawing = [line for line in lines if line.startswith("  |")]
-    assert len(drawing) == _draw.HEIGHT and max(map(len, lines)) < 120
+    assert len(drawing) == terminal.HEIGHT and max(map(len, lines)) < 120
     assert any("///" in line for line in drawing) and any("-----" in line for line in drawing)
     assert any(re.search("[a-z]", line) for line in drawing)
     assert lines[-1].strip().startswith("copy: bound by memory")
@@ -448,7 +450,7 @@ def test_the_drawing_shows_ramp_roof_and_points():
     ],
 )
 def test_rates(value, unit, text):
-    assert _draw.rate(value, unit) == text
+    assert terminal.rate(value, unit) == text
 
 
 # --- the case study
@@ -525,8 +527,8 @@ def test_a_ceiling_is_the_best_sample(monkeypatch):
             return next(samples)
 
     monkeypatch.setattr(_core, "Bench", Loaded)
-    monkeypatch.setattr(_ceilings, "ROUNDS", (5, 5))
-    problem = _ceilings._Problem(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
+    monkeypatch.setattr(ceilings, "ROUNDS", (5, 5))
+    problem = ceilings._Problem(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
     rate, spread = problem.rate("memcpy", 8.0, bool, True)
     assert rate == 8.0 and spread == 1.0
 

@@ -9,7 +9,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
-from gpuopt import _source
+from gpuopt.explain import source as source_module
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 RUNGS = [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
@@ -46,11 +46,11 @@ def test_the_lines_are_those_of_the_files():
     root = Path(__file__).parents[1] / "csrc"
     if not root.exists():
         pytest.skip("no source tree")
-    for name, lines in _source._files().items():
+    for name, lines in source_module._files().items():
         path = root / ("host" if name.endswith(".c") else "kernels") / name
         assert path.read_text().split("\n") == lines
-    assert _source.line("reduce.cu", 1).startswith("// reduce.cu: the reduction ladder")
-    assert _source.line("reduce.cu", 10**6) == _source.line("none.cu", 1) == ""
+    assert source_module.line("reduce.cu", 1).startswith("// reduce.cu: the reduction ladder")
+    assert source_module.line("reduce.cu", 10**6) == source_module.line("none.cu", 1) == ""
 
 
 def test_what_a_rung_needs_comes_with_it():

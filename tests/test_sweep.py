@@ -7,10 +7,11 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt import _core, _sweep
+from gpuopt import _core
+from gpuopt.measure import sweep
 
 needs_sim = pytest.mark.skipif(bool(KINDS.get("sim", "none")), reason="needs the simulated GPU")
-TUNED = [(family, row) for family in _sweep.FAMILIES for row in _core.tunings(family)]
+TUNED = [(family, row) for family in sweep.FAMILIES for row in _core.tunings(family)]
 
 
 class Timed:
@@ -34,10 +35,10 @@ class Timed:
 def measured(family, n, device="sim:g80", which=slice(None)):
     """Return the sections of a sweep on a small simulated GPU, whose times are made up."""
     sizes = []
-    for make in _sweep._problems(family, n, "float32", device)[which]:
+    for make in sweep._problems(family, n, "float32", device)[which]:
         problem = make()
         problem.bench = Timed(problem.bench)
-        sizes.append(_sweep._measure(problem, family, "sim"))
+        sizes.append(sweep._measure(problem, family, "sim"))
     return sizes
 
 
@@ -110,9 +111,9 @@ def test_a_long_array_goes_by_turns_and_by_shares():
 @needs_sim
 def test_the_tiling_of_a_product_can_be_named():
     a = np.random.default_rng(3).random((128, 128), np.float32)
-    from gpuopt import _cases, _families
+    from gpuopt.families import cases, registry
 
-    bench = _core.Bench(_cases.with_output(_families.matmul_problem(a, a)), device="sim")
+    bench = _core.Bench(cases.with_output(registry.matmul_problem(a, a)), device="sim")
     got = [bench.run(10, tuning={"tiling": value}) for value in (0, 1, 2)]
     assert not np.array_equal(got[1], got[2]), "two slices of the depth are rounded otherwise"
     assert np.array_equal(got[0], got[1]) or np.array_equal(got[0], got[2])
@@ -129,7 +130,7 @@ def test_the_tiling_of_a_product_can_be_named():
         ("stencil1d", 2000, "sim"),
         ("add", 1000, "sim"),
     ],
-    ids=lambda value: f"sim-{value}" if value in _sweep.FAMILIES else None,
+    ids=lambda value: f"sim-{value}" if value in sweep.FAMILIES else None,
 )
 def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
     """`_measure` verifies each: a wrong one raises."""
@@ -153,7 +154,7 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
 
 @needs_sim
 def test_a_choice_is_verified_again():
-    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._problems("add", 1000, "float32", "cpu")
     problem, seen = make(), []
     right = problem.error
 
@@ -163,7 +164,7 @@ def test_a_choice_is_verified_again():
 
     problem.error = error
     with pytest.raises(gpuopt.VerificationError, match="another"):
-        _sweep._measure(problem, "add", "cpu")
+        sweep._measure(problem, "add", "cpu")
     assert len(seen) == 4
 
 
@@ -172,14 +173,14 @@ def test_a_hopeless_choice_has_one_sample():
         def time(self, runs=1, cold=False, **call):
             return 1e-3 * (1 + 20.1 * (call["variant"] == "serial"))
 
-    (make,) = _sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._problems("add", 1000, "float32", "cpu")
     problem = make()
     problem.bench = Slow(problem.bench)
     samples = {
         trial.variant: len(trial.timing.samples)
-        for trial in _sweep._measure(problem, "add", "cpu").trials
+        for trial in sweep._measure(problem, "add", "cpu").trials
     }
-    assert samples == {"serial": 1, "openmp": _sweep.ROUNDS, "simd": _sweep.ROUNDS}
+    assert samples == {"serial": 1, "openmp": sweep.ROUNDS, "simd": sweep.ROUNDS}
 
 
 # --- what is told
@@ -198,7 +199,7 @@ def test_the_table_marks_the_best_and_the_default():
     assert "best:    rung 11 single-pass, share_packs = 1: 2.50 us, 2.00x as fast" in text
     fast.timing.samples = [4.99e-6]
     assert "nothing is more than 1% faster" in "\n".join(size.lines())
-    device = _sweep.describe_device("sim")
+    device = sweep.describe_device("sim")
     swept = gpuopt.Sweep(device, "reduce", "float32", [size])
     assert "share_packs         packs of 16 bytes" in str(swept)
     assert all(line == line.rstrip() for line in str(swept).splitlines())
@@ -215,16 +216,16 @@ def test_a_wrong_choice_is_an_error():
         def run(self, **call):
             return self.bench.run(**call) + (call.get("tuning") == {"share_packs": 4})
 
-    (make,) = _sweep._problems("reduce", 4096, "float32", "sim")
+    (make,) = sweep._problems("reduce", 4096, "float32", "sim")
     problem = make()
     problem.bench = Liar(problem.bench)
     with pytest.raises(gpuopt.VerificationError, match="share_packs = 4: gave"):
-        _sweep._measure(problem, "reduce", "sim")
+        sweep._measure(problem, "reduce", "sim")
 
 
 def refusing(monkeypatch, error):
     """Let every choice fail; return what calls were made."""
-    make, told = _sweep._problems, []
+    make, told = sweep._problems, []
 
     class Refuses:
         def __init__(self, bench):
@@ -240,7 +241,7 @@ def refusing(monkeypatch, error):
         problem.bench = Refuses(problem.bench)
         return [lambda: problem]
 
-    monkeypatch.setattr(_sweep, "_problems", made)
+    monkeypatch.setattr(sweep, "_problems", made)
     return told
 
 
@@ -263,7 +264,7 @@ def test_a_lost_device_ends_a_sweep(monkeypatch):
 
 
 @pytest.mark.parametrize("device", [on("cpu", "cpu"), on("cuda", "cuda")])
-@pytest.mark.parametrize("family", _sweep.FAMILIES)
+@pytest.mark.parametrize("family", sweep.FAMILIES)
 def test_a_device_is_swept(family, device):
     n = 1 << 10 if device == "cpu" else 1 << 16
     swept = gpuopt.sweep(family, n, device=device)

@@ -5,11 +5,10 @@ import os
 import numpy as np
 import pytest
 from conftest import KINDS, blocks_of, device_rungs, kinds, on, run_python, rungs_of
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gpuopt
-from gpuopt._axis import AxisError
+from gpuopt.families.reduce_axis import AxisError
 
 DTYPES = ["u1", "?", "<i2", "f2", "<f4", ">f4", "i8", "c8", "M8[ns]", "c16", "S1", "U1", "U4", "V8"]
 SHAPES = [(1, 1), (1, 33), (33, 1), (2, 3), (31, 31), (32, 32), (33, 33), (32, 65), (97, 64),
@@ -392,7 +391,7 @@ def test_wrong_axes():
 def resident(device, raw, offset, shape, dtype):
     """Return an array in a device's memory, and one that begins `offset` bytes into it."""
     held = gpuopt.asarray(raw, device=device)
-    kept = gpuopt._device_memory.make(
+    kept = gpuopt.arrays.device_array.make(
         held.address + offset, shape, np.dtype(dtype), held.device, held._holder
     )
     return held, kept

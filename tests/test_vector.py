@@ -8,7 +8,9 @@ import pytest
 from conftest import KINDS, blocks_of, device_rungs, kinds, on, rungs_of
 
 import gpuopt
-from gpuopt import _cases, _core, _device_memory, _families
+from gpuopt import _core
+from gpuopt.arrays import device_array
+from gpuopt.families import cases, registry
 
 SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
 
@@ -156,7 +158,7 @@ GUARD = 40  # items before and after an output: more than the 64 bytes to a boun
 def part(array, begin, n):
     """Return n items of an array on a device, from number `begin` on."""
     address = array.address + begin * array.dtype.itemsize
-    return _device_memory.make(address, (n,), array.dtype, array.device, array)
+    return device_array.make(address, (n,), array.dtype, array.device, array)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_every_way_through_rung_7(device, dtype, rng):
     tile = block * 16 // np.dtype(dtype).itemsize
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
-        bench = _core.Bench(_cases.with_output(_families.add_problem(x, y)), device=device)
+        bench = _core.Bench(cases.with_output(registry.add_problem(x, y)), device=device)
         for packs in (1, 2):
             tuning = {"packs": packs}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)

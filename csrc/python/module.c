@@ -68,7 +68,7 @@ static PyMethodDef module_methods[] = {
      "The kind of device that a reduction of the family reduce_axis runs on, if it names no rung."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
-     "Run a family whose output is an array; see gpuopt/_arrays.py."},
+     "Run a family whose output is an array; see gpuopt/arrays/inout.py."},
     {"reduce_resident", (PyCFunction)(void (*)(void))py_reduce_resident, METH_FASTCALL,
      "reduce_resident($module, device, streams, address, n, items, op, variant, result, initial, "
      "block, to, /)\n--\n\n"

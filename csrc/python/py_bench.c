@@ -1,5 +1,5 @@
 /* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
- * (gpuopt/_ladder.py) is built from these two; what is verified and what is printed is its
+ * (gpuopt/measure/ladder.py) is built from these two; what is verified and what is printed is its
  * business.
  */
 #include "py_core.h"

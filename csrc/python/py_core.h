@@ -171,7 +171,7 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
-/* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
+/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py hands it over: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
 /* An array in the device's memory is the pair (address, bytes). An input that is read in place
  * by its strides is a tuple of the array: where it has gaps, or items that are repeated, only the
@@ -253,7 +253,7 @@ PyObject *py_view_new(const struct py_state *state, const struct py_view_items *
 PyObject *py_exchange(PyObject *module, PyObject *type);
 PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* py_resident.c, py_dlpack.c: for gpuopt/_device_arrays.py */
+/* py_resident.c, py_dlpack.c: for gpuopt/families/device_calls.py */
 int py_prepared_add(PyObject *module);
 PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

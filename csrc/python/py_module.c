@@ -1,6 +1,6 @@
 /* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
  * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
- * gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no caller
+ * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no caller
  * makes a device read past a value.
  */
 #include "py_module.h"

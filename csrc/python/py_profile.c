@@ -1,9 +1,9 @@
-/* py_profile.c: the counters of devices that count, as dicts for gpuopt/_profile.py. */
+/* py_profile.c: the counters of devices that count, as dicts for gpuopt/explain/profile.py. */
 #include "py_core.h"
 
 #include <string.h>
 
-/* gpuopt/_recording.py's Recording. */
+/* gpuopt/explain/recording.py's Recording. */
 enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 
 /* Where the launches of one call go. */

@@ -1,5 +1,5 @@
 /* py_resident.c: calls on arrays that are in a device's memory. Python has found out where they are
- * and on which streams (gpuopt/_device_arrays.py); here a rung is chosen and queued.
+ * and on which streams (gpuopt/families/device_calls.py); here a rung is chosen and queued.
  */
 #include "py_core.h"
 

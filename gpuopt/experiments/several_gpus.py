@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import gpuopt
-from gpuopt._ceilings import VerificationError, spread
-from gpuopt._device_arrays import asarray
-from gpuopt._devices import Device, available, gpu_number
-from gpuopt._ladder import SAMPLE_SECONDS
-from gpuopt._profile import profile
+from gpuopt.catalog.devices import Device, available, gpu_number
 from gpuopt.experiments import _lab
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.explain.profile import profile
+from gpuopt.families.device_calls import asarray
+from gpuopt.measure.ceilings import VerificationError, spread
+from gpuopt.measure.ladder import SAMPLE_SECONDS
 
 ROUNDS = 7
 SIMULATED = (1, 2, 4)  # GPUs
