@@ -13,7 +13,7 @@ from conftest import KINDS, on
 
 import gpuopt
 from gpuopt.measure import bench, compare, peer_libraries, workloads
-from gpuopt.measure.ladder import PeerRow, Timing
+from gpuopt.measure.ladder_result import PeerRow, Timing
 from gpuopt.show import bench_table
 
 QUICK = workloads.works("cpu", quick=True)

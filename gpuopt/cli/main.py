@@ -114,12 +114,12 @@ def _roofline(arguments: argparse.Namespace) -> int:
 
 
 def _reference_file(arguments: argparse.Namespace) -> int:
-    from gpuopt.measure import reference_times
+    from gpuopt.measure import reference_file, reference_times
 
     if arguments.output:
         files.check(arguments.output, "-o")
     with bar() as progress:
-        told = reference_times.measure(arguments.device, arguments.rounds, progress)
+        told = reference_file.measure(arguments.device, arguments.rounds, progress)
     name = reference_times.file_name(told["roofline"]["device"]["description"])
     path = arguments.output or reference_times.FOLDER / name
     if not arguments.output:

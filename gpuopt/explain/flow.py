@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from gpuopt.explain.trace import Trace
+from gpuopt.explain.events import Recorded
 
 LANES = np.arange(32)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{}\[\]]+")
@@ -104,7 +103,7 @@ class _Flow:
 
     THREAD, SHARED, GLOBAL = 0, 1, 2
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Recorded) -> None:
         self.trace = trace
         self.parsed = [_parse(each.text) for each in trace.instructions]
         self.registers: dict[tuple[int, int, str], tuple[np.ndarray, np.ndarray]] = {}
@@ -299,6 +298,6 @@ class _Flow:
             )
 
 
-def combinations(trace: Trace) -> list[Combination]:
+def combinations(trace: Recorded) -> list[Combination]:
     """Return every combination of a trace, in the order of events."""
     return list(_Flow(trace).run())

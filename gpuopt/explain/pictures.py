@@ -5,16 +5,14 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpuopt import models
+from gpuopt.explain.events import Access, Recorded
 from gpuopt.explain.flow import Combination, Place, combinations
 from gpuopt.util.svg import WIDTH, Canvas, Picture, fit
-
-if TYPE_CHECKING:
-    from gpuopt.explain.trace import Access, Trace
 
 COLUMNS_MOST = 128  # of a tree
 STEPS_MOST = 24
@@ -39,7 +37,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _recorded(trace: Trace, warp: int) -> None:
+def _recorded(trace: Recorded, warp: int) -> None:
     """Refuse a warp of which a trace has nothing."""
     have = sorted(set(trace.events["warp"].tolist()))
     if warp not in have:
@@ -56,7 +54,7 @@ class _Columns:
     that the kernel accesses.
     """
 
-    def __init__(self, trace: Trace, space: str, addresses: list[int], least: int = 0) -> None:
+    def __init__(self, trace: Recorded, space: str, addresses: list[int], least: int = 0) -> None:
         events = trace.events[trace.events["space"] == trace.spaces.index(space)]
         self.size = int(events["bytes"].min(initial=4, where=events["bytes"] > 0))
         self.bases = sorted({0, *map(int, events["base"])})
@@ -74,7 +72,7 @@ class _Columns:
 class _Tree:
     LEFT, RIGHT, ROW = 76, 138, 62
 
-    def __init__(self, trace: Trace, found: list[Combination]) -> None:
+    def __init__(self, trace: Recorded, found: list[Combination]) -> None:
         self.trace = trace
         self.first_thread = 0 if trace.warp is None else 32 * trace.warp
         self.threads = trace.threads
@@ -199,7 +197,7 @@ class _Tree:
         )
 
 
-def tree(trace: Trace) -> Picture:
+def tree(trace: Recorded) -> Picture:
     """Draw which thread combined what with what."""
     found = combinations(trace)
     if not found:
@@ -272,7 +270,7 @@ def _used(access: Access, sector: int) -> set[int]:
     return wanted
 
 
-def coalescing(trace: Trace, access: Access) -> Picture:
+def coalescing(trace: Recorded, access: Access) -> Picture:
     """Draw which lane's address falls into which sector."""
     touched = sectors_of(access)
     used = {sector: _used(access, sector) for sector in touched}
@@ -336,13 +334,13 @@ def _sector(canvas: Canvas, x: float, y: float, width: float, used: set[int], ti
 # --- banks
 
 
-def bank_passes(trace: Trace, access: Access) -> models.Passes:
+def bank_passes(trace: Recorded, access: Access) -> models.Passes:
     """Return what an access to shared memory costs on the GPU that was simulated."""
     lanes = [access.addresses.get(lane) for lane in range(32)]
     return models.bank_conflicts(models.gpu(trace.gpu), lanes, access.size)
 
 
-def banks(trace: Trace, access: Access) -> Picture:
+def banks(trace: Recorded, access: Access) -> Picture:
     """Draw which lane hits which bank."""
     gpu = models.gpu(trace.gpu)
     words = max(1, access.size // 4)
@@ -433,7 +431,7 @@ def _bank_panel(
 # --- the tile
 
 
-def _tile_words(trace: Trace) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _tile_words(trace: Recorded) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """Return who wrote and who read each word of shared memory, by word."""
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
@@ -449,7 +447,7 @@ def _tile_words(trace: Trace) -> tuple[dict[int, list[int]], dict[int, list[int]
     return writers, readers
 
 
-def _tile_columns(trace: Trace) -> int:
+def _tile_columns(trace: Recorded) -> int:
     """Return how long the rows seem to be, from how they are written.
 
     That is the one distance between the lanes of a warp that writes columns, else the least one
@@ -467,7 +465,7 @@ def _tile_columns(trace: Trace) -> int:
     return found if 8 <= found <= 64 else 32
 
 
-def tile(trace: Trace, warp: int, columns: int | None) -> Picture:
+def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
     """Draw who wrote and who read each word of shared memory."""
     writers, readers = _tile_words(trace)
     if not writers and not readers:
@@ -536,7 +534,7 @@ def _who(threads: list[int]) -> str:
 # --- the timeline
 
 
-def timeline(trace: Trace, warp: int, first: int, rows: int) -> Picture:
+def timeline(trace: Recorded, warp: int, first: int, rows: int) -> Picture:
     """Draw a warp's instructions, one below the other, and the lanes that execute them."""
     events = trace.events
     _recorded(trace, warp)

@@ -14,12 +14,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import DTypeLike
 
-import gpuopt
 from gpuopt import _core
 from gpuopt.arrays.dtypes import named_dtype
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.families import registry
+from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util.checks import whole
 
@@ -201,7 +201,7 @@ def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
         n,
         items.name,
         lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
-        lambda rung, block, device: gpuopt.reduce(
+        lambda rung, block, device: reduce(
             array, op, variant=rung.variant, dtype=result, block=block, device=device
         ),
         error,

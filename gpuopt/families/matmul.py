@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
-from gpuopt.families import device_calls, host_calls
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import FLOAT_NAMES, How, is_plain, run_plain
 
 
 def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
@@ -30,6 +32,20 @@ def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     shape = (*rows, *columns)
     numbers = (math.prod(rows), math.prod(columns), k)
     return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def _plain(a: object, b: object, out: object, how: How) -> Any:
+    """Run `matmul` on two matrices or vectors of one dtype."""
+    if not (is_plain(a) and is_plain(b)) or a.ndim not in (1, 2) or b.ndim not in (1, 2):
+        return None
+    dtype, (*rows, k), (depth, *columns) = a.dtype, a.shape, b.shape
+    name = FLOAT_NAMES.get(dtype)
+    if name is None or b.dtype != dtype or k != depth:
+        return None
+    numbers = (rows[0] if rows else 1, columns[0] if columns else 1, k)
+    head, shape = ("matmul", "matmul", name, name), (*rows, *columns)
+    found = run_plain(head, (a, b), shape, dtype, numbers, out, how)
+    return found if shape or out is not None or found is None else found[()]
 
 
 def matmul(
@@ -94,7 +110,7 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
-    direct = host_calls.matmul(a, b, out, (variant, None, device))
+    direct = _plain(a, b, out, (variant, None, device))
     if direct is not None:
         return direct
     views = device_calls.inputs(device, a=a, b=b)

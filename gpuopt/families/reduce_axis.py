@@ -24,6 +24,7 @@ from gpuopt.families.axis_plan import (
     scheme_of,
 )
 from gpuopt.families.host_calls import How, receives
+from gpuopt.util.errors import AxisError
 
 UFUNCS = {
     "sum": np.add,
@@ -37,8 +38,6 @@ UFUNCS = {
 IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
 OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
 _ON_LADDER = frozenset("?ilqfd")  # dtypes of its kernels, by their characters: names take longer
-
-AxisError = getattr(np, "exceptions", np).AxisError
 
 
 def once(array: object) -> object:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem
-from gpuopt.families import device_calls, host_calls
-from gpuopt.families.reduce_axis import AxisError
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, How, Numbers, is_plain, run_plain
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
+from gpuopt.util.errors import AxisError
 
 # As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
 RADIUS_MOST = 2**31 - 1
@@ -136,6 +139,39 @@ def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
 
 
+@lru_cache(KEPT)
+def _stencil(
+    dtype: np.dtype, shape: tuple[int, ...], radius: int, mode: str
+) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers, np.ndarray] | None:
+    if mode not in MODES:
+        return None
+    outputs, numbers = stencil1d_numbers(shape, radius, mode, 0)
+    name = NUMBER_NAMES[dtype]
+    return ("stencil1d", "sum", name, name), (*shape[:-1], outputs), numbers, np.empty(0, dtype)
+
+
+def _plain(
+    a: object,
+    radius: object,
+    mode: object,
+    cval: object,
+    axis: object,
+    out: object,
+    how: How,
+) -> Any:
+    """Run `stencil1d` without weights along the last axis, with nothing but 0 beyond the ends."""
+    if not is_plain(a) or type(radius) is not int or type(cval) is not int or type(axis) is not int:
+        return None
+    last = axis in (-1, a.ndim - 1)
+    if not 0 <= radius < 2**31 or cval or not last or not a.ndim or a.dtype not in NUMBER_NAMES:
+        return None
+    known = _stencil(a.dtype, a.shape, radius, mode) if type(mode) is str else None
+    if known is None:
+        return None
+    head, shape, numbers, weights = known
+    return run_plain(head, (a, weights), shape, a.dtype, numbers, out, how)
+
+
 def stencil1d(
     a: ArrayLike,
     radius: int = 3,
@@ -228,7 +264,7 @@ def stencil1d(
            [30, 60, 50]])
     """
     if weights is None:
-        direct = host_calls.stencil1d(a, radius, mode, cval, axis, out, (variant, block, device))
+        direct = _plain(a, radius, mode, cval, axis, out, (variant, block, device))
         if direct is not None:
             return direct
     views = device_calls.inputs(device, a=a)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +13,12 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
-from gpuopt.families import device_calls, host_calls
-from gpuopt.families.reduce_axis import AxisError
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import KEPT, How, Numbers, is_plain, run_plain
+from gpuopt.util.errors import AxisError
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # moved, by bytes
+MOVED = frozenset("?bBhHiIlLqQefdD")  # dtypes aligned as the words that they move as
 IN_PLACE = (None, "serial", "openmp", "simd")  # turn square matrices where they are, as rung 7
 
 
@@ -81,6 +85,27 @@ def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool
         and shape[-1] == shape[-2]
         and (variant in IN_PLACE or _names_rung(variant, 7, "vector"))
     )
+
+
+@lru_cache(KEPT)
+def _transposed(
+    dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...] | None
+) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers]:
+    order = permutation(axes, len(shape))
+    word = WORDS[dtype.itemsize]
+    numbers = (len(shape), *shape, *order)
+    return ("transpose", "move", word, word), tuple(shape[k] for k in order), numbers
+
+
+def _plain(a: object, axes: object, out: object, how: How) -> Any:
+    """Run `transpose` on the best rung."""
+    known = axes is None or (type(axes) is tuple and all(type(each) is int for each in axes))
+    if how[0] is not None or not known or not is_plain(a) or a.dtype.char not in MOVED:
+        return None
+    if not a.dtype.isnative:
+        return None
+    head, shape, numbers = _transposed(a.dtype, a.shape, axes)
+    return run_plain(head, (a,), shape, a.dtype, numbers, out, how)
 
 
 def transpose(
@@ -162,7 +187,7 @@ def transpose(
     >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
     (10, 3, 48, 64)
     """
-    direct = host_calls.transpose(a, axes, out, (variant, block, device))
+    direct = _plain(a, axes, out, (variant, block, device))
     if direct is not None:
         return direct
     copy = variant is not None and _names_rung(variant, 0, "copy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +11,9 @@ from numpy.typing import ArrayLike
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
 from gpuopt.arrays.libraries import View, view_of
-from gpuopt.families import device_calls, host_calls
+from gpuopt.families import device_calls
 from gpuopt.families.device_axes import put, spread
+from gpuopt.families.host_calls import FLOAT_NAMES, NUMBER_NAMES, How, is_plain, run_plain
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
@@ -138,6 +140,18 @@ def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
     return saxpy_problem(a, x, y)
 
 
+def _plain(family: str, a: object, x: object, y: object, out: object, how: How) -> Any:
+    """Run `add`, which takes no a, or `saxpy` on two arrays of one shape and dtype."""
+    if not (is_plain(x) and is_plain(y)) or type(a) not in (int, float):
+        return None
+    dtype, shape = x.dtype, x.shape
+    name = (NUMBER_NAMES if family == "add" else FLOAT_NAMES).get(dtype)
+    if name is None or y.dtype != dtype or y.shape != shape:
+        return None
+    numbers = (x.size, inout.bits(a, dtype) if family == "saxpy" else 0)
+    return run_plain((family, family, name, name), (x, y), shape, dtype, numbers, out, how)
+
+
 def add(
     x: ArrayLike,
     y: ArrayLike,
@@ -201,7 +215,7 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
-    direct = host_calls.vectors("add", 0, x, y, out, (variant, block, device))
+    direct = _plain("add", 0, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
     # The result is the first one's library's: of a number and an array the array's.
@@ -264,7 +278,7 @@ def saxpy(
             a = float(a)
         except OverflowError:
             raise OverflowError("a: is too large for float64") from None
-    direct = host_calls.vectors("saxpy", a, x, y, out, (variant, block, device))
+    direct = _plain("saxpy", a, x, y, out, (variant, block, device))
     if direct is not None:
         return direct
     views = _on_device(FLOATS, device, x=x, y=y)

@@ -1,7 +1,8 @@
 """gpuopt against the libraries that people use: the same work, in one run, verified.
 
 What is measured and which bars it shall meet is workloads.py's, how other libraries do it
-peer_libraries.py's, the table bench_table.py's. Everybody's calls are made from Python and take turns, round by round;
+peer_libraries.py's, the table bench_table.py's. Everybody's calls are made from Python and take
+turns, round by round;
 each result is checked before the first round and after the last. Where a work is a family's of
 kernels, its launches are also queued from C and timed by the device's events: the kernels without
 Python, for the bars that are rates.
@@ -23,16 +24,9 @@ from gpuopt.families import registry
 from gpuopt.families.cases import with_output
 from gpuopt.families.device_calls import LEGACY, DeviceArray, asarray, empty
 from gpuopt.measure import parts, peer_libraries, workloads
-from gpuopt.measure.ceilings import VerificationError
-from gpuopt.measure.ladder import (
-    PeerRacer,
-    PeerRow,
-    Progress,
-    Racer,
-    Timing,
-    peer_from_dict,
-    timing_from,
-)
+from gpuopt.measure.ceilings import Progress, VerificationError
+from gpuopt.measure.ladder import PeerRacer, Racer
+from gpuopt.measure.ladder_result import PeerRow, Timing, peer_from_dict, timing_from
 from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Peer
 from gpuopt.measure.workloads import Bar, Check, Work
 from gpuopt.show import bench_table
@@ -175,7 +169,7 @@ class Bench:
 
     def table(self, every: bool = False) -> str:
         """Return the table; many works of a kind take one line, unless `every` is true."""
-        return bench_table.text(self, every)
+        return bench_table.text(self, every, workloads.GROUPS, workloads.DTYPES)
 
     def __repr__(self) -> str:
         """Return the table."""
@@ -256,18 +250,16 @@ class _Strided:
 
 def _function(work: Work, device: str) -> Callable[..., Any]:
     """Return gpuopt's call: it takes `out`, and the work's arguments."""
-    import gpuopt
-
     task = work.task
     if task.family == "reduce":
         along = {} if task.axis is None else {"axis": task.axis}
-        return lambda out, x: gpuopt.reduce(x, task.op, out=out, device=device, **along)
+        return lambda out, x: registry.reduce(x, task.op, out=out, device=device, **along)
     if task.family == "transpose":
         axes: dict[str, Any] = {} if task.axes is None else {"axes": task.axes}
-        return lambda out, a: gpuopt.transpose(a, out=out, device=device, **axes)
+        return lambda out, a: registry.transpose(a, out=out, device=device, **axes)
     if task.family == "stencil1d":
-        return lambda out, a: gpuopt.stencil1d(a, task.radius, out=out, device=device)
-    call = {"add": gpuopt.add, "saxpy": gpuopt.saxpy, "matmul": gpuopt.matmul}[task.family]
+        return lambda out, a: registry.stencil1d(a, task.radius, out=out, device=device)
+    call = {"add": registry.add, "saxpy": registry.saxpy, "matmul": registry.matmul}[task.family]
     return lambda out, *given: call(*given, out=out, device=device)
 
 
@@ -296,8 +288,6 @@ class _Ours(Peer):
 
 def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
     """Return gpuopt's calls: on a GPU, of arrays that are there, to others (`out`) there."""
-    from gpuopt import reduce
-
     task, name = work.task, device.name
     call, view = _function(work, name), VIEWS[task.view]
     shape, dtype = _result_shape(work), workloads.numpy_dtype(task.dtype)
@@ -316,7 +306,7 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
     where = name if from_host else None
 
     def number(x: Any) -> Any:
-        return reduce(x, task.op, out=value, device=where).item()
+        return registry.reduce(x, task.op, out=value, device=where).item()
 
     if from_host:
         one = number if task.as_number else lambda *given: call(None, *map(view, given))

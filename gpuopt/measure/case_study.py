@@ -10,7 +10,8 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.catalog.rungs import Rung, rungs
-from gpuopt.measure.ladder import Ladder, ladder
+from gpuopt.measure.ladder import ladder
+from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Roofline, roofline
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuopt.measure.bench import Bench
-from gpuopt.measure.ladder import MODES, Ladder, Row, Timing
+from gpuopt.measure.ladder_result import MODES, Ladder, Row, Timing
 from gpuopt.measure.roofline import Roofline
 from gpuopt.show.ladder_table import label
 

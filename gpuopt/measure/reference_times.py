@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuopt.families.cases import ITEMS
-from gpuopt.measure.ladder import Ladder, ladder
-from gpuopt.measure.roofline import roofline
+from gpuopt.measure.ladder_result import Ladder
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -46,31 +43,3 @@ def compare_with(measured: Ladder) -> None:
         times = {row.rung.name: (row.warm.median, row.cold.median) for row in reference.rows}
         for row in measured.rows:
             row.reference = times.get(row.rung.name)
-
-
-def measure(
-    device: str | None,
-    rounds: int = 11,
-    progress: Callable[[str, float], None] = lambda text, share: None,
-) -> dict[str, Any]:
-    """Measure a device's roofline and all its ladders: what a reference file holds."""
-    ladders = [("reduce", "int32"), ("reduce", "float32"), *((each, "float32") for each in ITEMS)]
-    steps = len(ladders) + 1
-    roof = roofline(device, fresh=True, progress=lambda text, share: progress(text, share / steps))
-    found = []
-    for at, (family, dtype) in enumerate(ladders):
-
-        def inner(text: str, share: float, at: int = at, family: str = family) -> None:
-            progress(f"{family}: {text}", (at + 1 + share) / steps)
-
-        found.append(
-            ladder(family, dtype=dtype, device=roof.device.name, rounds=rounds, progress=inner)
-        )
-    for each in found:
-        for row in each.rows:
-            row.reference = None  # it is the reference
-    return {
-        "kind": "reference",
-        "roofline": roof.to_dict(),
-        "ladders": [each.to_dict() for each in found],
-    }

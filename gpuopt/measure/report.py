@@ -20,7 +20,8 @@ from gpuopt.catalog.devices import Device, describe, device_name
 from gpuopt.explain.profile import Counters
 from gpuopt.explain.trace import trace
 from gpuopt.families import cases
-from gpuopt.measure.ladder import Ladder, ladder
+from gpuopt.measure.ladder import ladder
+from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Point, Roofline, roofline
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files

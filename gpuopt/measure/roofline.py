@@ -31,7 +31,7 @@ from gpuopt.util.checks import finite
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpuopt.measure.ladder import Ladder
+    from gpuopt.measure.ladder_result import Ladder
 
 FORMAT = 1  # of what is written to disk; another number is not read
 FASTER = 1.03  # than a ceiling: beyond what measuring explains

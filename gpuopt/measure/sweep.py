@@ -24,8 +24,9 @@ from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.families import axis_plan, cases
 from gpuopt.families.cases import with_output
 from gpuopt.measure import workloads
-from gpuopt.measure.ceilings import VerificationError
-from gpuopt.measure.ladder import Progress, Racer, Timing
+from gpuopt.measure.ceilings import Progress, VerificationError
+from gpuopt.measure.ladder import Racer
+from gpuopt.measure.ladder_result import Timing
 from gpuopt.measure.peer_libraries import Task
 from gpuopt.show.ladder_table import label
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import html as _html
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from gpuopt.measure import workloads
-
-if TYPE_CHECKING:
-    from gpuopt.measure.bench import Bench, Row
-    from gpuopt.measure.workloads import Bar
+from gpuopt.show.measured import Bar, Bench, BenchRow
 
 MANY = 16  # rows of a group; more are told in sum
 LABEL = 34  # characters of a work, at least
@@ -42,7 +38,7 @@ def meets(bar: Bar, reached: float) -> bool:
     return reached <= bar.value if bar.what == "us" else reached >= bar.value
 
 
-def _judged(measured: Bench, row: Row) -> str:
+def _judged(measured: Bench, row: BenchRow) -> str:
     """Return each bar, what was reached, and whether that meets it."""
     told = []
     for bar in measured.bars(row):
@@ -57,14 +53,14 @@ def _judged(measured: Bench, row: Row) -> str:
     return "; ".join(told)
 
 
-Column = tuple[str, Callable[["Row"], str]]
+Column = tuple[str, Callable[[BenchRow], str]]
 
 
 def _columns(measured: Bench) -> list[Column]:
     """Return heads and cells, without those that no row has."""
 
-    def peer_time(name: str) -> Callable[[Row], str]:
-        def cell(row: Row) -> str:
+    def peer_time(name: str) -> Callable[[BenchRow], str]:
+        def cell(row: BenchRow) -> str:
             found = [peer for peer in row.peers if peer.name == name]
             return _us(found[0].warm.median) if found else ""
 
@@ -87,7 +83,7 @@ def _columns(measured: Bench) -> list[Column]:
 # --- text
 
 
-def line(measured: Bench, row: Row) -> str:
+def line(measured: Bench, row: BenchRow) -> str:
     """Return a row in one line, by itself: for who reads along."""
     told = [f"{_us(row.warm.median)} us"]
     told.append(f"{_rate(row.rate)} {'GFLOP/s' if row.flops else 'GB/s'}")
@@ -101,7 +97,7 @@ def line(measured: Bench, row: Row) -> str:
     return f"{row.title}: {', '.join(told)}" + (f" ({judged})" if judged else "")
 
 
-def _grid(columns: list[Column], rows: list[tuple[Row, str]], label: int) -> list[str]:
+def _grid(columns: list[Column], rows: list[tuple[BenchRow, str]], label: int) -> list[str]:
     """Return a line of heads and one for each row; a row's last text is as long as it is."""
     cells = [[cell(row) for _, cell in columns] for row, _ in rows]
     widths = [
@@ -121,14 +117,14 @@ def _span(values: list[float], form: Callable[[float], str]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _in_sum(measured: Bench, group: str, rows: list[Row]) -> list[str]:
+def _in_sum(measured: Bench, title: str, rows: list[BenchRow], dtypes: Sequence[str]) -> list[str]:
     """Return a group's rows by operation and dtype: least and most, and how many meet the bars."""
-    kinds: dict[tuple[str, str], list[Row]] = {}
+    kinds: dict[tuple[str, str], list[BenchRow]] = {}
     for row in rows:
         words = row.title.replace(",", "").split()
-        dtype = next((each for each in workloads.DTYPES if each in words), "")
+        dtype = next((each for each in dtypes if each in words), "")
         kinds.setdefault((words[0], dtype), []).append(row)
-    lines = ["", f"{group}: {workloads.GROUPS[group]}", "",
+    lines = ["", title, "",
              f"{'':<22}{'works':>6}{'GB/s':>18}{'against the fastest':>24}  bars met"]  # fmt: skip
     for (op, dtype), each in kinds.items():
         ratios = [ratio for row in each if (ratio := row.ratio()) is not None]
@@ -197,8 +193,11 @@ def _some(titles: list[str]) -> str:
     return titles[0] if len(titles) == 1 else f"{titles[0]}, and {len(titles) - 1} more"
 
 
-def text(measured: Bench, every: bool) -> str:
-    """Return the table; without `every`, groups of many rows are told in sum."""
+def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequence[str]) -> str:
+    """Return the table; without `every`, groups of many rows are told in sum.
+
+    `groups` says what each group's works are, `dtypes` are the words that name one in a title.
+    """
     lines = [
         f"gpuopt {measured.version} on {measured.device.description} ({measured.device.name})"
         + (", a quick look" if measured.quick else "")
@@ -212,7 +211,7 @@ def text(measured: Bench, every: bool) -> str:
         ]
         if any(row.kernels.samples for row in measured.rows):
             lines.append("kernels: gpuopt's launches queued from C, what GB/s and GFLOP/s tell")
-    grouped: dict[str, list[Row]] = {}
+    grouped: dict[str, list[BenchRow]] = {}
     for row in measured.rows:
         grouped.setdefault(row.group, []).append(row)
     in_sum = [] if every else [name for name, rows in grouped.items() if len(rows) > MANY]
@@ -222,7 +221,7 @@ def text(measured: Bench, every: bool) -> str:
         rows = [(row, _judged(measured, row)) for row in shown]
         lines += ["", *_grid(_columns(measured), rows, label)]
     for name in in_sum:
-        lines += _in_sum(measured, name, grouped[name])
+        lines += _in_sum(measured, f"{name}: {groups[name]}", grouped[name], dtypes)
     lines += ["", _verdicts(measured), *_left_out(measured)]
     return "\n".join(line.rstrip() for line in lines)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import html as _html
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gpuopt.catalog.rungs import Rung
 from gpuopt.explain.profile import Counters
 from gpuopt.show import sentences
-
-if TYPE_CHECKING:
-    from gpuopt.catalog.rungs import Rung
-    from gpuopt.measure.ladder import Ladder, Row
+from gpuopt.show.measured import Ladder, LadderRow
 
 LABEL = 18  # characters of a rung's number and name, at least
 
@@ -134,7 +132,7 @@ def times(measured: Ladder) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _timed_line(measured: Ladder, row: Row, before: Row | None, known: bool) -> str:
+def _timed_line(measured: Ladder, row: LadderRow, before: LadderRow | None, known: bool) -> str:
     warm, cold = row.warm, row.cold
     amount = measured.flops or row.algorithm_bytes
     share = row.algorithm_bytes / cold.median / measured.copy_bandwidth
@@ -211,7 +209,7 @@ def deck_rate(measured: Ladder, rung: Rung) -> float | None:
     return rung.deck_gbs or None
 
 
-def _deck_step(measured: Ladder, before: Row | None, row: Row) -> float | None:
+def _deck_step(measured: Ladder, before: LadderRow | None, row: LadderRow) -> float | None:
     then, now = (deck_rate(measured, each.rung) if each else None for each in (before, row))
     return now / then if then and now else None
 

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuopt.show import ladder_table, terminal
+from gpuopt.show.measured import Ladder, Roofline
 from gpuopt.util import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
-
-    from gpuopt.measure.ladder import Ladder
-    from gpuopt.measure.roofline import Roofline
 
 MARKERS = "osD^vPX*<>hp"
 INK, GREY, PALE = "0.1", "0.45", "0.8"

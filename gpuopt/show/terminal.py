@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gpuopt.measure.roofline import Point, Roofline
+from gpuopt.show.measured import Point, Roofline
 
 WIDTH, HEIGHT = 68, 16  # of the drawing, in characters
 MARKS = "abcdefghijklmnopqrstuvwxyz"

@@ -1,8 +1,12 @@
-"""Examples for the exceptions, whose table is csrc/status.def."""
+"""The exceptions: those of csrc/status.def, with examples, and NumPy's AxisError."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuopt._core import DeviceError, DeviceLost, DeviceMemoryError, PTXError, SimError, UnfitError
+
+AxisError = getattr(np, "exceptions", np).AxisError  # where NumPy 1.24 has it, too
 
 _EXAMPLES: dict[type[Exception], str] = {
     DeviceError: """
