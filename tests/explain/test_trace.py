@@ -470,7 +470,7 @@ def test_a_kernel_on_a_gpu_is_not_traced():
 
 
 def test_tiles_that_wait_are_recorded_once_each():
-    path = Path(__file__).parent / "ptx" / "diverged.ptx"
+    path = Path(__file__).parents[1] / "ptx" / "diverged.ptx"
     module = gpuopt.load_ptx(path, device="sim")
     trace = gpuopt.trace(module["tiles"], 1, 32, np.zeros(32, np.uint32))
     shuffles = [n for n, i in enumerate(trace.instructions) if i.text.startswith("shfl")]

@@ -141,7 +141,7 @@ def test_the_answer_is_the_callers_own():
 
 # --- constants of C that Python repeats
 
-CSRC = Path(__file__).parent.parent / "csrc"
+CSRC = Path(__file__).parents[2] / "csrc"
 
 
 def enumerators(path, pattern):

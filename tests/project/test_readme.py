@@ -11,7 +11,7 @@ import gpuopt
 from gpuopt.cli import main as program
 from gpuopt.measure import ceilings as ceilings_module, ladder, peer_libraries
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LADDERS = ("ladder", "transpose", "stencil1d", "matmul", "saxpy")
 

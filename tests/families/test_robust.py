@@ -250,7 +250,10 @@ def seconds_to_interrupt(device, layout, variant, n, pause):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__))},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },  # conftest is there
     )
     try:
         line = process.stdout.readline().strip()

@@ -43,7 +43,7 @@ def test_neighbours_differ(family):
 
 
 def test_the_lines_are_those_of_the_files():
-    root = Path(__file__).parents[1] / "csrc"
+    root = Path(__file__).parents[2] / "csrc"
     if not root.exists():
         pytest.skip("no source tree")
     for name, lines in source_module._files().items():

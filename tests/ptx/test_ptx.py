@@ -15,7 +15,7 @@ from ptx_texts import ADD, HEADER, everywhere
 import gpuopt
 from gpuopt import _core
 
-FILES = Path(__file__).with_name("ptx")
+FILES = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")

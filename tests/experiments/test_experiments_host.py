@@ -15,7 +15,7 @@ from gpuopt.experiments.texture import sample
 TEXTURES = [on(kind, kind, id=kind) for kind in ("sim", "cuda")]
 only_cuda = [on("cuda", "cuda", id="cuda")]
 TIMES = ["host_link", "overlap", "launch_overhead"]
-KERNELS = without_names((Path(__file__).with_name("ptx") / "texture.ptx").read_text())
+KERNELS = without_names((Path(__file__).parents[1] / "ptx" / "texture.ptx").read_text())
 rng = np.random.default_rng(4)
 
 
