@@ -147,7 +147,7 @@ struct device_tracing {
     bool done;            /* set by the device: the launch was there */
 };
 
-/* One instruction of one warp; its layout is what gpuopt/explain/trace.py reads. */
+/* One instruction of one warp; its layout is what gpuopt/explain/events.py reads. */
 struct device_event {
     uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
                              lane that each lane reads */

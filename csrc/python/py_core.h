@@ -171,8 +171,9 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
 /* A NumPy scalar of dtype `result` from an accumulator. */
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
-/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py hands it over: the
- * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
+/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py hands it over:
+ * the tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the
+ * struct. */
 /* An array in the device's memory is the pair (address, bytes). An input that is read in place
  * by its strides is a tuple of the array: where it has gaps, or items that are repeated, only the
  * cpu takes it, and call() returns False for other devices; so it does where a device has a kernel

@@ -1,7 +1,7 @@
 /* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
  * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
- * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no caller
- * makes a device read past a value.
+ * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no
+ * caller makes a device read past a value.
  */
 #include "py_module.h"
 

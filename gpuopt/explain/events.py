@@ -1,4 +1,4 @@
-"""What a trace holds: the instructions that one block executed, and its accesses to memory."""
+"""The contents of a trace: the instructions that one block executed, and its memory accesses."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 An array is plain if it is a NumPy array itself, aligned, in C order and of a native dtype that the
 family takes. Then everything about a call but its addresses follows from dtypes and shapes: it is
 described once and kept. Each family has a function that tries this way, and returns None where an
-argument is anything else; the family's general way then does the work, or tells what is wrong.
+argument is anything else; the family's general way then does the work, or raises the error.
 """
 
 from __future__ import annotations

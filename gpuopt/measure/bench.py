@@ -1,11 +1,10 @@
 """gpuopt against the libraries that people use: the same work, in one run, verified.
 
-What is measured and which bars it shall meet is workloads.py's, how other libraries do it
-peer_libraries.py's, the table bench_table.py's. Everybody's calls are made from Python and take
-turns, round by round;
-each result is checked before the first round and after the last. Where a work is a family's of
-kernels, its launches are also queued from C and timed by the device's events: the kernels without
-Python, for the bars that are rates.
+The works and their bars stand in workloads.py, other libraries' calls in peer_libraries.py, the
+table in bench_table.py. Everybody's calls are made from Python and take turns, round by round; each
+result is checked before the first round and after the last. Where a work is a family's of kernels,
+its launches are also queued from C and timed by the device's events: the kernels without Python,
+for the bars that are rates.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What tables and plots read of a measurement: `gpuopt.measure` has classes of these forms.
+"""The attributes of measurements that tables and plots read.
 
-Tables and plots are below the measuring code, which shows its results with them.
+The classes of `gpuopt.measure` have them. They show themselves through this package, which
+therefore describes them by protocols instead of importing them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gpuopt.explain.profile import Profile
 
 
 class Timing(Protocol):
-    """Samples in seconds, and what is told of them."""
+    """Samples in seconds, and their statistics."""
 
     samples: list[float]
     median: float
