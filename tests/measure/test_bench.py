@@ -12,6 +12,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
+from gpuopt.families import registry
 from gpuopt.measure import bench, compare, peer_libraries, workloads
 from gpuopt.measure.ladder_result import PeerRow, Timing
 from gpuopt.show import bench_table
@@ -173,7 +174,7 @@ def test_one_wrong_item_anywhere_is_found(kind):
     arguments = workloads.draw(work)
     right, check = answer(work, arguments), workloads.check_of(work, arguments)
     assert check(right, True) == check(right, False) == ""
-    part, last = workloads._parts.PART, right.size - 1
+    part, last = workloads.parts.PART, right.size - 1
     places = {0, 1, 255, 256, part - 1, part, part + 1, 2 * part, right.size // 2, last - 1, last}
     for at in sorted(place for place in places if 0 <= place <= last):
         bad = [1 - right.flat[at]] if task.op == "argmax" else [right.flat[at] + 2]
@@ -265,7 +266,7 @@ def test_a_result_that_is_not_written_is_found(device, monkeypatch):
     check = workloads.check_of(work, arguments)
     ours = bench._ours(work, arguments, bench.describe_device(device))
     assert check(ours.run(), True) == ""
-    monkeypatch.setattr(gpuopt, "transpose", lambda a, out=None, device=None: out)
+    monkeypatch.setattr(registry, "transpose", lambda a, out=None, device=None: out)
     got = ours.run()
     assert check(got, True) and set(got.tobytes()) == {0xFF}, "each run begins with poison"
 
@@ -413,7 +414,7 @@ def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
         result[0, 0] += 1
         return result
 
-    monkeypatch.setattr(gpuopt, "transpose", wrong)
+    monkeypatch.setattr(registry, "transpose", wrong)
     found = gpuopt.bench("cpu", quick=True, only=["transpose float64", "call"])
     assert [each.group for each in found.rows] == ["call"]
     assert [name for name, _ in found.wrong] == ["transpose of 256 x 512 float64"]
@@ -475,8 +476,8 @@ def test_results_are_told_as_they_come(monkeypatch, capsys):
         assert len(lines) == len(asked), "what was measured before has been told"
         asked.append(text)
 
-    monkeypatch.setattr(gpuopt, "transpose", wrong)
-    monkeypatch.setattr(gpuopt, "stencil1d", refused)
+    monkeypatch.setattr(registry, "transpose", wrong)
+    monkeypatch.setattr(registry, "stencil1d", refused)
     found = gpuopt.bench("cpu", quick=True, only=["transpose float64", "stencil of radius 3",
                          "call"], progress=progress, on_result=lines.append)  # fmt: skip
     assert [line for line in lines if line in str(found)] == lines[:2]
