@@ -1,7 +1,6 @@
-"""The layers of the source tree: imports and includes only go down, and never in a circle."""
+"""The layers of gpuopt: imports only go down, and never in a circle; folders stay small."""
 
 import ast
-import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "gpuopt"
-CSRC = ROOT / "csrc"
 
 # From the lowest to the highest. A folder of gpuopt imports itself and those before it.
 PYTHON_LAYERS = (
@@ -28,31 +26,9 @@ PYTHON_FILES = {"gpuopt.models": "catalog"}  # a public module beside the folder
 # Names and nothing else: nothing below the command line may import them.
 FACADES = ("gpuopt", "gpuopt.__main__")
 
-# A file of csrc belongs to the row with the longest prefix of its path; rows as above.
-C_LAYERS = (
-    ("status.def", "gpuopt.h"),
-    ("device.h", "registry.h"),
-    ("kernels/",),
-    ("sim/sim.h",),
-    ("sim/core/",),
-    ("sim/ptx/",),
-    ("sim/decode/",),
-    ("sim/observe/",),
-    ("sim/exec/",),
-    ("sim/",),
-    ("devices/cpu/", "devices/cuda/", "host/", "cuda/"),
-    ("devices/", "sim_device."),
-    ("device.c", "device_stubs.c", "devices.c", "gpuopt.c", "image.c", "registry.c"),
-    ("ops/",),
-    ("python/",),
-)
-
 FILES_MOST = 21  # in a folder, so that it can be read at a glance
 # No .ptx: tests/ptx/make.sh and make_arithmetic.py write most of them.
 SOURCES = {".py", ".pyi", ".c", ".h", ".def", ".cu", ".cuh", ".sh"}
-
-
-# --- Python
 
 
 def modules():
@@ -160,60 +136,10 @@ def test_every_kind_of_import_is_seen(text):
     ]
 
 
-# --- C
-
-
-def c_layer(path):
-    """Return the number of a file's layer; None where the table has no row for it."""
-    best = (0, None)
-    for number, prefixes in enumerate(C_LAYERS):
-        for prefix in prefixes:
-            if path.startswith(prefix):
-                best = max(best, (len(prefix), number))
-    return best[1]
-
-
-def c_files():
-    return [path for path in CSRC.rglob("*") if path.suffix in SOURCES]
-
-
-def includes():
-    """Return {file: files that it includes}, as paths from csrc."""
-    found = {}
-    for path in c_files():
-        names = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.M)
-        beside = [(path.parent / name, CSRC / name) for name in names]
-        known = [next((each for each in both if each.exists()), None) for both in beside]
-        found[str(path.relative_to(CSRC))] = {
-            str(each.resolve().relative_to(CSRC.resolve()))
-            for each in known
-            if each and each.resolve() != path.resolve()  # an X-macro's file may include itself
-        }
-    return found
-
-
-def test_every_c_file_is_in_a_layer():
-    assert [path for path in includes() if c_layer(path) is None] == []
-
-
-def test_includes_go_down():
-    wrong = [
-        f"csrc/{path} includes {other}, of a higher layer"
-        for path, others in includes().items()
-        for other in sorted(others)
-        if c_layer(other) > c_layer(path)
-    ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_includes_have_no_circle():
-    assert circle(includes()) is None
-
-
 # --- folders
 
 
-@pytest.mark.parametrize("top", ["csrc", "gpuopt", "tests"])
+@pytest.mark.parametrize("top", ["gpuopt", "tests"])
 def test_folders_are_small(top):
     counts = {}
     for path in (ROOT / top).rglob("*"):
