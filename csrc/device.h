@@ -3,8 +3,8 @@
  * A `struct device` is one in-order queue on one device: copies and launches run in the order in
  * which they were given, and only one thread may use it at a time. Open several to work in
  * parallel. Addresses are 64-bit integers on every device. No entry is NULL: what a device lacks is
- * the shared stub from device.c, and its capability bit is not set. Nothing here knows Python or an
- * operation.
+ * the shared stub from device_stubs.c, and its capability bit is not set. Nothing here knows Python
+ * or an operation.
  */
 #ifndef GPUOPT_DEVICE_H
 #define GPUOPT_DEVICE_H

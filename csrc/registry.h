@@ -1,5 +1,5 @@
 /* registry.h: the table of rungs, expanded from the rows that open kernels/<family>.cu and
- * host/host_<family>.c. Knows no device and no operation's plan.
+ * devices/cpu/cpu_<family>.c. Knows no device and no operation's plan.
  */
 #ifndef GPUOPT_REGISTRY_H
 #define GPUOPT_REGISTRY_H

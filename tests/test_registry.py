@@ -169,6 +169,6 @@ def test_axes_texels_and_modes_are_numbered_as_in_c():
     modes = [name.upper() for name in _stencil1d.MODES if name != "valid"]
     assert [_stencil1d.MODES[name.lower()] for name in modes] == list(range(len(modes)))
     assert _stencil1d.MODES["valid"] == _stencil1d.MODES["nearest"]
-    assert enumerators("host/host_stencil1d.c", r"enum mode \{(.*?)\}") == modes
+    assert enumerators("devices/cpu/cpu_stencil1d.c", r"enum mode \{(.*?)\}") == modes
     listed = re.search(r"#define STENCIL1D_MODES.*", (CSRC / "kernels/stencil1d.cu").read_text())[0]
     assert re.findall(r"\bMODE\(([A-Z]+)\)", listed) == modes

@@ -198,18 +198,18 @@ static enum status reduce_there(struct ops_queue *queue, const struct ops_choice
 /* On the cpu, an array with gaps: read where it is. */
 static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *choice,
                               const struct device_box *box, uint64_t n, void *accumulator) {
-    static const struct reg_rung rung = {.kernel = "host_reduce_box", .flags = RUNG_HOST};
+    static const struct reg_rung rung = {.kernel = "cpu_reduce_box", .flags = RUNG_HOST};
     struct ops_choice boxed = *choice;
     boxed.rung = &rung;
     return reduce_there(queue, &boxed, (device_address)(uintptr_t)box, n, accumulator);
 }
 
 /* On the cpu, one that NumPy has to convert: a piece at a time, then the pieces' results, as
- * host_reduce.c joins its segments. */
+ * cpu_reduce.c joins its segments. */
 static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
                                  void *accumulator) {
-    static const struct reg_rung join = {.kernel = "host_reduce_join", .flags = RUNG_HOST};
+    static const struct reg_rung join = {.kernel = "cpu_reduce_join", .flags = RUNG_HOST};
     const struct device_ops *ops = queue->device->ops;
     const size_t item = dtype_size(choice->signature->items);
     const size_t result = dtype_size(choice->signature->accumulator);

@@ -1,8 +1,8 @@
 /* py_about.c: what the extension holds: its rungs, its image, how it was built. */
 #include "py_core.h"
 
-#include "../cuda/cuda_device.h"
-#include "../host/host_isa.h"
+#include "../devices/cuda/cuda_device.h"
+#include "../devices/cpu/cpu_isa.h"
 
 #include <string.h>
 
@@ -157,7 +157,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
 PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)nothing;
     const char *library = NULL;
-    const enum status status = host_isa_choose();
+    const enum status status = cpu_isa_choose();
     if (status)
         return py_raise(py_state_of(module), status);
     const int driver = cuda_driver_version(&library);
@@ -170,7 +170,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
         "{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION, "nvcc",
         GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver", driver, "driver_library",
         library, "architectures", GPUOPT_ARCHITECTURES, "machine_code_bytes", machine_code,
-        "ptx_bytes", ptx, "compiler", __VERSION__, "instruction_set", host_isa_name());
+        "ptx_bytes", ptx, "compiler", __VERSION__, "instruction_set", cpu_isa_name());
 }
 
 PyObject *py_ptx(PyObject *module, PyObject *nothing) {

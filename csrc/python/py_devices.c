@@ -3,7 +3,7 @@
  */
 #include "py_core.h"
 
-#include "../sim_device.h"
+#include "../devices/sim_device.h"
 
 #include <string.h>
 

@@ -1,0 +1,607 @@
+/*
+ * sim_decode.c: parsed functions to a kernel that can run. Collects what the kernel calls, lays out
+ * shared, local and frame memory, turns statements into instructions, and finds where diverged
+ * lanes meet again: the immediate post-dominator of the block that ends in the branch.
+ *
+ * A frame holds 32-lane arrays: temporaries, the function's registers, then its constants, so that
+ * every operand is a byte offset and an instruction never asks what kind of operand it has.
+ */
+#include "sim_decode.h"
+#include "../ptx/sim_parser.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum sim_status problem(struct sim_decoder *d, enum sim_status status, const char *format,
+                               va_list list) {
+    char text[400];
+    vsnprintf(text, sizeof text, format, list);
+    return sim_fail(d->error, status, d->s ? d->s->line : 0, d->s ? d->s->column : 0,
+                    "PTX line %u, column %u: %s (in %.120s, for kernel %.120s)",
+                    d->s ? d->s->line : 0, d->s ? d->s->column : 0, text,
+                    d->f ? d->f->function->c_name : "?", d->kernel->function->c_name);
+}
+
+enum sim_status sim_refuse(struct sim_decoder *d, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    enum sim_status status = problem(d, SIM_UNSUPPORTED, format, list);
+    va_end(list);
+    return status;
+}
+
+enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    enum sim_status status = problem(d, SIM_SYNTAX, format, list);
+    va_end(list);
+    return status;
+}
+
+enum sim_status sim_decode_no_memory(struct sim_decoder *d) {
+    char most[64];
+    enum sim_status status =
+        sim_arena_why(d->scratch.host_is_full ? &d->scratch : d->arena, most, sizeof most);
+    return sim_fail(d->error, status, 0, 0, "decoding kernel %.120s needs more memory than %s",
+                    d->kernel->function->c_name, most);
+}
+
+/* ---- rows of ops.def by mnemonic ---- */
+
+static int insert_row(uint16_t *table, const char *mnemonic, uint16_t row,
+                      const char *const *names) {
+    uint32_t i = sim_hash(mnemonic, strlen(mnemonic)) % SIM_ROW_TABLE;
+    while (table[i])
+        i = (i + 1) % SIM_ROW_TABLE;
+    table[i] = row;
+    (void)names;
+    return 1;
+}
+
+/* An entry is a row's index + 1, or, for an alias, the number of rows + its index + 1. */
+int sim_rows_build(uint16_t *table) {
+    size_t total = sim_lane_op_count + sim_lane_alias_count;
+    if (total >= SIM_ROW_TABLE * 3 / 4)
+        return 0;
+    for (size_t i = 0; i < sim_lane_op_count; i++)
+        insert_row(table, sim_lane_ops[i].mnemonic, (uint16_t)(i + 1), NULL);
+    for (size_t i = 0; i < sim_lane_alias_count; i++)
+        insert_row(table, sim_lane_aliases[i].mnemonic, (uint16_t)(sim_lane_op_count + i + 1),
+                   NULL);
+    return 1;
+}
+
+int sim_row_find(const uint16_t *table, const char *mnemonic) {
+    for (int round = 0; round < 2; round++) {
+        uint32_t i = sim_hash(mnemonic, strlen(mnemonic)) % SIM_ROW_TABLE;
+        for (; table[i]; i = (i + 1) % SIM_ROW_TABLE) {
+            size_t entry = table[i] - 1u;
+            if (entry < sim_lane_op_count) {
+                if (strcmp(sim_lane_ops[entry].mnemonic, mnemonic) == 0)
+                    return (int)entry;
+            } else if (strcmp(sim_lane_aliases[entry - sim_lane_op_count].mnemonic, mnemonic) ==
+                       0) {
+                mnemonic = sim_lane_aliases[entry - sim_lane_op_count].target;
+                break;
+            }
+        }
+        if (!table[i])
+            return -1;
+    }
+    return -1;
+}
+
+/* ---- emitting ---- */
+
+enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn) {
+    struct sim_kernel *k = d->kernel;
+    uint32_t need = k->code_count + 1;
+    if (need >= d->module->gpu->limits.instructions * 4)
+        return sim_fail(d->error, SIM_LIMIT, d->s ? d->s->line : 0, 0,
+                        "kernel %.120s has too many instructions", k->function->c_name);
+    struct sim_insn *code = sim_grow(d->arena, k->code, &d->code_capacity, need, sizeof *code);
+    struct sim_where *where =
+        code ? sim_grow(d->arena, k->where, &d->where_capacity, need, sizeof *where) : NULL;
+    if (!code || !where)
+        return sim_decode_no_memory(d);
+    k->code = code;
+    k->where = where;
+    struct sim_insn *in = &code[k->code_count];
+    *in = *insn;
+    where[k->code_count] = (struct sim_where){0};
+    where[k->code_count].lane_op = UINT16_MAX;
+    if (d->s) {
+        where[k->code_count].ptx_line = d->s->line;
+        where[k->code_count].file = d->s->file;
+        where[k->code_count].line = d->s->source_line;
+        where[k->code_count].text = d->s->mnemonic.text;
+        if (d->s->guard != UINT32_MAX && insn->op != SIM_OP_BLOCK) {
+            in->flags |= SIM_F_GUARD | (d->s->guard_negated ? SIM_F_GUARD_NOT : 0);
+            in->guard = d->slots[d->s->guard];
+        }
+    }
+    k->code_count++;
+    return SIM_OK;
+}
+
+enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index) {
+    struct sim_kernel *k = d->kernel;
+    uint32_t *extra =
+        sim_grow(d->arena, k->extra, &d->extra_capacity, k->extra_count + 1, sizeof *extra);
+    if (!extra)
+        return sim_decode_no_memory(d);
+    k->extra = extra;
+    if (index)
+        *index = k->extra_count;
+    extra[k->extra_count++] = value;
+    return SIM_OK;
+}
+
+/* ---- frames ---- */
+
+uint32_t sim_storage(enum sim_type type) {
+    uint32_t bytes = sim_types[type].bytes;
+    return bytes == 1 ? 2 : bytes;
+}
+
+uint32_t sim_temp(struct sim_decoder *d) {
+    uint32_t slot = d->temp_next % SIM_TEMPS * (SIM_LANES * 8);
+    d->temp_next++;
+    return slot;
+}
+
+enum sim_status sim_constant_slot(struct sim_decoder *d, uint64_t bits, uint32_t bytes,
+                                  uint32_t *slot) {
+    if (bytes < 8)
+        bits &= (1ull << bytes * 8) - 1;
+    uint32_t head = (uint32_t)((bits * 0x9e3779b97f4a7c15ull) >> 56);
+    for (uint32_t i = d->constant_heads[head]; i != UINT32_MAX; i = d->constants[i].next) {
+        if (d->constants[i].bits == bits && d->constants[i].bytes == bytes) {
+            *slot = d->constants[i].offset;
+            return SIM_OK;
+        }
+    }
+    struct sim_constant *list = sim_grow(&d->scratch, d->constants, &d->constant_capacity,
+                                         d->constant_count + 1, sizeof *list);
+    if (!list)
+        return sim_decode_no_memory(d);
+    d->constants = list;
+    list[d->constant_count] =
+        (struct sim_constant){bits, bytes, d->frame_bytes, d->constant_heads[head]};
+    d->constant_heads[head] = d->constant_count++;
+    *slot = d->frame_bytes;
+    d->frame_bytes += bytes * SIM_LANES;
+    return SIM_OK;
+}
+
+/* Where constants begin, their broadcast lanes are made once here and copied into frames. */
+static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
+    uint32_t bytes = d->frame_bytes - first;
+    uint8_t *image = sim_arena_alloc(d->arena, bytes + 1ull, 1);
+    if (!image)
+        return sim_decode_no_memory(d);
+    for (uint32_t i = 0; i < d->constant_count; i++)
+        for (uint32_t lane = 0; lane < SIM_LANES; lane++)
+            memcpy(image + (d->constants[i].offset - first) + lane * d->constants[i].bytes,
+                   &d->constants[i].bits, d->constants[i].bytes);
+    d->cf->constants = image;
+    d->cf->const_bytes = bytes;
+    d->cf->const_offset = first;
+    d->cf->frame_bytes = (d->frame_bytes + 63u) & ~63u;
+    return SIM_OK;
+}
+
+#define FRAME_MOST (1u << 28)
+
+static enum sim_status lay_out_frame(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    uint64_t at = SIM_TEMPS * SIM_LANES * 8;
+    d->slots = sim_arena_alloc(&d->scratch, f->reg_count + 1ull, sizeof *d->slots);
+    if (!d->slots)
+        return sim_decode_no_memory(d);
+    if (f->function->cluster_blocks > 1)
+        return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
+                        "PTX line %u: a cluster of %u blocks: only single ones are simulated (in "
+                        "%.120s)",
+                        f->function->line, f->function->cluster_blocks, f->function->c_name);
+    d->carry_slot = (uint32_t)at;
+    d->cf->registers_offset = (uint32_t)at;
+    at += 64;
+    for (uint32_t i = 0; i < f->reg_count; i++)
+        if (f->reg_types[i] == SIM_T_B128)
+            return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
+                            "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
+                            f->function->c_name);
+    uint32_t registers;
+    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyse: a slot for each */
+        for (uint32_t i = 0; i < f->reg_count && at < FRAME_MOST; i++) {
+            uint32_t bytes =
+                f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
+            at = bytes > 4 ? (at + 63) & ~63ull : at;
+            d->slots[i] = (uint32_t)at;
+            at += bytes;
+        }
+        registers = 255;
+    }
+    if (at >= FRAME_MOST)
+        return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                        "PTX line %u: %.120s has too many registers", f->function->line,
+                        f->function->c_name);
+    /* a kernel with calls needs what the deepest chain needs; the largest function is a start */
+    registers = registers + 2 > 255 ? 255 : registers + 2;
+    if (registers > d->kernel->registers)
+        d->kernel->registers = registers;
+    at = (at + 63) & ~63ull;
+    d->frame_bytes = (uint32_t)at;
+    d->constants = NULL;
+    d->constant_count = d->constant_capacity = 0;
+    memset(d->constant_heads, 0xff, sizeof d->constant_heads);
+    return SIM_OK;
+}
+
+/* ---- mnemonics ---- */
+
+static enum sim_status split_mnemonic(struct sim_decoder *d) {
+    const char *p = d->s->mnemonic.text, *end = p + d->s->mnemonic.length;
+    d->m.count = 0;
+    while (p < end) {
+        const char *start = p;
+        while (p < end && *p != '.')
+            p++;
+        if (d->m.count == SIM_MAX_PARTS)
+            return sim_refuse(d, "an instruction of too many parts");
+        d->m.parts[d->m.count++] = (struct sim_name){start, (uint32_t)(p - start)};
+        p += p < end;
+    }
+    return d->m.count ? SIM_OK : sim_malformed(d, "an instruction without a name");
+}
+
+int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text) {
+    return i < d->m.count && sim_name_is(d->m.parts[i], text);
+}
+
+int sim_part(const struct sim_decoder *d, const char *text) {
+    for (uint32_t i = 1; i < d->m.count; i++)
+        if (sim_name_is(d->m.parts[i], text))
+            return 1;
+    return 0;
+}
+
+enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end) {
+    if (from_end >= d->m.count)
+        return SIM_T_NONE;
+    struct sim_name part = d->m.parts[d->m.count - 1 - from_end];
+    return sim_type_find(part.text, part.length);
+}
+
+unsigned sim_modifiers(const struct sim_decoder *d) {
+    return (sim_part(d, "rz")   ? 1u
+            : sim_part(d, "rm") ? 2u
+            : sim_part(d, "rp") ? 3u
+                                : 0u) |
+           (sim_part(d, "ftz") ? SIM_M_FTZ : 0u) | (sim_part(d, "sat") ? SIM_M_SAT : 0u) |
+           (sim_part(d, "relu") ? SIM_M_RELU : 0u);
+}
+
+/* ---- control flow ---- */
+
+uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope) {
+    for (; scope != UINT32_MAX; scope = f->scope_parent[scope])
+        for (uint32_t i = 0; i < f->label_count; i++)
+            if (f->labels[i].scope == scope && f->labels[i].name.length == name.length &&
+                memcmp(f->labels[i].name.text, name.text, name.length) == 0)
+                return f->labels[i].statement;
+    return UINT32_MAX;
+}
+
+static int ends_block(const struct sim_statement *s) {
+    static const char *const names[] = {"bra", "ret", "exit", "brx", "trap"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (s->mnemonic.length >= length && memcmp(s->mnemonic.text, names[i], length) == 0 &&
+            (s->mnemonic.length == length || s->mnemonic.text[length] == '.'))
+            return 1;
+    }
+    return 0;
+}
+
+static enum sim_status start_block(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    struct sim_block_info *blocks =
+        sim_grow(d->arena, k->blocks, &d->block_capacity, k->block_count + 1, sizeof *blocks);
+    if (!blocks)
+        return sim_decode_no_memory(d);
+    k->blocks = blocks;
+    blocks[k->block_count] = (struct sim_block_info){k->code_count, 0, UINT32_MAX};
+    struct sim_insn in = {0};
+    in.op = SIM_OP_BLOCK;
+    in.ext = k->block_count++;
+    in.flags = 0;
+    return sim_emit(d, &in);
+}
+
+/* Which statements start a basic block, numbered from the kernel's current count. */
+static enum sim_status find_blocks(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    uint32_t next = d->kernel->block_count;
+    d->statement_block = sim_arena_alloc(&d->scratch, f->count + 1ull, sizeof *d->statement_block);
+    if (!d->statement_block)
+        return sim_decode_no_memory(d);
+    for (uint32_t i = 0; i < f->label_count; i++)
+        if (f->labels[i].statement <= f->count)
+            d->statement_block[f->labels[i].statement] = 1;
+    d->statement_block[0] = 1;
+    d->statement_block[f->count] = 1; /* the end is a return */
+    for (uint32_t i = 0; i < f->count; i++)
+        if (ends_block(&f->statements[i]))
+            d->statement_block[i + 1] = 1;
+    for (uint32_t i = 0; i <= f->count; i++)
+        d->statement_block[i] = d->statement_block[i] ? next++ : UINT32_MAX;
+    d->return_block = next - 1;
+    return SIM_OK;
+}
+
+static enum sim_status decode_statement(struct sim_decoder *d) {
+    d->temp_next = 0;
+    enum sim_status status = split_mnemonic(d);
+    if (status)
+        return status;
+    const unsigned target = sim_form_target(&d->m);
+    const int shown = (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length);
+    if (!target)
+        return sim_refuse(d, "unsupported instruction '%.*s': there is no such form", shown,
+                          d->s->mnemonic.text);
+    if (d->module->target && d->module->target < target)
+        return sim_refuse(d, "'%.*s' needs .target sm_%u or later, not sm_%u", shown,
+                          d->s->mnemonic.text, target, d->module->target);
+    sim_decode_fn special = sim_decode_special(d);
+    return special ? special(d) : sim_decode_lane(d);
+}
+
+static enum sim_status decode_function(struct sim_decoder *d) {
+    struct sim_parsed *f = d->f;
+    struct sim_insn in = {0};
+    enum sim_status status = find_blocks(d);
+    if (!status)
+        status = lay_out_frame(d);
+    uint32_t first_constant = d->frame_bytes;
+    d->cf->entry_pc = d->kernel->code_count;
+    for (uint32_t i = 0; !status && i < f->count; i++) {
+        d->s = NULL;
+        if (d->statement_block[i] != UINT32_MAX)
+            status = start_block(d);
+        d->s = &f->statements[i];
+        if (!status)
+            status = decode_statement(d);
+    }
+    d->s = NULL;
+    if (!status)
+        status = start_block(d);
+    in.op = f->function->is_entry ? SIM_OP_EXIT : SIM_OP_RET;
+    in.flags = SIM_F_HELPER;
+    if (!status)
+        status = sim_emit(d, &in);
+    d->cf->end_pc = d->kernel->code_count;
+    return status ? status : finish_constants(d, first_constant);
+}
+
+/* ---- functions and memory ---- */
+
+static enum sim_status add_function(struct sim_decoder *d, struct sim_function *function) {
+    struct sim_parsed **list =
+        sim_grow(&d->scratch, d->parsed, &d->parsed_capacity, d->parsed_count + 1, sizeof *list);
+    if (!list)
+        return sim_decode_no_memory(d);
+    d->parsed = list;
+    enum sim_status status =
+        sim_parse_function(d->module, &d->scratch, function, &list[d->parsed_count], d->error);
+    if (status)
+        return status;
+    list[d->parsed_count]->index = d->parsed_count;
+    function->parsed = list[d->parsed_count++];
+    return SIM_OK;
+}
+
+/* The kernel, and everything that it may call. */
+static enum sim_status collect_functions(struct sim_decoder *d) {
+    enum sim_status status = add_function(d, d->kernel->function);
+    for (uint32_t i = 0; !status && i < d->parsed_count; i++) {
+        struct sim_parsed *f = d->parsed[i];
+        for (uint32_t n = 0; !status && n < f->count; n++) {
+            const struct sim_statement *s = &f->statements[n];
+            if (s->mnemonic.length < 4 || memcmp(s->mnemonic.text, "call", 4) != 0)
+                continue;
+            for (uint32_t o = 0; !status && o < s->count; o++) {
+                if (s->operands[o].kind != SIM_O_LABEL)
+                    continue;
+                struct sim_function *callee = sim_module_function(
+                    d->module, s->operands[o].name.text, s->operands[o].name.length);
+                if (callee && callee->has_body && !callee->parsed && !callee->is_entry)
+                    status = add_function(d, callee);
+            }
+        }
+    }
+    return status;
+}
+
+static uint64_t align_up(uint64_t at, uint64_t align) {
+    return align ? (at + align - 1) & ~(align - 1) : at;
+}
+
+/* What the system keeps for itself in the shared memory of a block, as hardware does since sm_80:
+ * cooperative groups have the barriers of tiles of several warps there. Only kernels that ask where
+ * it is have it here. */
+#define RESERVED_BYTES 1024u
+
+static void note_use(struct sim_operand *o, struct sim_kernel *kernel) {
+    if (o->kind == SIM_O_SPECIAL && o->bits >= SIM_SPECIAL_RESERVED_BEGIN &&
+        o->bits <= SIM_SPECIAL_RESERVED_1)
+        kernel->reserved_bytes = RESERVED_BYTES;
+    if (o->symbol)
+        o->symbol->user = kernel;
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->items[i].symbol)
+            o->items[i].symbol->user = kernel;
+}
+
+/* Places the module's shared variables that the kernel uses, as hardware's assembler does: a block
+ * does not pay for those of other kernels. */
+static uint64_t lay_out_module_shared(struct sim_decoder *d) {
+    uint64_t shared = 0;
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        for (uint32_t n = 0; n < d->parsed[i]->count; n++)
+            for (uint32_t o = 0; o < d->parsed[i]->statements[n].count; o++)
+                note_use(&d->parsed[i]->statements[n].operands[o], d->kernel);
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && !s->is_extern && s->user == d->kernel) {
+            s->address = align_up(shared, s->align);
+            shared = s->address + s->bytes;
+        }
+    return shared;
+}
+
+static enum sim_status lay_out_memory(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    uint64_t shared = lay_out_module_shared(d), dynamic_align = 16;
+    for (uint32_t i = 0; i < d->parsed_count; i++) {
+        struct sim_parsed *f = d->parsed[i];
+        uint64_t local = 0;
+        for (uint32_t v = 0; v < f->variable_count; v++) {
+            struct sim_symbol *symbol = f->variables[v];
+            if (symbol->space == SIM_S_SHARED && !symbol->is_extern) {
+                symbol->address = align_up(shared, symbol->align);
+                shared = symbol->address + symbol->bytes;
+            } else if (sim_is_frame_local(symbol)) {
+                symbol->address = align_up(local, symbol->align > 8 ? symbol->align : 8);
+                local = symbol->address + symbol->bytes;
+            }
+            if (shared > (1u << 24) || local > d->module->gpu->limits.local_bytes)
+                return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                                "PTX line %u: %.120s needs too much %s memory", f->function->line,
+                                f->function->c_name, shared > (1u << 24) ? "shared" : "local");
+        }
+        k->functions[i].local_bytes = (uint32_t)align_up(local, 16);
+    }
+    if (k->reserved_bytes) {
+        k->reserved_at = (uint32_t)align_up(shared, 16);
+        shared = k->reserved_at + k->reserved_bytes;
+    }
+    /* dynamic shared memory begins where static ends */
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && s->is_extern && s->align > dynamic_align)
+            dynamic_align = s->align;
+    k->shared_bytes = align_up(shared, dynamic_align);
+    for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
+        if (s->space == SIM_S_SHARED && s->is_extern)
+            s->address = k->shared_bytes;
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        for (uint32_t v = 0; v < d->parsed[i]->variable_count; v++)
+            if (d->parsed[i]->variables[v]->space == SIM_S_SHARED &&
+                d->parsed[i]->variables[v]->is_extern)
+                d->parsed[i]->variables[v]->address = k->shared_bytes;
+    if (!shared)
+        k->shared_bytes = 0;
+    return SIM_OK;
+}
+
+static enum sim_status lay_out_parameters(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    struct sim_parsed *f = d->parsed[0];
+    uint64_t at = 0;
+    k->params = sim_arena_alloc(d->arena, f->param_count + 1ull, sizeof *k->params);
+    if (!k->params)
+        return sim_decode_no_memory(d);
+    for (uint32_t i = 0; i < f->param_count; i++) {
+        struct sim_symbol *p = f->params[i];
+        at = align_up(at, p->align);
+        p->address = at;
+        k->params[i] = (struct sim_param){(uint32_t)at, (uint32_t)p->bytes, (uint32_t)p->align,
+                                          sim_types[p->type].name};
+        at += p->bytes;
+        if (at > 32764)
+            return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
+                            "PTX line %u: more than 32,764 bytes of parameters", f->function->line);
+    }
+    k->param_count = f->param_count;
+    k->param_bytes = (uint32_t)at;
+    for (uint32_t i = 1; i < d->parsed_count; i++) {
+        struct sim_code_function *cf = &k->functions[i];
+        f = d->parsed[i];
+        uint32_t **arrays[] = {&cf->param_offsets, &cf->param_sizes, &cf->return_offsets,
+                               &cf->return_sizes};
+        for (int a = 0; a < 4; a++)
+            if (!(*arrays[a] =
+                      sim_arena_alloc(d->arena, (a < 2 ? f->param_count : f->return_count) + 1ull,
+                                      sizeof(uint32_t))))
+                return sim_decode_no_memory(d);
+        cf->param_count = f->param_count;
+        cf->return_count = f->return_count;
+        for (uint32_t p = 0; p < f->param_count + f->return_count; p++) {
+            struct sim_symbol *s =
+                p < f->param_count ? f->params[p] : f->returns[p - f->param_count];
+            *(p < f->param_count ? &cf->param_offsets[p]
+                                 : &cf->return_offsets[p - f->param_count]) = (uint32_t)s->address;
+            *(p < f->param_count ? &cf->param_sizes[p] : &cf->return_sizes[p - f->param_count]) =
+                (uint32_t)s->bytes;
+        }
+    }
+    return SIM_OK;
+}
+
+/* Calls that can reach themselves need a stack; without any, local memory and frames have a fixed
+ * size. */
+static enum sim_status decode_all(struct sim_decoder *d) {
+    struct sim_kernel *k = d->kernel;
+    enum sim_status status = collect_functions(d);
+    if (status)
+        return status;
+    k->functions = sim_arena_alloc(d->arena, d->parsed_count + 1ull, sizeof *k->functions);
+    if (!k->functions)
+        return sim_decode_no_memory(d);
+    k->function_count = d->parsed_count;
+    if ((status = sim_find_compared(d)) || (status = lay_out_memory(d)) ||
+        (status = lay_out_parameters(d)))
+        return status;
+    for (uint32_t i = 0; i < d->parsed_count; i++) {
+        uint32_t first_block = k->block_count;
+        d->f = d->parsed[i];
+        d->cf = &k->functions[i];
+        d->cf->function = d->f->function;
+        if ((status = decode_function(d)) ||
+            (status = sim_find_reconvergence(d, first_block, k->block_count)))
+            return status;
+    }
+    return SIM_OK;
+}
+
+enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
+                                  struct sim_kernel **kernel, struct sim_error *error) {
+    struct sim_arena arena = {.limit = module->gpu->limits.parse_bytes};
+    struct sim_decoder *d = sim_arena_alloc(&arena, 1, sizeof *d);
+    struct sim_kernel *k = sim_arena_alloc(&arena, 1, sizeof *k);
+    enum sim_status status = SIM_NO_MEMORY;
+    if (!d || !k) {
+        sim_arena_free(&arena);
+        return sim_fail(error, status, 0, 0, "out of memory for kernel %.120s", function->c_name);
+    }
+    k->module = module;
+    k->function = function;
+    d->kernel = k;
+    d->module = module;
+    d->arena = &arena;
+    d->error = error;
+    d->scratch.limit = module->gpu->limits.parse_bytes;
+    status = decode_all(d);
+    for (uint32_t i = 0; i < d->parsed_count; i++)
+        if (d->parsed[i])
+            d->parsed[i]->function->parsed = NULL;
+    sim_arena_free(&d->scratch);
+    if (status) {
+        sim_arena_free(&arena);
+        return status;
+    }
+    k->arena = arena;
+    *kernel = k;
+    return SIM_OK;
+}
