@@ -125,7 +125,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     {name,      title,         #coalescing, cc,       sms,    warps,        blocks,      threads,  \
      registers, register_unit, warp_unit,   by_block, shared, shared_block, shared_unit, reserved, \
      banks,     group,         clock,       gbs,      f32,    f64},
-#include "../sim/sim_preset.def"
+#include "../sim/core/sim_preset.def"
     };
     (void)module;
     (void)nothing;

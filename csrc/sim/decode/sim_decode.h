@@ -1,21 +1,16 @@
 /*
- * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames),
- * sim_decode_operand.c, sim_forms.c (which forms PTX has), sim_decode_lane.c (arithmetic),
- * sim_decode_memory.c (memory), sim_decode_special.c (control flow, barriers, warp-wide and other
- * instructions) and sim_decode_compared.c (which loads begin a compare-and-swap).
+ * sim_decode.h: between the decoder's files: sim_decode.c (functions, frames), sim_emit.c (what all
+ * use), sim_decode_operand.c, sim_decode_lane.c (arithmetic), sim_decode_memory.c (memory),
+ * sim_decode_special.c (control flow, barriers, warp-wide and other instructions) and
+ * sim_decode_compared.c (which loads begin a compare-and-swap).
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H
 
-#include "../sim_internal.h"
+#include "../core/sim_internal.h"
+#include "../ptx/sim_forms.h"
 
-#define SIM_MAX_PARTS 16
 #define SIM_TEMPS 24u
-
-struct sim_mnemonic {
-    struct sim_name parts[SIM_MAX_PARTS];
-    uint32_t count;
-};
 
 struct sim_constant {
     uint64_t bits;
@@ -86,9 +81,6 @@ int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text);
 enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
 unsigned sim_modifiers(const struct sim_decoder *d);
 
-/* 0: a form that PTX does not have; else the least target that has it, or 1 where none is needed.
- */
-unsigned sim_form_target(const struct sim_mnemonic *m);
 enum sim_status sim_decode_lane(struct sim_decoder *d);
 /* One function per instruction that is no lane operation. */
 /* clang-format off */
@@ -109,6 +101,8 @@ enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, ui
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
 int sim_begins_with(const struct sim_statement *s, const char *word); /* as its mnemonic does */
 int sim_has_part(const struct sim_statement *s, const char *part);
+enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
+                                  struct sim_kernel **kernel, struct sim_error *error);
 enum sim_status sim_find_compared(struct sim_decoder *d);
 uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope);
 

@@ -9,20 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int sim_shown(struct sim_name name) { return (int)(name.length > 80 ? 80 : name.length); }
-
-enum sim_status sim_unsupported(struct sim_decoder *d) {
-    return sim_refuse(d, "unsupported instruction '%.*s'", sim_shown(d->s->mnemonic),
-                      d->s->mnemonic.text);
-}
-
-enum sim_status sim_operands(struct sim_decoder *d, uint32_t least, uint32_t most) {
-    if (d->s->count < least || d->s->count > most)
-        return sim_malformed(d, "'%.*s' takes %u to %u operands, not %u", sim_shown(d->s->mnemonic),
-                             d->s->mnemonic.text, least, most, d->s->count);
-    return SIM_OK;
-}
-
 static enum sim_status decode_nothing(struct sim_decoder *d) {
     struct sim_insn in = {0};
     in.op = SIM_OP_NOP;

@@ -24,20 +24,6 @@ struct flow {
     uint32_t *start, *end; /* of each register's interval, statements */
 };
 
-int sim_begins_with(const struct sim_statement *s, const char *word) {
-    size_t n = strlen(word);
-    return s->mnemonic.length >= n && memcmp(s->mnemonic.text, word, n) == 0 &&
-           (s->mnemonic.length == n || s->mnemonic.text[n] == '.');
-}
-
-int sim_has_part(const struct sim_statement *s, const char *part) {
-    size_t n = strlen(part);
-    for (uint32_t i = 0; i + n <= s->mnemonic.length; i++)
-        if (memcmp(s->mnemonic.text + i, part, n) == 0)
-            return 1;
-    return 0;
-}
-
 /* Does the first operand receive the result? Saying no when it does only keeps a register longer.
  */
 static int writes_first(const struct sim_statement *s) {

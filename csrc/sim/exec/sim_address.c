@@ -3,7 +3,9 @@
  * that they are for, and raises the one event that observers see. No address that a kernel can make
  * reaches host memory unchecked.
  */
-#include "sim_request.h"
+#include "sim_address.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 
@@ -117,13 +119,6 @@ void sim_request_measure_active(struct sim_request *l) {
 
 /* ---- findings ---- */
 
-static const char *space_name(unsigned space) {
-    return space == SIM_S_SHARED  ? "shared"
-           : space == SIM_S_LOCAL ? "local"
-           : space == SIM_S_PARAM ? "parameter"
-                                  : "global";
-}
-
 static const char *kind_name(const struct sim_request *l) {
     return l->kind == SIM_ACCESS_LOAD ? "read" : l->kind == SIM_ACCESS_STORE ? "write" : "atomic";
 }
@@ -135,7 +130,7 @@ int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
                         "%s of %u bytes at %s address 0x%llx, but the %s has %llu bytes; check the "
                         "index against the size",
-                        kind_name(l), l->bytes, space_name(l->space), (unsigned long long)a,
+                        kind_name(l), l->bytes, sim_space_name(l->space), (unsigned long long)a,
                         l->space == SIM_S_SHARED  ? "block's shared memory"
                         : l->space == SIM_S_LOCAL ? "thread's local memory"
                                                   : "parameter block",
@@ -175,16 +170,8 @@ static int misaligned(struct sim_request *l, uint32_t lane) {
     return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_MISALIGNED, l->address[lane], NULL,
                     "%s of %u bytes at %s address 0x%llx, which is not a multiple of %u; align the "
                     "pointer or use a narrower access",
-                    kind_name(l), l->bytes, space_name(l->space),
+                    kind_name(l), l->bytes, sim_space_name(l->space),
                     (unsigned long long)l->address[lane], l->bytes);
-}
-
-int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
-                           uint32_t lane, unsigned space, uint32_t bytes, uint64_t address) {
-    return sim_find(w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, NULL,
-                    "read of %u bytes at %s address 0x%llx that nobody wrote; store or copy "
-                    "something there first",
-                    bytes, space_name(space), (unsigned long long)address);
 }
 
 int sim_request_uninitialised(struct sim_request *l, uint32_t lane) {

@@ -2,7 +2,8 @@
  * sim_barrier.c: the barriers of a block: who has come, who is late, and who will not come. Lanes
  * of a diverged warp may come one after another; a barrier is divergent where some go past it.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
  * counts how often basic blocks are entered, hands memory instructions on, and says why it stopped.
  * The invariant at every stop: the top entry's pc is where to go on.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 

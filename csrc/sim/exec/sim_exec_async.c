@@ -2,7 +2,8 @@
  * sim_exec_async.c: asynchronous copies and mbarriers. A copy is done at once, in program order,
  * which is one of the orders that the hardware may choose; what waits for it finds it complete.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 

@@ -2,7 +2,9 @@
  * sim_exec_atomic.c: atomics, in lane order, and the checked access of instructions that move more
  * than registers.
  */
-#include "sim_request.h"
+#include "sim_address.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 

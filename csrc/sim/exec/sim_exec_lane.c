@@ -2,7 +2,7 @@
  * sim_exec_lane.c: what lane operations need seldom: modifiers around them, special registers,
  * carry chains.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
 
 #include <fenv.h>
 #include <string.h>

@@ -2,7 +2,9 @@
  * sim_exec_memory.c: loads and stores: from checked addresses to registers and back. A whole warp
  * at addresses in a row is one copy; anything else goes lane by lane, in lane order.
  */
-#include "sim_request.h"
+#include "sim_address.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 
@@ -141,41 +143,6 @@ static inline int load_row(const struct sim_request *l, const uint8_t *from) {
 }
 
 /* ---- what of local memory was written: one bit a byte ---- */
-
-void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
-    for (uint32_t i = 0; i < bytes; i++)
-        warp->local_valid[(at + i) / 8] |= (uint8_t)(1u << ((at + i) & 7));
-}
-
-int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
-                       uint32_t bytes) {
-    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
-    const uint8_t *valid = warp->local_valid + at / 8;
-    if (bytes < 8) {
-        uint32_t mask = ((1u << bytes) - 1) << (at & 7);
-        return (*valid & mask) == mask;
-    }
-    for (uint32_t i = 0; i < bytes / 8; i++)
-        if (valid[i] != 0xff)
-            return 0;
-    return 1;
-}
-
-void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address, uint32_t bytes) {
-    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
-    for (uint32_t i = 0; i < bytes; i++)
-        warp->local_valid[(at + i) / 8] &= (uint8_t) ~(1u << ((at + i) & 7));
-}
-
-/* Arguments and results of calls. Padding that nobody wrote is of no interest, unless the warp has
- * undefined values, which may be among them. */
-void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes) {
-    memcpy(warp->local + to, warp->local + from, bytes);
-    sim_warp_mark_local(warp, to, bytes);
-    for (uint32_t i = 0; i < bytes && warp->undefined; i++)
-        if (!(warp->local_valid[(from + i) / 8] >> ((from + i) & 7) & 1))
-            warp->local_valid[(to + i) / 8] &= (uint8_t) ~(1u << ((to + i) & 7));
-}
 
 static void local_places(const struct sim_request *l, uint64_t at[SIM_LANES]) {
     for (uint32_t i = 0; i < SIM_LANES; i++)

@@ -2,7 +2,8 @@
  * sim_exec_warp.c: instructions in which the lanes of a warp see each other: shuffles, votes,
  * matches, reductions, the election of one, and warp barriers.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <string.h>
 

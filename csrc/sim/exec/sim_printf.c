@@ -6,7 +6,7 @@
  * report has the blocks' texts in the order of their indices, each in the order of time. A failed
  * assertion comes with such texts as well.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

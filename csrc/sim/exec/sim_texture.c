@@ -3,7 +3,7 @@
  * dimensions, point and linear filters, clamped and wrapped coordinates. Linear filtering weighs
  * with 8 bits of fraction, as the hardware does.
  */
-#include "../sim_run.h"
+#include "sim_exec.h"
 
 #include <math.h>
 #include <stdlib.h>

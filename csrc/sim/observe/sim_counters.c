@@ -3,7 +3,7 @@
  * transactions, by Nsight Compute's definitions; at the end of a launch everything is summed by
  * class, by source line and in all.
  */
-#include "../sim_run.h"
+#include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * each multiprocessor in turn, later wherever there is room first. So the result depends on the
  * program and the preset alone.
  */
-#include "../sim_run.h"
+#include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef SIM_RACES_H
 #define SIM_RACES_H
 
-#include "../sim_run.h"
+#include "sim_observe.h"
 
 /* A cell, unpacked: who accessed some bytes of a word. */
 struct sim_race_cell {

@@ -4,7 +4,7 @@
  * code that a traced block runs. One worker at a time runs that block, so nothing here is locked.
  * It records and draws no conclusion.
  */
-#include "../sim_run.h"
+#include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * are undefined. What is put together from defined and undefined bits counts as defined, and so
  * does what comes from another lane: better to miss a mistake here than to invent one.
  */
-#include "../exec/sim_request.h"
+#include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,7 @@
  * sim_forms.c: whether a mnemonic is a form that PTX has, by the grammar in sim_forms.def. What
  * ptxas would refuse is refused here, before any decoder sees it. Knows nothing of operands.
  */
-#include "../decode/sim_decode.h"
-#include "sim_parser.h"
+#include "sim_forms.h"
 
 #include <string.h>
 

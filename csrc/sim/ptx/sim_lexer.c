@@ -2,7 +2,7 @@
  * sim_lexer.c: PTX text to tokens, one at a time. Never allocates, never reads at or past `end`,
  * knows no grammar.
  */
-#include "../sim_internal.h"
+#include "sim_parser.h"
 
 #include <string.h>
 

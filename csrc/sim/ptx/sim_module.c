@@ -8,39 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sim_symbol *sim_module_variable(const struct sim_module *module, const char *name,
-                                       size_t length) {
-    uint32_t hash = sim_hash(name, length);
-    for (struct sim_symbol *s = module->globals[hash % module->global_table]; s; s = s->chain)
-        if (s->hash == hash && s->name.length == length && memcmp(s->name.text, name, length) == 0)
-            return s;
-    return NULL;
-}
-
-struct sim_function *sim_module_function(const struct sim_module *module, const char *name,
-                                         size_t length) {
-    if (!module->table_size)
-        return NULL;
-    for (uint32_t i = sim_hash(name, length) % module->table_size; module->by_name[i];
-         i = (i + 1) % module->table_size) {
-        struct sim_function *f = module->by_name[i];
-        if (f->name.length == length && memcmp(f->name.text, name, length) == 0)
-            return f;
-    }
-    return NULL;
-}
-
-const char *sim_module_file(const struct sim_module *module, unsigned number, int *system) {
-    *system = 0;
-    for (uint32_t i = 0; i < module->file_count; i++) {
-        if (module->files[i].number == number) {
-            *system = module->files[i].system;
-            return module->files[i].path;
-        }
-    }
-    return NULL;
-}
-
 static enum sim_status no_memory(struct sim_parser *parser) {
     char most[64];
     enum sim_status status = sim_arena_why(parser->arena, most, sizeof most);
@@ -484,21 +451,4 @@ enum sim_status sim_module_symbol(struct sim_module *module, const char *name, u
     *address = symbol->address;
     *bytes = symbol->bytes;
     return SIM_OK;
-}
-
-enum sim_status sim_kernel_get(struct sim_module *module, const char *name,
-                               struct sim_kernel **kernel, struct sim_error *error) {
-    struct sim_gpu *gpu = module->gpu;
-    enum sim_status status = SIM_OK;
-    *kernel = NULL;
-    pthread_mutex_lock(&gpu->lock);
-    struct sim_function *function = sim_module_function(module, name, strlen(name));
-    if (!function || !function->is_entry || !function->has_body)
-        status = sim_fail(error, SIM_NOT_FOUND, 0, 0, "the module has no kernel '%.200s'", name);
-    else if (!function->kernel)
-        status = sim_decode_kernel(module, function, &function->kernel, error);
-    if (!status)
-        *kernel = function->kernel;
-    pthread_mutex_unlock(&gpu->lock);
-    return status;
 }

@@ -1,12 +1,49 @@
 /*
  * sim_parser.h: between the parser's parts: sim_module.c (what stands at file level), sim_parser.c
- * (bodies and declarations) and sim_parse_operand.c. All drive one lexer and report the first error
- * with its place.
+ * (bodies and declarations), sim_parse_operand.c, sim_constant.c and sim_parse_token.c. All drive
+ * one lexer and report the first error with its place.
  */
 #ifndef SIM_PARSER_H
 #define SIM_PARSER_H
 
-#include "../sim_internal.h"
+#include "../core/sim_internal.h"
+
+/* ---- lexer ---- */
+
+enum sim_token_kind {
+    SIM_TOK_END,
+    SIM_TOK_WORD,
+    SIM_TOK_INT,
+    SIM_TOK_F32,
+    SIM_TOK_F64,
+    SIM_TOK_STRING,
+    SIM_TOK_PUNCT,
+    SIM_TOK_BAD
+};
+
+struct sim_token {
+    enum sim_token_kind kind;
+    const char *text;
+    uint32_t length;
+    unsigned line, column;
+    uint64_t bits; /* the value; of a float, its bits; of a punctuation mark, the character */
+    int is_unsigned;
+};
+
+struct sim_lexer {
+    const char *at, *end, *line_start;
+    unsigned line;
+    struct sim_token token; /* the current one */
+    const char *problem;    /* why a token is bad */
+};
+
+void sim_lexer_start(struct sim_lexer *lexer, const char *text, const char *end, unsigned line);
+void sim_lexer_next(struct sim_lexer *lexer);
+/* From just inside an opening brace to just past its closing one, without making tokens. 0 if it
+ * never closes. */
+int sim_lexer_skip_body(struct sim_lexer *lexer);
+
+/* ---- parser ---- */
 
 #define SIM_SYMBOL_TABLE 1024u
 
@@ -47,9 +84,10 @@ enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits);
 enum sim_status sim_parse_declaration(struct sim_parser *parser,
                                       struct sim_declaration *declaration);
 enum sim_status sim_parse_skip_statement(struct sim_parser *parser);
-uint32_t sim_hash(const char *text, size_t length);
-int sim_name_is(struct sim_name name, const char *text);
-void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
+
+enum sim_status sim_parse_function(struct sim_module *module, struct sim_arena *arena,
+                                   struct sim_function *function, struct sim_parsed **parsed,
+                                   struct sim_error *error);
 
 /* ---- sim_parse_operand.c, and what it needs of sim_parser.c ---- */
 enum sim_status sim_parse_add_symbol(struct sim_parser *parser, struct sim_name name,

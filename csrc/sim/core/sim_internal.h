@@ -1,10 +1,9 @@
 /*
  * sim_internal.h: what the simulator's files share: types, the parsed form of a function, the
- * decoded form of a kernel, memory, and the events that the executor raises. Data flows one way:
+ * decoded form of a kernel, and memory. Each folder knows those on its right:
  *
- *   text -> sim_lexer -> sim_parser (names resolved) -> sim_decode (opcodes, slots, reconvergence
- * points)
- *        -> sim_launch / sim_warp / sim_exec -> events -> sim_counters, sim_races
+ *   sim_launch.c, sim_block.c -> exec (instructions) -> observe (counters, races, traces) -> core
+ *   sim_kernel.c -> decode (opcodes, slots, reconvergence) -> ptx (text, names resolved) -> core
  */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H
@@ -13,7 +12,7 @@
 #define _GNU_SOURCE /* clocks and threads under -std=c11; this header comes first in every file */
 #endif
 
-#include "sim.h"
+#include "../sim.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -52,6 +51,10 @@ void sim_arena_free(struct sim_arena *arena);
 /* Why an allocation gave NULL, as a status and as the end of a sentence that names what needs it.
  */
 enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes);
+
+/* A larger array in place of `old`, with room for `need`; NULL when out of memory. */
+void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
+uint32_t sim_hash(const char *text, size_t length);
 
 /* ---- types: name, bytes, class ---- */
 
@@ -100,47 +103,13 @@ enum sim_space {
     SIM_S_COUNT
 };
 
-/* ---- lexer ---- */
-
-enum sim_token_kind {
-    SIM_TOK_END,
-    SIM_TOK_WORD,
-    SIM_TOK_INT,
-    SIM_TOK_F32,
-    SIM_TOK_F64,
-    SIM_TOK_STRING,
-    SIM_TOK_PUNCT,
-    SIM_TOK_BAD
-};
-
-struct sim_token {
-    enum sim_token_kind kind;
-    const char *text;
-    uint32_t length;
-    unsigned line, column;
-    uint64_t bits; /* the value; of a float, its bits; of a punctuation mark, the character */
-    int is_unsigned;
-};
-
-struct sim_lexer {
-    const char *at, *end, *line_start;
-    unsigned line;
-    struct sim_token token; /* the current one */
-    const char *problem;    /* why a token is bad */
-};
-
-void sim_lexer_start(struct sim_lexer *lexer, const char *text, const char *end, unsigned line);
-void sim_lexer_next(struct sim_lexer *lexer);
-/* From just inside an opening brace to just past its closing one, without making tokens. 0 if it
- * never closes. */
-int sim_lexer_skip_body(struct sim_lexer *lexer);
-
 /* ---- parsed form ---- */
 
 struct sim_name {
     const char *text;
     uint32_t length;
 };
+int sim_name_is(struct sim_name name, const char *text);
 
 enum sim_symbol_kind { SIM_SYM_REG, SIM_SYM_VAR, SIM_SYM_FUNC, SIM_SYM_TABLE };
 
@@ -277,9 +246,7 @@ struct sim_module {
     struct sim_module *next;
 };
 
-enum sim_status sim_parse_function(struct sim_module *module, struct sim_arena *arena,
-                                   struct sim_function *function, struct sim_parsed **parsed,
-                                   struct sim_error *error);
+/* sim_symbols.c */
 struct sim_symbol *sim_module_variable(const struct sim_module *module, const char *name,
                                        size_t length);
 struct sim_function *sim_module_function(const struct sim_module *module, const char *name,
@@ -451,9 +418,7 @@ struct sim_kernel {
     unsigned kernel_file;
 };
 
-enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
-                                  struct sim_kernel **kernel, struct sim_error *error);
-
+/* sim_rows.c */
 int sim_rows_build(uint16_t *table);                           /* SIM_ROW_TABLE entries */
 int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
 

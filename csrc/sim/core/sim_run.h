@@ -263,141 +263,56 @@ static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, ui
     }
 }
 
-/* ---- sim_exec.c ---- */
-enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct sim_split *split,
-                       uint64_t budget);
+/* ---- local memory: which of its bytes were written, one bit a byte ---- */
 
-/* ---- sim_exec_lane.c ---- */
-void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
-                       const uint8_t *regs);
-void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
-                      uint32_t mask, uint8_t *regs);
-void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+static inline void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        warp->local_valid[(at + i) / 8] |= (uint8_t)(1u << ((at + i) & 7));
+}
 
-/* ---- sim_exec_warp.c ---- */
-uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
-                          uint32_t *same);
-void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                        uint32_t mask, uint32_t members, uint8_t *regs);
-void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
-                     uint32_t pc, uint32_t mask, uint32_t members);
+static inline int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
+                                     uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
+    const uint8_t *valid = warp->local_valid + at / 8;
+    if (bytes < 8) {
+        uint32_t mask = ((1u << bytes) - 1) << (at & 7);
+        return (*valid & mask) == mask;
+    }
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        if (valid[i] != 0xff)
+            return 0;
+    return 1;
+}
 
-/* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
-int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                  uint32_t mask, uint8_t *regs, uint32_t local_base);
-int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                   uint32_t mask, uint8_t *regs, uint32_t local_base);
-int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                    uint32_t mask, uint8_t *regs);
-int sim_exec_copy(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                  uint32_t mask, uint8_t *regs);
-int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                      uint32_t mask, uint8_t *regs, int *waits);
-int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                     uint32_t mask, uint8_t *regs);
-int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                   uint32_t mask, uint8_t *regs);
-int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
-                     uint32_t bytes, uint8_t **host);
+static inline void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address,
+                                    uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
+    for (uint32_t i = 0; i < bytes; i++)
+        warp->local_valid[(at + i) / 8] &= (uint8_t) ~(1u << ((at + i) & 7));
+}
+
 /* ---- sim_warp.c ---- */
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
-int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
-int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
-                  uint32_t others_pc);
-void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
-void sim_warp_merge(struct sim_warp *warp);
-int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
-                  uint32_t *mask, uint32_t members);
 int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame);
 int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes);
 void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes);
-void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes);
-int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
-                       uint32_t bytes);
-void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address, uint32_t bytes);
-int sim_block_run(struct sim_worker *w, struct sim_block *block);
-struct sim_block *sim_block_new(struct sim_run *run);
-void sim_block_free(struct sim_run *run, struct sim_block *block);
-/* 0: no memory */
-int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
-enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
-/* ---- sim_barrier.c ---- */
-int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
-                     const struct sim_insn *in, uint32_t mask, uint8_t *regs);
-void sim_barrier_check(struct sim_run *run, struct sim_block *block); /* after an exit */
-/* Lanes come to another barrier, or, with no id, to their end. 1: the launch ends. */
-int sim_barrier_passed(struct sim_worker *w, struct sim_warp *warp, uint32_t mask, uint32_t id,
-                       uint32_t pc);
-/* Nobody gets on any more. 1: because of lanes that never came to a barrier. */
-int sim_barrier_overdue(struct sim_worker *w, struct sim_block *block);
-/* ---- sim_launch.c ---- */
-/* last: of this turn. 1: the launch ends. */
-int sim_run_poll(struct sim_worker *w, uint64_t steps, int last);
+int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc);
+void sim_warp_remove_split(struct sim_warp *warp, struct sim_split *split);
+void sim_warp_merge(struct sim_warp *warp);
+void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
+int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+                  uint32_t *mask, uint32_t members);
+
+/* ---- sim_findings.c ---- */
 /* Notes a finding; 1 when it ends the launch. */
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
              const char *format, ...) SIM_PRINTF(8, 9);
-const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
 int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                            uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
-/* ---- sim_undefined.c: 0, or 1 when a finding, or a want of memory, ends the launch ---- */
-int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                           uint32_t pc, uint32_t mask, const uint8_t *regs);
-int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t active,
-                        uint8_t *regs); /* before the instruction is executed */
-int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
-                        uint32_t mask);
-void sim_undefined_free(struct sim_warp *warp);
-/* ---- sim_occupancy.c: 0 for no memory ---- */
-int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
-int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
-/* ---- sim_printf.c: a call of vprintf: 1 when a finding ends the launch; the others: 0 for no
- * memory ---- */
-int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                    uint32_t pc, uint32_t mask, uint32_t local_base);
-/* a call of __assertfail: the same */
-int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                    uint32_t pc, uint32_t mask, uint32_t local_base);
-int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
-int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */
-void sim_printf_close(struct sim_run *run);
-/* ---- observers ---- */
-void sim_count_access(struct sim_worker *w, const struct sim_access *a);
-enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
-                            unsigned *precision);
-/* 0: no memory */
-int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
-                     struct sim_report *report);
-int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
-int sim_races_init(struct sim_run *run, struct sim_block *block);
-void sim_races_free(struct sim_block *block);
-void sim_races_start(struct sim_run *run, struct sim_block *block);
-void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t warps);
-void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask);
-void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope);
-struct sim_words { /* that lanes access */
-    const uint64_t *address;
-    uint32_t mask, bytes;
-    int shared; /* memory, not global */
-};
-/* An atomic or ordered access. */
-void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
-                     const struct sim_words *words, int writes, int reads);
-int sim_races_open(struct sim_run *run);
-void sim_races_close(struct sim_run *run);
-/* ---- sim_trace.c: the observer that records. What a traced block executes is a copy of the code
- * in which SIM_OP_TRACE stands for every instruction, so that other blocks pay nothing for it. ----
- */
-enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error);
-void sim_trace_close(struct sim_recorder *recorder);
-int sim_trace_records(const struct sim_recorder *recorder, const struct sim_block *block);
-const struct sim_insn *sim_trace_code(const struct sim_recorder *recorder);
-void sim_trace_instruction(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
-                           uint32_t active, const uint8_t *regs);
-void sim_trace_access(struct sim_recorder *recorder, const struct sim_access *a);
-void sim_trace_shuffle(struct sim_recorder *recorder, uint32_t lane, uint32_t from);
-void sim_trace_undo(struct sim_recorder *recorder); /* it will be executed again */
-void sim_trace_members(struct sim_recorder *recorder, uint32_t mask); /* lanes that joined it */
+const char *sim_space_name(unsigned space); /* "shared": as a message says it */
+const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
 
 #endif

@@ -3,7 +3,7 @@
  * processors with AVX2 and FMA. Both give the same bits: nothing here may be contracted,
  * reassociated or approximated by the compiler.
  */
-#include "../sim_internal.h"
+#include "sim_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -81,6 +81,32 @@ void sim_arena_free(struct sim_arena *arena) {
     arena->used = 0;
 }
 
+int sim_name_is(struct sim_name name, const char *text) {
+    return strlen(text) == name.length && memcmp(text, name.text, name.length) == 0;
+}
+
+uint32_t sim_hash(const char *text, size_t length) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size) {
+    if (need <= *capacity)
+        return old;
+    uint32_t wanted = *capacity ? *capacity * 2 : 16;
+    if (wanted < need)
+        wanted = need;
+    void *made = sim_arena_alloc(arena, wanted, size);
+    if (!made)
+        return NULL;
+    if (old)
+        memcpy(made, old, (size_t)*capacity * size);
+    *capacity = wanted;
+    return made;
+}
+
 const struct sim_type_info sim_types[SIM_T_COUNT] = {
 #define SIM_X(id, name, bytes, class) {name, bytes, SIM_C_##class},
     SIM_TYPES(SIM_X)
@@ -127,24 +153,14 @@ const char *sim_finding_text(enum sim_finding_kind kind) {
     return (unsigned)kind < SIM_FIND_COUNT ? finding_texts[kind] : "unknown finding";
 }
 
-static const struct {
-    const char *name, *metric, *meaning;
-} counter_rows[] = {
-#define SIM_X(field, metric, meaning) {#field, metric, meaning},
+static const char *const counter_names[] = {
+#define SIM_X(field, metric, meaning) #field,
     SIM_COUNTERS(SIM_X)
 #undef SIM_X
 };
 
-size_t sim_counter_count(void) { return sizeof counter_rows / sizeof *counter_rows; }
-const char *sim_counter_name(size_t i) {
-    return i < sim_counter_count() ? counter_rows[i].name : NULL;
-}
-const char *sim_counter_metric(size_t i) {
-    return i < sim_counter_count() ? counter_rows[i].metric : NULL;
-}
-const char *sim_counter_meaning(size_t i) {
-    return i < sim_counter_count() ? counter_rows[i].meaning : NULL;
-}
+size_t sim_counter_count(void) { return sizeof counter_names / sizeof *counter_names; }
+const char *sim_counter_name(size_t i) { return i < sim_counter_count() ? counter_names[i] : NULL; }
 
 void sim_default_limits(struct sim_limits *limits) {
     *limits = (struct sim_limits){
