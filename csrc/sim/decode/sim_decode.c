@@ -82,19 +82,60 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
 
 /* ---- mnemonics ---- */
 
-static enum sim_status split_mnemonic(struct sim_decoder *d) {
+static enum sim_status split_mnemonic(struct sim_decoder *d, struct sim_mnemonic *m) {
     const char *p = d->s->mnemonic.text, *end = p + d->s->mnemonic.length;
-    d->m.count = 0;
     while (p < end) {
         const char *start = p;
         while (p < end && *p != '.')
             p++;
-        if (d->m.count == SIM_MAX_PARTS)
+        if (m->count == SIM_MAX_PARTS)
             return sim_refuse(d, "an instruction of too many parts");
-        d->m.parts[d->m.count++] = (struct sim_name){start, (uint32_t)(p - start)};
+        m->parts[m->count++] = (struct sim_name){start, (uint32_t)(p - start)};
         p += p < end;
     }
-    return d->m.count ? SIM_OK : sim_malformed(d, "an instruction without a name");
+    return m->count ? SIM_OK : sim_malformed(d, "an instruction without a name");
+}
+
+/* Refuses a form that PTX does not have, or that the module's target is too old for. */
+static enum sim_status check_form(struct sim_decoder *d) {
+    const unsigned target = sim_form_target(d->m);
+    const int shown = sim_shown(d->s->mnemonic);
+    if (!target)
+        return sim_refuse(d, "unsupported instruction '%.*s': there is no such form", shown,
+                          d->s->mnemonic.text);
+    if (d->module->target && d->module->target < target)
+        return sim_refuse(d, "'%.*s' needs .target sm_%u or later, not sm_%u", shown,
+                          d->s->mnemonic.text, target, d->module->target);
+    return SIM_OK;
+}
+
+/* The statement's mnemonic as d->m and d->op. */
+static enum sim_status look_up(struct sim_decoder *d) {
+    const struct sim_name text = d->s->mnemonic;
+    struct sim_known **list = &d->known[sim_hash(text.text, text.length) % SIM_KNOWN], *known;
+    for (known = *list; known; known = known->next)
+        if (known->text.length == text.length &&
+            memcmp(known->text.text, text.text, text.length) == 0)
+            break;
+    if (!known) {
+        known = sim_arena_alloc(&d->scratch, 1, sizeof *known);
+        if (!known)
+            return sim_decode_no_memory(d);
+        enum sim_status status = split_mnemonic(d, &known->m);
+        d->m = &known->m;
+        if (status || (status = check_form(d)))
+            return status;
+        known->text = text;
+        known->row = sim_find_lane(d, &known->mods);
+        known->decode = sim_decode_special(d);
+        if (!known->decode)
+            known->decode = sim_decode_lane;
+        known->next = *list;
+        *list = known;
+    }
+    d->m = &known->m;
+    d->op = known;
+    return SIM_OK;
 }
 
 /* ---- control flow ---- */
@@ -148,19 +189,8 @@ static enum sim_status find_blocks(struct sim_decoder *d) {
 
 static enum sim_status decode_statement(struct sim_decoder *d) {
     d->temp_next = 0;
-    enum sim_status status = split_mnemonic(d);
-    if (status)
-        return status;
-    const unsigned target = sim_form_target(&d->m);
-    const int shown = (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length);
-    if (!target)
-        return sim_refuse(d, "unsupported instruction '%.*s': there is no such form", shown,
-                          d->s->mnemonic.text);
-    if (d->module->target && d->module->target < target)
-        return sim_refuse(d, "'%.*s' needs .target sm_%u or later, not sm_%u", shown,
-                          d->s->mnemonic.text, target, d->module->target);
-    sim_decode_fn special = sim_decode_special(d);
-    return special ? special(d) : sim_decode_lane(d);
+    const enum sim_status status = look_up(d);
+    return status ? status : d->op->decode(d);
 }
 
 static enum sim_status decode_function(struct sim_decoder *d) {

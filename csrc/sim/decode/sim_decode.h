@@ -12,6 +12,20 @@
 
 #define SIM_TEMPS 24u
 
+struct sim_decoder;
+typedef enum sim_status (*sim_decode_fn)(struct sim_decoder *d);
+
+/* A mnemonic that was checked and looked up, once for all statements of the kernel that have it. */
+struct sim_known {
+    struct sim_name text;
+    struct sim_mnemonic m;
+    sim_decode_fn decode;
+    int row;       /* in sim_lane_ops; -1: it is no lane operation */
+    unsigned mods; /* SIM_M_*, around the row's own mnemonic */
+    struct sim_known *next;
+};
+#define SIM_KNOWN 256u
+
 struct sim_constant {
     uint64_t bits;
     uint32_t bytes, offset, next;
@@ -35,14 +49,14 @@ struct sim_decoder {
     uint32_t constant_count, constant_capacity;
     uint32_t constant_heads[256];
     uint32_t carry_slot, temp_next;
-    uint32_t *statement_block; /* statement to basic block, UINT32_MAX if it starts none */
+    struct sim_known *known[SIM_KNOWN]; /* by hash: all of the kernel's mnemonics so far */
+    uint32_t *statement_block;          /* statement to basic block, UINT32_MAX if it starts none */
     uint32_t return_block;
     /* the statement being decoded */
     const struct sim_statement *s;
-    struct sim_mnemonic m;
+    const struct sim_mnemonic *m; /* its own */
+    const struct sim_known *op;
 };
-
-typedef enum sim_status (*sim_decode_fn)(struct sim_decoder *d);
 
 enum sim_status sim_refuse(struct sim_decoder *d, const char *format, ...) SIM_PRINTF(2, 3);
 enum sim_status sim_malformed(struct sim_decoder *d, const char *format, ...) SIM_PRINTF(2, 3);
@@ -70,6 +84,9 @@ enum sim_status sim_finish(struct sim_decoder *d, const struct sim_operand *o, e
                            uint32_t slot);
 enum sim_status sim_predicate_target(struct sim_decoder *d, const struct sim_operand *o,
                                      uint32_t *slot);
+/* A lane operation: a row of ops.def, by its index or its mnemonic. */
+enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint32_t dst,
+                             const uint32_t *sources, int helper);
 enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
                          const uint32_t *sources, int helper);
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
@@ -82,6 +99,7 @@ enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
 unsigned sim_modifiers(const struct sim_decoder *d);
 
 enum sim_status sim_decode_lane(struct sim_decoder *d);
+int sim_find_lane(const struct sim_decoder *d, unsigned *mods); /* the row of d->m; -1: none */
 /* One function per instruction that is no lane operation. */
 /* clang-format off */
 #define SIM_DECODERS(X)                                                                            \

@@ -30,18 +30,19 @@ static int is_integer(enum sim_type type) {
     return sim_types[type].class == SIM_C_UINT || sim_types[type].class == SIM_C_SINT;
 }
 
-/* The mnemonic of the row, and the modifiers around it. Returns the row, or -1. */
-static int find_row(struct sim_decoder *d, char *text, size_t size, unsigned *mods) {
+int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
+    char text[128];
+    const size_t size = sizeof text;
     int row = -1;
     for (int strip = 0; strip < 2 && row < 0; strip++) {
         size_t at = 0;
         text[0] = 0;
-        for (uint32_t i = 0; i < d->m.count; i++) {
-            if (strip && i && is_modifier(d->m.parts[i]))
+        for (uint32_t i = 0; i < d->m->count; i++) {
+            if (strip && i && is_modifier(d->m->parts[i]))
                 continue;
             int wrote = snprintf(text + at, size - at, "%s%.*s", at ? "." : "",
-                                 (int)(d->m.parts[i].length > 20 ? 20 : d->m.parts[i].length),
-                                 d->m.parts[i].text);
+                                 (int)(d->m->parts[i].length > 20 ? 20 : d->m->parts[i].length),
+                                 d->m->parts[i].text);
             at = wrote > 0 && at + (size_t)wrote < size ? at + (size_t)wrote : size - 1;
         }
         *mods = strip ? sim_modifiers(d) : 0;
@@ -64,8 +65,8 @@ static enum sim_type operand_type(const struct sim_decoder *d, const struct sim_
         return sim_last_type(d, 0);
     if (sim_part_at(d, 0, "slct"))
         return sim_last_type(d, i == 3 ? 0 : 1);
-    for (uint32_t part = 1; part < d->m.count; part++) {
-        const enum sim_type type = sim_last_type(d, d->m.count - 1 - part);
+    for (uint32_t part = 1; part < d->m->count; part++) {
+        const enum sim_type type = sim_last_type(d, d->m->count - 1 - part);
         if (sim_types[type].class == SIM_C_BITS && sim_types[type].bytes == bytes)
             return bits[bytes / 2 - 1];
     }
@@ -73,15 +74,12 @@ static enum sim_type operand_type(const struct sim_decoder *d, const struct sim_
 }
 
 enum sim_status sim_decode_lane(struct sim_decoder *d) {
-    char text[128];
-    unsigned mods;
+    const int row = d->op->row;
+    const unsigned mods = d->op->mods;
     uint32_t sources[4] = {0}, dst;
     enum sim_status status;
-    int row = find_row(d, text, sizeof text, &mods);
     if (row < 0)
-        return sim_refuse(d, "unsupported instruction '%.*s'",
-                          (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
-                          d->s->mnemonic.text);
+        return sim_unsupported(d);
     const struct sim_lane_op *op = &sim_lane_ops[row];
     uint32_t inputs = 0;
     while (inputs < 4 && op->types[inputs + 1])
@@ -97,11 +95,11 @@ enum sim_status sim_decode_lane(struct sim_decoder *d) {
             return status;
         if (dst == SIM_NO_SLOT)
             dst = sim_temp(d);
-        return sim_lane(d, text, mods, dst, sources, 0);
+        return sim_lane_row(d, row, mods, dst, sources, 0);
     }
     enum sim_type type = operand_type(d, op, 0);
     if ((status = sim_target(d, &d->s->operands[0], type, &dst)) ||
-        (status = sim_lane(d, text, mods, dst, sources, 0)))
+        (status = sim_lane_row(d, row, mods, dst, sources, 0)))
         return status;
     return sim_finish(d, &d->s->operands[0], type, dst);
 }
@@ -182,7 +180,7 @@ static enum sim_status compare(struct sim_decoder *d, enum sim_type type, const 
     while (sim_part_at(d, which, "ftz") || sim_part_at(d, which, "and") ||
            sim_part_at(d, which, "or") || sim_part_at(d, which, "xor"))
         which++;
-    const struct sim_name name = d->m.parts[which < d->m.count ? which : 1];
+    const struct sim_name name = d->m->parts[which < d->m->count ? which : 1];
     snprintf(text, sizeof text, "setp.%.*s.%s", (int)(name.length > 8 ? 8 : name.length), name.text,
              sim_types[type].name);
     enum sim_status status = sim_lane(d, text, mods, p, sources, helper);
@@ -229,7 +227,7 @@ enum sim_status sim_decode_setp(struct sim_decoder *d) {
     enum sim_status status = third_operand(d, &third);
     if (status)
         return status;
-    if (d->m.count < 3 || type == SIM_T_NONE)
+    if (d->m->count < 3 || type == SIM_T_NONE)
         return sim_malformed(d, "a comparison without a type");
     int pair = o[0].kind == SIM_O_PAIR;
     if (pair && (type == SIM_T_F16 || type == SIM_T_BF16))
@@ -290,7 +288,7 @@ enum sim_status sim_decode_set(struct sim_decoder *d) {
     enum sim_status status = third_operand(d, &third);
     if (status)
         return status;
-    if (d->m.count < 4 || to == SIM_T_NONE || from == SIM_T_NONE)
+    if (d->m->count < 4 || to == SIM_T_NONE || from == SIM_T_NONE)
         return sim_malformed(d, "a comparison without types");
     if ((status = sim_target(d, &o[0], to, &dst)))
         return status;
@@ -482,7 +480,7 @@ enum sim_status sim_decode_carry(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     const struct sim_operand *o = d->s->operands;
     struct sim_insn in = {0};
-    int is_mad = d->m.parts[0].length >= 3 && memcmp(d->m.parts[0].text, "mad", 3) == 0;
+    int is_mad = d->m->parts[0].length >= 3 && memcmp(d->m->parts[0].text, "mad", 3) == 0;
     enum sim_status status = count_is(d, is_mad ? 4 : 3, is_mad ? 4 : 3);
     if (status)
         return status;
@@ -491,7 +489,7 @@ enum sim_status sim_decode_carry(struct sim_decoder *d) {
                                                                     : SIM_OP_ADDCC;
     in.class = is_mad ? SIM_CLASS_MULTIPLY : SIM_CLASS_INTEGER;
     /* sub: bit 0 takes the carry in, bit 1 gives it out, bit 2 the high half, bit 3 signed */
-    in.sub = (uint8_t)((d->m.parts[0].text[d->m.parts[0].length - 1] == 'c' ? 1 : 0) |
+    in.sub = (uint8_t)((d->m->parts[0].text[d->m->parts[0].length - 1] == 'c' ? 1 : 0) |
                        (sim_part(d, "cc") ? 2 : 0) | (sim_part(d, "hi") ? 4 : 0) |
                        (sim_types[type].class == SIM_C_SINT ? 8 : 0));
     in.dsize = (uint8_t)sim_storage(type);

@@ -24,13 +24,14 @@ int sim_is_frame_local(const struct sim_symbol *symbol) {
            (symbol->space == SIM_S_PARAM && !symbol->is_entry_param);
 }
 
-enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
-                         const uint32_t *sources, int helper) {
-    int row = sim_row_find(d->module->gpu->rows, mnemonic);
-    if (row < 0)
-        return sim_refuse(d, "unsupported instruction '%.*s' (no row '%.40s')",
-                          (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
-                          d->s->mnemonic.text, mnemonic);
+/* A division whose divisor may be zero. */
+static int is_division(const char *mnemonic) {
+    return (strncmp(mnemonic, "div.", 4) == 0 || strncmp(mnemonic, "rem.", 4) == 0) &&
+           (mnemonic[4] == 'u' || mnemonic[4] == 's');
+}
+
+enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint32_t dst,
+                             const uint32_t *sources, int helper) {
     const struct sim_lane_op *op = &sim_lane_ops[row];
     struct sim_insn in = {0};
     in.op = op->is_mask ? SIM_OP_MASK : SIM_OP_LANE;
@@ -49,13 +50,22 @@ enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned m
         in.flags |= SIM_F_MODS;
         in.mods = (uint8_t)mods;
     }
-    if (!helper && (strncmp(mnemonic, "div.", 4) == 0 || strncmp(mnemonic, "rem.", 4) == 0) &&
-        (mnemonic[4] == 'u' || mnemonic[4] == 's'))
+    if (!helper && is_division(op->mnemonic))
         in.flags |= SIM_F_DIV;
     enum sim_status status = sim_emit(d, &in);
     if (!status)
         d->kernel->where[d->kernel->code_count - 1].lane_op = (uint16_t)row;
     return status;
+}
+
+enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
+                         const uint32_t *sources, int helper) {
+    int row = sim_row_find(d->module->gpu->rows, mnemonic);
+    if (row < 0)
+        return sim_refuse(d, "unsupported instruction '%.*s' (no row '%.40s')",
+                          (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
+                          d->s->mnemonic.text, mnemonic);
+    return sim_lane_row(d, row, mods, dst, sources, helper);
 }
 
 /* A register's array as one of another element size: truncated, or extended by the sign of `type`.

@@ -494,5 +494,5 @@ sim_decode_fn sim_decode_special(const struct sim_decoder *d) {
             return specials[i].decode;
     if (sim_part(d, "cc"))
         return sim_decode_carry;
-    return sim_part_at(d, d->m.count - 1, "pred") ? sim_decode_predicate : NULL;
+    return sim_part_at(d, d->m->count - 1, "pred") ? sim_decode_predicate : NULL;
 }

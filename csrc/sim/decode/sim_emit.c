@@ -60,20 +60,20 @@ enum sim_status sim_operands(struct sim_decoder *d, uint32_t least, uint32_t mos
 /* ---- mnemonics and labels ---- */
 
 int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text) {
-    return i < d->m.count && sim_name_is(d->m.parts[i], text);
+    return i < d->m->count && sim_name_is(d->m->parts[i], text);
 }
 
 int sim_part(const struct sim_decoder *d, const char *text) {
-    for (uint32_t i = 1; i < d->m.count; i++)
-        if (sim_name_is(d->m.parts[i], text))
+    for (uint32_t i = 1; i < d->m->count; i++)
+        if (sim_name_is(d->m->parts[i], text))
             return 1;
     return 0;
 }
 
 enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end) {
-    if (from_end >= d->m.count)
+    if (from_end >= d->m->count)
         return SIM_T_NONE;
-    struct sim_name part = d->m.parts[d->m.count - 1 - from_end];
+    struct sim_name part = d->m->parts[d->m->count - 1 - from_end];
     return sim_type_find(part.text, part.length);
 }
 
