@@ -5,10 +5,8 @@
 
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
-#include "cpu_stream.h"
+#include "cpu_machine.h"
 
-#include <omp.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,44 +19,6 @@ struct cpu_queue {
 };
 
 enum { ALIGNMENT = 64 }; /* a cache line */
-
-/* --- threads, and what a fork leaves of them */
-
-static bool forked;
-
-static void in_child(void) { forked = true; }
-
-/* From the moment the extension is loaded: OpenMP's threads, which another library may have
- * started, are not there after a fork, and it waits for them. A fork before that is not known of.
- */
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
-
-int cpu_threads(void) { return forked ? 1 : omp_get_max_threads(); }
-
-/* --- the last-level cache */
-
-/* 0 where it is not known. */
-static uint64_t cache_bytes(void) {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return bytes > 0 ? (uint64_t)bytes : 0;
-#else
-    return 0;
-#endif
-}
-
-static uint64_t stream_least; /* bytes */
-
-static void find_stream_least(void) {
-    enum { USUAL = 32 << 20 };
-    stream_least = cache_bytes() ? cache_bytes() : USUAL;
-}
-
-bool cpu_streams(uint64_t bytes) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_stream_least);
-    return bytes > stream_least;
-}
 
 /* --- count, open, close, info */
 
@@ -118,7 +78,7 @@ static enum status cpu_info(const char *which, struct device_info *info) {
     info->memory_free = strtoull(kib, NULL, 10) * 1024;
     info->multiprocessors = cpu_threads();
     info->threads_per_multiprocessor = 1;
-    info->cache_bytes = cache_bytes();
+    info->cache_bytes = cpu_cache_bytes();
     return STATUS_OK;
 }
 

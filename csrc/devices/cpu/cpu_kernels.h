@@ -21,8 +21,4 @@ extern const size_t cpu_reduce_kernel_count, cpu_roofline_kernel_count, cpu_tran
     cpu_stencil1d_kernel_count, cpu_vector_kernel_count, cpu_matmul_kernel_count,
     cpu_reduce_axis_kernel_count;
 
-/* How many threads a parallel kernel uses: OpenMP's choice (OMP_NUM_THREADS, the affinity mask),
- * but one in a forked child, where OpenMP's threads do not exist any more. */
-int cpu_threads(void);
-
 #endif

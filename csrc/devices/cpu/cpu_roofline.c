@@ -26,6 +26,7 @@ RUNG(-1, "host-fma-float64", "cpu_roofline_fma_float64",
 #else
 
 #include "cpu_kernels.h"
+#include "cpu_machine.h"
 
 #include <string.h>
 #if defined(__x86_64__)

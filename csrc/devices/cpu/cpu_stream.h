@@ -5,13 +5,11 @@
 #define GPUOPT_CPU_STREAM_H
 
 #include "cpu_isa.h"
+#include "cpu_machine.h"
 
 #include <string.h>
 
 enum { CPU_LINE = 64 }; /* bytes of a cache line */
-
-/* Whether a result of so many bytes is to be stored past the caches. */
-bool cpu_streams(uint64_t bytes);
 
 /* memcpy: whole lines past the caches, what is left at both ends through them. */
 CPU_INLINE void cpu_stream(void *to, const void *from, size_t bytes) {

@@ -7,7 +7,7 @@
  */
 #include "cpu_team.h"
 
-#include "cpu_kernels.h"
+#include "cpu_machine.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -10,13 +10,6 @@
 
 #include <stdlib.h>
 
-CUstreamCaptureMode cuda_relax(void) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    cuda.cuThreadExchangeStreamCaptureMode(&mode);
-    return mode;
-}
-void cuda_undo_relax(CUstreamCaptureMode mode) { cuda.cuThreadExchangeStreamCaptureMode(&mode); }
-
 void cuda_begin_capture(struct queue *queue, CUstream stream) {
     queue->mode = cuda_relax();
     queue->device.capabilities |= DEVICE_CAPTURED;
@@ -26,19 +19,6 @@ void cuda_end_capture(struct queue *queue) {
     cuda_undo_relax(queue->mode);
     queue->device.capabilities &= ~(unsigned)DEVICE_CAPTURED;
     queue->stream = queue->own;
-}
-
-enum status cuda_check_uncaptured(const struct queue *queue) {
-    return device_is_captured(&queue->device) ? device_refuse_captured() : STATUS_OK;
-}
-
-enum status cuda_check_stream_uncaptured(CUstream stream) {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (stream == CU_STREAM_LEGACY) /* which cannot be captured */
-        return STATUS_OK;
-    const enum status status =
-        cuda_check(cuda.cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
-    return status || capture == CU_STREAM_CAPTURE_STATUS_NONE ? status : device_refuse_captured();
 }
 
 /* --- memory of graphs */

@@ -1,12 +1,11 @@
-/* cuda_device.c: the CUDA device: GPUs and queues opened and closed, modules, launches, time.
- * Memory and copies are in cuda_memory.c. Knows no kernel and no Python.
+/* cuda_device.c: the CUDA device: GPUs and queues opened and closed, modules, streams, time.
+ * Launches are in cuda_launch.c, memory and copies in cuda_memory.c. Knows no kernel and no Python.
  */
 #include "cuda_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     GPU_MAX = 64,
@@ -21,31 +20,6 @@ int cuda_toolkit_version(void) { return CUDA_VERSION; }
 int cuda_driver_version(const char **library) {
     *library = cuda.library;
     return cuda.version;
-}
-
-/* --- entering and leaving a GPU's context */
-
-enum status cuda_enter(struct gpu *gpu) {
-    if (cuda_driver_forked())
-        return cuda_driver_start(); /* fails and says why */
-    if (atomic_load(&gpu->lost))
-        return status_fail(STATUS_DEVICE_LOST, "cuda:%d is lost to this process: %s", gpu->ordinal,
-                           gpu->fault);
-    return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
-}
-
-enum status cuda_leave(struct gpu *gpu, enum status status) {
-    CUcontext ours;
-    static pthread_mutex_t fault_lock = PTHREAD_MUTEX_INITIALIZER;
-    if (status == STATUS_DEVICE_LOST) {
-        pthread_mutex_lock(&fault_lock);
-        if (!atomic_load(&gpu->lost))
-            snprintf(gpu->fault, sizeof gpu->fault, "%.500s", status_last()->text);
-        atomic_store(&gpu->lost, true);
-        pthread_mutex_unlock(&fault_lock);
-    }
-    cuda.cuCtxPopCurrent(&ours);
-    return status;
 }
 
 /* Lets the other GPUs that can read this one's memory read the pool's, which is asked for apart
@@ -232,57 +206,6 @@ static enum status cuda_info(const char *which, struct device_info *info) {
     return cuda_leave(gpu, status);
 }
 
-/* --- waiting */
-
-enum { SPIN_MS = 100 }; /* a nap oversleeps by some 0.1 ms, which then is 0.1% */
-
-static int64_t nanoseconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-static void nap(void) {
-    const struct timespec pause = {.tv_nsec = 50000};
-    nanosleep(&pause, NULL);
-}
-
-/* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
-static enum status look_until(struct queue *queue, CUevent event) {
-    const int64_t begin = nanoseconds();
-    for (uint64_t turn = 1;; turn++) {
-        const CUresult result =
-            event ? cuda.cuEventQuery(event) : cuda.cuStreamQuery(queue->stream);
-        if (result != CUDA_ERROR_NOT_READY)
-            return cuda_check(result, event ? "cuEventQuery" : "cuStreamQuery");
-        if (turn % 256 == 0) {
-            const enum status status = device_poll(&queue->device);
-            if (status)
-                return status;
-        }
-        if (nanoseconds() - begin > SPIN_MS * 1000000LL)
-            nap();
-    }
-}
-
-enum status cuda_wait_for(struct queue *queue, CUevent event) {
-    const CUstreamCaptureMode mode = cuda_relax(); /* a graph may be made of another stream */
-    const enum status status = look_until(queue, event);
-    cuda_undo_relax(mode);
-    return status;
-}
-
-enum status cuda_wait(struct queue *queue, CUevent event) {
-    const enum status status = cuda_check_uncaptured(queue);
-    return status ? status : cuda_wait_for(queue, event);
-}
-
-static enum status cuda_sync(struct device *device) {
-    struct queue *queue = queue_of(device);
-    enum status status = cuda_enter(queue->gpu);
-    return status ? status : cuda_leave(queue->gpu, cuda_wait(queue, NULL));
-}
-
 /* --- modules, kernels, launches */
 
 static enum status load_image(struct gpu *gpu, const struct device_image *image, CUmodule *module) {
@@ -433,104 +356,13 @@ static enum status cuda_kernel_resources(struct device *device, const struct dev
     return cuda_leave(gpu, cuda_check(result, "cuFuncGetAttribute"));
 }
 
-static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
-    const unsigned *grid = launch->grid, *block = launch->block;
-    if (launch->overlaps && queue->gpu->overlaps) {
-        CUlaunchAttribute early = {
-            .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-            .value.programmaticStreamSerializationAllowed = 1,
-        };
-        const CUlaunchConfig config = {
-            .gridDimX = grid[0],
-            .gridDimY = grid[1],
-            .gridDimZ = grid[2],
-            .blockDimX = block[0],
-            .blockDimY = block[1],
-            .blockDimZ = block[2],
-            .sharedMemBytes = launch->shared_bytes,
-            .hStream = queue->stream,
-            .attrs = &early,
-            .numAttrs = 1,
-        };
-        return cuda.cuLaunchKernelEx(&config, (CUfunction)launch->kernel, launch->arguments, NULL);
-    }
-    return cuda.cuLaunchKernel((CUfunction)launch->kernel, grid[0], grid[1], grid[2], block[0],
-                               block[1], block[2], launch->shared_bytes, queue->stream,
-                               launch->arguments, NULL);
-}
+/* --- streams */
 
-/* Why the driver refuses a launch; it does not say. */
-enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
-                         const char *call) {
-    CUfunction function = (CUfunction)launch->kernel;
-    const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
-    int threads_most = 0, fixed = 0, shared_most = 0;
-    if ((result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) &&
-        !cuda.cuFuncGetAttribute(&threads_most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                 function) &&
-        !cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function) &&
-        !cuda.cuDeviceGetAttribute(
-            &shared_most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device)) {
-        if (threads > (uint64_t)threads_most)
-            return status_fail(STATUS_UNFIT,
-                               "cuda:%d: %llu threads a block are more than the %d that the kernel "
-                               "or the GPU allows",
-                               gpu->ordinal, (unsigned long long)threads, threads_most);
-        if ((uint64_t)fixed + launch->shared_bytes > (uint64_t)shared_most)
-            return status_fail(STATUS_UNFIT,
-                               "cuda:%d: %llu bytes of shared memory, static and dynamic, are more "
-                               "than the GPU's %d",
-                               gpu->ordinal, (unsigned long long)fixed + launch->shared_bytes,
-                               shared_most);
-    }
-    return cuda_check(result, call);
-}
-
-/* Past 48 KiB of shared memory, static and dynamic, a kernel has to ask; and that a multiprocessor
- * give its blocks as much as it has, or the driver may leave room for one of them. It asks once,
- * for all there is: other queues launch the same kernel, some of them with more than this launch.
- */
-CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch) {
-    const CUfunction function = (CUfunction)launch->kernel;
-    int allowed = 0, fixed = 0, most = 0;
-    CUresult result = cuda.cuFuncGetAttribute(
-        &allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
-    if (result || (allowed > CUDA_SHARED_FREE && (uint64_t)allowed >= launch->shared_bytes))
-        return result; /* it has asked before */
-    result = cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
-    if (!result && (uint64_t)fixed + launch->shared_bytes <= CUDA_SHARED_FREE)
-        return result;
-    if (!result)
-        result = cuda.cuDeviceGetAttribute(
-            &most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device);
-    if (!result)
-        result =
-            cuda.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
-    if (!result)
-        result = cuda.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                         most - fixed);
-    return result;
-}
-
-static enum status cuda_launch(struct device *device, const struct device_launch *launch) {
+static enum status cuda_sync(struct device *device) {
     struct queue *queue = queue_of(device);
     enum status status = cuda_enter(queue->gpu);
-    if (status)
-        return status;
-    const bool much = launch->shared_bytes > CUDA_SHARED_FREE;
-    CUresult result = much ? cuda_allow_shared(queue->gpu, launch) : CUDA_SUCCESS;
-    if (!result)
-        result = start_kernel(queue, launch);
-    if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !much &&
-        !cuda_allow_shared(queue->gpu, launch)) /* its static shared memory is large */
-        result = start_kernel(queue, launch);
-    if (result)
-        status = cuda_refused(queue->gpu, launch, result, "cuLaunchKernel");
-    return cuda_leave(queue->gpu, status);
+    return status ? status : cuda_leave(queue->gpu, cuda_wait(queue, NULL));
 }
-
-/* --- streams */
 
 /* What `queue` does from now on comes after what the stream has been given. */
 static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent mark) {

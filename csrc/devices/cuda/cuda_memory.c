@@ -54,17 +54,6 @@ void cuda_free(struct device *device, device_address address) {
     cuda_leave(queue->gpu, STATUS_OK);
 }
 
-enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory) {
-    const CUstreamCaptureMode mode = cuda_relax();
-    const CUresult result = cuda.cuMemHostAlloc(memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
-    cuda_undo_relax(mode);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return status_fail(STATUS_NO_HOST_MEMORY,
-                           "cuda:%d: the host has no %zu bytes of memory that can be pinned",
-                           gpu->ordinal, bytes);
-    return cuda_check(result, "cuMemHostAlloc");
-}
-
 /* --- copies from and to memory that is not pinned */
 
 /* A pinned buffer that no copy uses any more. */

@@ -71,6 +71,8 @@ struct queue {
 
 static inline struct queue *queue_of(struct device *device) { return (struct queue *)device; }
 
+/* --- cuda_context.c */
+
 /* The GPU's context is current between these two. cuda_leave passes the entry's status on, after
  * noting a fault that is for ever. */
 enum status cuda_enter(struct gpu *gpu);
@@ -80,17 +82,31 @@ enum status cuda_leave(struct gpu *gpu, enum status status);
 enum status cuda_wait(struct queue *queue, CUevent event);
 /* The same for an event of another stream, which the queue's being captured does not matter to. */
 enum status cuda_wait_for(struct queue *queue, CUevent event);
-/* Memory of the GPU's pool, in a stream's order. */
-enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer);
-/* A failed call that may have asked for more device memory than there is. */
-enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
+/* Until it is undone the thread may do what would spoil somebody's graph if it came
+ * from elsewhere: open a queue, load kernels. */
+CUstreamCaptureMode cuda_relax(void);
+void cuda_undo_relax(CUstreamCaptureMode mode);
+/* Fails where the stream is being captured, for what cannot be part of a graph. */
+enum status cuda_check_uncaptured(const struct queue *queue);
+enum status cuda_check_stream_uncaptured(CUstream stream);
+
 /* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */
 enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory);
+
+/* --- cuda_launch.c */
+
 /* Why a launch that is no sticky fault failed. */
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call);
 enum { CUDA_SHARED_FREE = 48 << 10 }; /* bytes of dynamic shared memory that need no asking */
 CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch);
+
+/* --- cuda_memory.c, cuda_ring.c, cuda_texture.c, cuda_capture.c */
+
+/* Memory of the GPU's pool, in a stream's order. */
+enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer);
+/* A failed call that may have asked for more device memory than there is. */
+enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
 /* Copies through the ring; false, with nothing done, where another copy has it or there are no
  * threads for it. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
@@ -100,18 +116,12 @@ void cuda_staging_close(struct queue *queue);
 /* Ends one of the queue's textures, which nothing may be reading. */
 void cuda_texture_end(struct texture **at);
 
-/* cuda_capture.c. Until it is undone the thread may do what would spoil somebody's graph if it came
- * from elsewhere: open a queue, load kernels. */
-CUstreamCaptureMode cuda_relax(void);
-void cuda_undo_relax(CUstreamCaptureMode mode);
 /* The queue works on a stream that is being captured, in a thread that is relaxed; on its own. */
 void cuda_begin_capture(struct queue *queue, CUstream stream);
 void cuda_end_capture(struct queue *queue);
-/* Fails where the stream is being captured, for what cannot be part of a graph. */
-enum status cuda_check_uncaptured(const struct queue *queue);
-enum status cuda_check_stream_uncaptured(CUstream stream);
 
-/* The entries of device.h that are not in cuda_device.c: cuda_memory.c, */
+/* --- the entries of device.h that are not in cuda_device.c */
+
 enum status cuda_alloc(struct device *device, size_t bytes, device_address *address);
 void cuda_free(struct device *device, device_address address);
 enum status cuda_copy_in(struct device *device, device_address to, const struct device_source *from,
@@ -121,14 +131,12 @@ enum status cuda_fill(struct device *device, device_address to, uint8_t value, s
 enum status cuda_pin(struct device *device, size_t bytes, void **memory);
 void cuda_unpin(struct device *device, void *memory);
 enum status cuda_copy(struct device *device, device_address to, device_address from, size_t bytes);
-/* cuda_graph.c, */
+enum status cuda_launch(struct device *device, const struct device_launch *launch);
 enum status cuda_graph_open(struct device *device, const struct device_launch *launches,
                             size_t count, struct device_graph **graph);
 enum status cuda_graph_launch(struct device *device, struct device_graph *graph);
 void cuda_graph_close(struct device *device, struct device_graph *graph);
-/* cuda_capture.c, */
 enum status cuda_graph_memory(struct device *device, size_t bytes, device_address *address);
-/* cuda_texture.c. */
 enum status cuda_texture_open(struct device *device, const struct device_texture *texture,
                               uint64_t *handle);
 void cuda_texture_close(struct device *device, uint64_t handle);
