@@ -71,15 +71,16 @@ static const struct reg_signature matmul_kernel_signatures[] = {MATMUL_SIGNATURE
 static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define FAMILY(name)                                                                               \
-    {                                                                                              \
-#name, name##_rungs, COUNT(name##_rungs), name##_kernel_signatures,                        \
-            name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
-    }
-
-const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline),   FAMILY(transpose),
-                                          FAMILY(stencil1d), FAMILY(add),        FAMILY(saxpy),
-                                          FAMILY(matmul),    FAMILY(reduce_axis)};
+#define FAMILY(name, files)           \
+    {#name,                           \
+     name##_rungs,                    \
+     COUNT(name##_rungs),             \
+     name##_kernel_signatures,        \
+     name##_host_signatures,          \
+     COUNT(name##_kernel_signatures), \
+     COUNT(name##_host_signatures)},
+const struct reg_family reg_families[] = {REG_FAMILIES(FAMILY)};
+#undef FAMILY
 const size_t reg_family_count = COUNT(reg_families);
 
 #define PROBE(symbol, experiment, idea) {symbol, experiment, idea},

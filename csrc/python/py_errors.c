@@ -75,6 +75,23 @@ static int attributes_of(enum status status, const struct status_record *record,
     }
 }
 
+const char *py_text(PyObject *value, const char *argument) {
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
+        return NULL;
+    }
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
+    if (text && strlen(text) != (size_t)length) {
+        PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
+                     value);
+        return NULL;
+    }
+    return text;
+}
+
 void py_name_argument(const char *argument) {
     PyObject *kinds[] = {PyExc_OverflowError, PyExc_TypeError, PyExc_ValueError,
                          PyExc_RuntimeError};

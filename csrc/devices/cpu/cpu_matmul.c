@@ -25,6 +25,7 @@ RUNG(-1, "simd", "cpu_matmul_simd",
 /* clang-format on */
 #else
 
+#include "../../int_math.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_team.h"
@@ -72,8 +73,6 @@ struct product {
     uint64_t a_row, a_k, b_k, b_column, c_row, c_column; /* steps; items */
 };
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-
 CPU_INLINE void add_to(double *restrict sums, const double *restrict more, uint64_t count) {
     for (uint64_t i = 0; i < count; i++)
         sums[i] += more[i];
@@ -88,7 +87,7 @@ CPU_INLINE void add_to(double *restrict sums, const double *restrict more, uint6
         type_##type *c = (type_##type *)p->c + row * p->n + column;                           \
         double sums[rows][COLUMNS] = {{0}}, span[rows][COLUMNS], slice[rows][COLUMNS];        \
         for (uint64_t first = 0, end; first < p->k; first = end) {                            \
-            end = least(first + DEPTH, p->k);                                                 \
+            end = min_u64(first + DEPTH, p->k);                                               \
             for (int r = 0; r < rows; r++)                                                    \
                 memset(slice[r], 0, columns * sizeof **slice);                                \
             for (uint64_t i = first; i < end; i++)                                            \
@@ -206,7 +205,7 @@ CPU_INLINE void prefetch(const void *from, size_t bytes) {
             memset(to + (lines - unit) * depth, 0, unit * depth * sizeof *to);                     \
         for (uint64_t k = 0; k < depth && step == 1; k++)                                          \
             for (uint64_t strip = 0; strip < inside; strip += unit) {                              \
-                const uint64_t count = least(inside - strip, unit);                                \
+                const uint64_t count = min_u64(inside - strip, unit);                              \
                 const type_##type *at = in + k * k_step + strip;                                   \
                 double *put = to + strip * depth + k * unit;                                       \
                 uint64_t r = 0;                                                                    \
@@ -217,8 +216,8 @@ CPU_INLINE void prefetch(const void *from, size_t bytes) {
             }                                                                                      \
         for (uint64_t strip = 0; strip < inside && step != 1; strip += unit)                       \
             for (uint64_t k = 0; k < depth; k += BLOCK) {                                          \
-                const uint64_t count = least(inside - strip, unit),                                \
-                               deep = least(depth - k, BLOCK);                                     \
+                const uint64_t count = min_u64(inside - strip, unit),                              \
+                               deep = min_u64(depth - k, BLOCK);                                   \
                 const type_##type *at = in + strip * step + k * k_step;                            \
                 double *put = to + strip * depth + k * unit;                                       \
                 uint64_t r = 0;                                                                    \
@@ -252,9 +251,9 @@ PACKS(float64)
         double packed[DEPTH][FEW_WIDE] = {{0}};                                                  \
         memset(sums, 0, p->m * p->n * sizeof *sums);                                             \
         for (uint64_t k = first, depth; k < end; k += depth) {                                   \
-            depth = least(DEPTH, end - k);                                                       \
+            depth = min_u64(DEPTH, end - k);                                                     \
             for (uint64_t column = 0; column < p->n; column += FEW_WIDE) {                       \
-                const uint64_t columns = least(FEW_WIDE, p->n - column);                         \
+                const uint64_t columns = min_u64(FEW_WIDE, p->n - column);                       \
                 for (uint64_t i = 0; i < depth; i++)                                             \
                     for (uint64_t j = 0; j < columns; j++)                                       \
                         packed[i][j] = b[(k + i) * p->n + column + j];                           \
@@ -262,7 +261,7 @@ PACKS(float64)
                     const type_##type *rows[HIGH];                                               \
                     vector slice[HIGH][ACROSS];                                                  \
                     for (uint64_t r = 0; r < HIGH; r++) {                                        \
-                        rows[r] = a + least(row + r, p->m - 1) * p->k + k;                       \
+                        rows[r] = a + min_u64(row + r, p->m - 1) * p->k + k;                     \
                         for (int v = 0; v < ACROSS; v++)                                         \
                             slice[r][v] = (vector){0};                                           \
                     }                                                                            \
@@ -303,7 +302,7 @@ JOIN(float64)
         typedef double vector __attribute__((vector_size(bytes), may_alias, aligned(8)));     \
         const type_##type *a = a_, *b = b_;                                                   \
         double lanes[LANES];                                                                  \
-        uint64_t k = 0, most = least(depth, LANES);                                           \
+        uint64_t k = 0, most = min_u64(depth, LANES);                                         \
         vector sums[VECTORS];                                                                 \
         for (int v = 0; v < VECTORS; v++)                                                     \
             sums[v] = (vector){0};                                                            \
@@ -424,8 +423,6 @@ struct tiles {
     double *partials; /* all results' sums of each span; NULL where a task adds its spans itself */
 };
 
-static uint64_t rounded(uint64_t items, uint64_t unit) { return (items + unit - 1) / unit * unit; }
-
 /* A slice's products to the sums of a tile. */
 static void add_slice(const struct tiles *t, uint64_t row, uint64_t column, uint64_t rows,
                       uint64_t columns, uint64_t k, struct strips *s) {
@@ -451,19 +448,20 @@ static void tile_task(const void *state, uint64_t index, struct cpu_worker *work
     const struct product *p = &t->product;
     const uint64_t tile = t->partials ? index / t->spans : index;
     const uint64_t row = tile / t->across * t->rows, column = tile % t->across * t->columns;
-    const uint64_t rows = least(t->rows, p->m - row), columns = least(t->columns, p->n - column);
+    const uint64_t rows = min_u64(t->rows, p->m - row),
+                   columns = min_u64(t->columns, p->n - column);
     const uint64_t begin = t->partials ? index % t->spans * SPAN : 0;
-    const uint64_t end = t->partials ? least(begin + SPAN, p->k) : p->k;
-    struct strips s = {.rows = rounded(rows, t->patch.rows),
-                       .columns = rounded(columns, t->patch.columns)};
+    const uint64_t end = t->partials ? min_u64(begin + SPAN, p->k) : p->k;
+    struct strips s = {.rows = round_up(rows, t->patch.rows),
+                       .columns = round_up(columns, t->patch.columns)};
     const uint64_t count = s.rows * s.columns;
     double *const spans = t->memory + (uint64_t)worker->number * t->room;
     s.sums = t->spans > 1 ? spans + count : spans;
     s.a = s.sums + count;
-    s.b = s.a + s.rows * least(DEPTH, p->k);
+    s.b = s.a + s.rows * min_u64(DEPTH, p->k);
     memset(spans, 0, (size_t)(s.a - spans) * sizeof *spans);
     for (uint64_t k = begin; k < end && cpu_team_goes_on(worker); k += DEPTH) {
-        s.depth = least(DEPTH, end - k);
+        s.depth = min_u64(DEPTH, end - k);
         add_slice(t, row, column, rows, columns, k, &s);
         if (t->spans > 1 && ((k + s.depth) % SPAN == 0 || k + s.depth == end)) {
             add_to(spans, s.sums, count);
@@ -484,20 +482,20 @@ static void few_task(const void *state, uint64_t span, struct cpu_worker *worker
     const struct tiles *t = state;
     const struct product *p = &t->product;
     (void)worker;
-    t->worker->few[t->isa](p, span * SPAN, least((span + 1) * SPAN, p->k),
+    t->worker->few[t->isa](p, span * SPAN, min_u64((span + 1) * SPAN, p->k),
                            t->partials + span * p->m * p->n);
 }
 
 static void column_task(const void *state, uint64_t index, struct cpu_worker *worker) {
     const struct tiles *t = state;
     const struct product *p = &t->product;
-    const uint64_t end = least((index + 1) * t->units, p->m * t->spans);
+    const uint64_t end = min_u64((index + 1) * t->units, p->m * t->spans);
     (void)worker;
     for (uint64_t unit = index * t->units; unit < end; unit++) {
         const uint64_t row = unit / t->spans, span = unit % t->spans, k = span * SPAN;
         t->partials[span * p->m + row] =
             t->worker->dot[t->isa](item_at(t->worker, p->a, row * p->k + k),
-                                   item_at(t->worker, p->b, k), least(SPAN, p->k - k));
+                                   item_at(t->worker, p->b, k), min_u64(SPAN, p->k - k));
     }
 }
 
@@ -521,7 +519,7 @@ static enum status run_spans(struct device *device, int threads, uint64_t count,
 static enum status column_by(struct device *device, const struct worker *worker,
                              const struct product *asked, int threads, enum cpu_isa isa) {
     struct tiles t = {.product = *asked, .worker = worker, .isa = isa, .spans = spans_of(asked)};
-    t.units = UNITS / (least(asked->k, SPAN) + 1) + 1;
+    t.units = UNITS / (min_u64(asked->k, SPAN) + 1) + 1;
     return run_spans(device, threads, (asked->m * t.spans - 1) / t.units + 1, column_task, &t);
 }
 
@@ -553,10 +551,10 @@ static enum status simd_by(struct device *device, const struct worker *worker,
         else
             t.rows /= 2;
     }
-    const uint64_t rows = rounded(least(t.rows, p->m), t.patch.rows);
-    const uint64_t columns = rounded(least(t.columns, p->n), t.patch.columns);
+    const uint64_t rows = round_up(min_u64(t.rows, p->m), t.patch.rows);
+    const uint64_t columns = round_up(min_u64(t.columns, p->n), t.patch.columns);
     const uint64_t sums = (t.spans > 1 ? 2 : 1) * rows * columns;
-    t.room = rounded(sums + (rows + columns) * least(DEPTH, p->k), ALIGNMENT);
+    t.room = round_up(sums + (rows + columns) * min_u64(DEPTH, p->k), ALIGNMENT);
     const uint64_t bytes = (uint64_t)threads * t.room * sizeof *t.memory;
     t.memory = aligned_alloc(ALIGNMENT, bytes);
     if (!t.memory)
@@ -583,7 +581,7 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
     const struct worker *worker = kernel->data;
     const struct product p = product_of(arguments);
     const uint64_t rows = kernel->parallel ? ROWS : 1;
-    const uint64_t width = least(COLUMNS, POLL_STEPS / (rows * (p.k + 1)) + 1);
+    const uint64_t width = min_u64(COLUMNS, POLL_STEPS / (rows * (p.k + 1)) + 1);
     const uint64_t across = (p.n - 1) / width + 1, patches = ((p.m - 1) / rows + 1) * across;
     const int threads = kernel->parallel ? threads_for(&p) : 1;
     if (p.n == 1)
@@ -592,15 +590,15 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
         return simd_by(device, worker, &p, threads);
     const uint64_t turn = (uint64_t)threads * (POLL_STEPS / (rows * width * (p.k + 1)) + 1);
     for (uint64_t begin = 0; begin < patches; begin += turn) {
-        const uint64_t end = least(begin + turn, patches);
+        const uint64_t end = min_u64(begin + turn, patches);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t patch = begin; patch < end; patch++) {
             const uint64_t row = patch / across * rows, column = patch % across * width;
-            const uint64_t columns = least(width, p.n - column);
+            const uint64_t columns = min_u64(width, p.n - column);
             if (rows == ROWS && p.m - row >= ROWS)
                 worker->four(&p, row, column, columns);
             else
-                for (uint64_t each = row; each < least(row + rows, p.m); each++)
+                for (uint64_t each = row; each < min_u64(row + rows, p.m); each++)
                     worker->one(&p, each, column, columns);
         }
         const enum status status = device_poll(device);

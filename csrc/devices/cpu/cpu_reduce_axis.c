@@ -30,6 +30,7 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 #undef RUNG
 #undef GPUOPT_RUNGS
 
+#include "../../int_math.h"
 #include "cpu_gather.h"
 #include "cpu_kernels.h"
 #include "cpu_reduce_axis.h"
@@ -109,9 +110,6 @@ struct functions {
     uint64_t leaf; /* items of a row at a time, where they lie side by side */
     bool places;   /* a value ends with its item's number, 64 bits */
 };
-
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Where a share comes in the order of the search. */
 static uint64_t mirrored(const struct job *job, uint64_t split) {
@@ -369,7 +367,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         for (uint64_t i = 0; i < columns; i++)                                                   \
             tile[i] = IDENTITY_##op(items, acc);                                                 \
         for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {          \
-            const uint64_t count = least(rows - r, most);                                        \
+            const uint64_t count = min_u64(rows - r, most);                                      \
             const type_##items *a = in;                                                          \
             uint64_t k = 0;                                                                      \
             if (gathers)                                                                         \
@@ -410,7 +408,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
             imag[i] = 0;                                                                         \
         }                                                                                        \
         for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {          \
-            const uint64_t count = least(rows - r, most);                                        \
+            const uint64_t count = min_u64(rows - r, most);                                      \
             const type_##items *a = in;                                                          \
             if (gathers)                                                                         \
                 a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);           \
@@ -431,7 +429,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
      * SEARCHED items or more, the last of them together with some that were looked at before. */ \
     CPU_INLINE int64_t find_##items(const type_##items *in, uint64_t n, compared_##items best,    \
                                     int64_t key, bool last) {                                     \
-        for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {                            \
+        for (uint64_t k = 0;; k = min_u64(k + SEARCHED, n - SEARCHED)) {                          \
             const type_##items *run = in + (last ? n - SEARCHED - k : k);                         \
             const PLACE_##items turn = last ? SEARCHED - 1 : 0;                                   \
             PLACE_##items first = SEARCHED;                                                       \
@@ -460,8 +458,8 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         uint64_t at = 0, leaf = 0;                                                                \
         bool settled = false;                                                                     \
         for (uint64_t done = 0, count; done < n && !settled; done += count) {                     \
-            count = done || sizeof *in > 1 ? most(done, LEAF) : FIRST_LEAF;                       \
-            count = least(n - done, least(count, stride == 1 ? LONG_LEAF : LEAF));                \
+            count = done || sizeof *in > 1 ? max_u64(done, LEAF) : FIRST_LEAF;                    \
+            count = min_u64(n - done, min_u64(count, stride == 1 ? LONG_LEAF : LEAF));            \
             const uint64_t i = mask ? n - done - count : done;                                    \
             const type_##items *run = in + (int64_t)i * stride;                                   \
             compared_##items next;                                                                \
@@ -519,7 +517,7 @@ static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
         }                                                                                         \
         for (uint64_t k = 0, end; k < rows; in += (int64_t)most * apart) {                        \
             const type_##items *row = in;                                                         \
-            end = least(rows, k + most);                                                          \
+            end = min_u64(rows, k + most);                                                        \
             if (gathers)                                                                          \
                 row = gather_columns(gathered, in, sizeof *in, end - k, apart, part);             \
             for (; k < end; k++, row += stride)                                                   \
@@ -634,11 +632,11 @@ static void columns_part(const struct functions *functions, const struct part *p
     struct complex_double tile[TILE]; /* of the widest type */
     const uint64_t rows = part->end - part->first, columns = part->columns;
     const size_t row_size = columns * functions->value_size;
-    uint64_t fold = folds(part) ? most(1, least(TILE / columns, rows / FOLDED_ROWS)) : 1;
+    uint64_t fold = folds(part) ? max_u64(1, min_u64(TILE / columns, rows / FOLDED_ROWS)) : 1;
     for (uint64_t done = 0, count; done < rows; done += count * fold) {
         struct part piece = *part;
         fold = fold <= rows - done ? fold : 1;
-        count = least((rows - done) / fold, BLOCK);
+        count = min_u64((rows - done) / fold, BLOCK);
         piece.in = items_after(functions, part->in, start + (int64_t)done * part->stride);
         piece.starts = &here;
         piece.rows = 1;
@@ -675,7 +673,7 @@ static bool long_row(const struct functions *functions, const struct part *part,
     piece.starts = &here;
     piece.rows = 1;
     for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
-        piece.end = piece.first + least(n - done, leaf);
+        piece.end = piece.first + min_u64(n - done, leaf);
         if (functions->part[cpu_isa()](&piece, top)) {
             memcpy(values, top, size);
             return true;
@@ -718,9 +716,9 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     const uint64_t column = tile * TILE, across = job->inner * job->kept;
     struct part part = {.starts = starts,
                         .first = split * job->share,
-                        .end = least((split + 1) * job->share, job->reduced),
+                        .end = min_u64((split + 1) * job->share, job->reduced),
                         .rows = rows,
-                        .columns = least(job->inner - column, TILE),
+                        .columns = min_u64(job->inner - column, TILE),
                         .kept = job->kept,
                         .unit = job->unit,
                         .stride = job->stride,
@@ -761,12 +759,12 @@ static void first_task(const void *state, uint64_t index, struct cpu_worker *wor
     const uint64_t runs = (job->tiles - 1) / job->run + 1, begin = index % runs * job->run;
     const uint64_t split = index / runs % job->splits;
     const uint64_t first = index / runs / job->splits * job->rows;
-    const uint64_t end = least(first + job->rows, job->outer);
-    const uint64_t rows = job->partials ? 1 : most(1, TILE / (job->inner * job->kept));
+    const uint64_t end = min_u64(first + job->rows, job->outer);
+    const uint64_t rows = job->partials ? 1 : max_u64(1, TILE / (job->inner * job->kept));
     (void)worker;
     for (uint64_t row = first; row < end; row += rows)
-        for (uint64_t tile = begin; tile < least(begin + job->run, job->tiles); tile++)
-            part_task(job, row, least(rows, end - row), split, tile);
+        for (uint64_t tile = begin; tile < min_u64(begin + job->run, job->tiles); tile++)
+            part_task(job, row, min_u64(rows, end - row), split, tile);
 }
 
 /* A row's shares to its results, level by level. */
@@ -889,14 +887,14 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
     take_axes(&outer, arguments + 6, job.outer);
     take_axes(&inner, arguments + 13, job.inner);
     set_shape(&job, &outer, &inner);
-    const uint64_t columns = least(job.inner, TILE);
+    const uint64_t columns = min_u64(job.inner, TILE);
     job.tiles = (job.inner - 1) / TILE + 1;
     const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
-    job.share = least(job.reduced, items / columns);
+    job.share = min_u64(job.reduced, items / columns);
     job.splits = (job.reduced - 1) / job.share + 1;
     /* Neighbouring tiles first: memory is read as it lies. */
-    const uint64_t tiles = job.splits > 1 ? 1 : most(1, TASK_ITEMS / (job.share * columns));
-    job.run = least(tiles, job.tiles);
+    const uint64_t tiles = job.splits > 1 ? 1 : max_u64(1, TASK_ITEMS / (job.share * columns));
+    job.run = min_u64(tiles, job.tiles);
     job.rows = tiles / job.run;
     if (job.splits > 1) {
         job.settled = job.outer == 1 && job.inner * job.kept == 1 ? &settled : NULL;

@@ -17,6 +17,7 @@ RUNG(-1, "simd", "cpu_transpose_simd",
 /* clang-format on */
 #else
 
+#include "../../int_math.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_stream.h"
@@ -127,10 +128,6 @@ struct call {
     uint64_t matrices;
 };
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t divided_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-
 static struct call call_of(const struct mover *mover, void **arguments) {
     const struct transpose_plan *plan = arguments[2];
     return (struct call){
@@ -238,9 +235,9 @@ static uint64_t copy_short(const char *in, const char *in_end, uint64_t step, ch
     const uint64_t read = (uint64_t)(in_end - in), room = (uint64_t)(out_end - out);
     if (read < width || room < width)
         return 0;
-    rows = least(rows, (room - width) / bytes + 1);
+    rows = min_u64(rows, (room - width) / bytes + 1);
     if (step)
-        rows = least(rows, (read - width) / step + 1);
+        rows = min_u64(rows, (read - width) / step + 1);
     ways[way].copy(in, step, out, bytes, rows);
     return rows;
 }
@@ -252,14 +249,14 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
     const struct transpose_axis *axes = call->plan->axes;
     const uint64_t bytes = copies->bytes, size = call->mover->size;
     const uint64_t skipped = task % copies->pieces * TASK_BYTES;
-    const uint64_t length = copies->pieces == 1 ? bytes : least(TASK_BYTES, bytes - skipped);
+    const uint64_t length = copies->pieces == 1 ? bytes : min_u64(TASK_BYTES, bytes - skipped);
     const uint64_t first = task / copies->pieces * copies->rows_a_task;
-    const uint64_t end = least(first + copies->rows_a_task, copies->rows);
+    const uint64_t end = min_u64(first + copies->rows_a_task, copies->rows);
     const uint64_t along = call->plan->grid_axes ? axes[0].extent : 1;
     const uint64_t step = call->plan->grid_axes ? axes[0].in * size : 0;
     const char *in_end = call->in + call->plan->items * size;
     for (uint64_t row = first; row < end;) {
-        const uint64_t stop = least(end, row - row % along + along);
+        const uint64_t stop = min_u64(end, row - row % along + along);
         const char *in = matrix_at(call, row).in;
         const uint64_t done = copy_short(in, in_end, step, call->out + row * bytes,
                                          call->out + end * bytes, bytes, stop - row);
@@ -279,10 +276,10 @@ static enum status cpu_copy(struct device *device, const struct call *call, bool
         .call = call,
         .rows = call->matrices,
         .bytes = bytes,
-        .pieces = divided_up(bytes, TASK_BYTES),
-        .rows_a_task = most(1, TASK_BYTES / bytes),
+        .pieces = ceil_div(bytes, TASK_BYTES),
+        .rows_a_task = max_u64(1, TASK_BYTES / bytes),
     };
-    const uint64_t tasks = divided_up(copies.rows, copies.rows_a_task) * copies.pieces;
+    const uint64_t tasks = ceil_div(copies.rows, copies.rows_a_task) * copies.pieces;
     return cpu_team_run(device, parallel ? threads_for(call) : 1, tasks, copy_rows, &copies);
 }
 
@@ -292,18 +289,18 @@ static void swap_tiles(const void *state, uint64_t task, struct cpu_worker *work
     (void)worker;
     const struct call *call = state;
     const uint64_t side = call->plan->rows, tile = call->mover->tile;
-    const uint64_t tasks = divided_up(side, tile); /* of a matrix */
+    const uint64_t tasks = ceil_div(side, tile); /* of a matrix */
     struct part part = matrix_at(call, task / tasks);
     part.top = task % tasks * tile;
-    part.bottom = least(part.top + tile, side);
+    part.bottom = min_u64(part.top + tile, side);
     for (part.left = part.top; part.left < side; part.left = part.right) {
-        part.right = least(part.left + tile, side);
+        part.right = min_u64(part.left + tile, side);
         call->mover->swap(&part);
     }
 }
 
 static enum status cpu_swap(struct device *device, const struct call *call, bool parallel) {
-    const uint64_t tasks = call->matrices * divided_up(call->plan->rows, call->mover->tile);
+    const uint64_t tasks = call->matrices * ceil_div(call->plan->rows, call->mover->tile);
     return cpu_team_run(device, parallel ? threads_for(call) : 1, tasks, swap_tiles, call);
 }
 
@@ -314,25 +311,25 @@ static void move_tiles(const struct mover *mover, const struct part *part, int t
     const uint64_t tile = mover->tile, height = part->bottom - part->top;
     const bool wide = part->right - part->left > height;
     const uint64_t length = wide ? part->right - part->left : height;
-    const uint64_t strips = divided_up(length, tile);
+    const uint64_t strips = ceil_div(length, tile);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (uint64_t strip = 0; strip < strips; strip++) {
         struct part piece = *part;
         if (wide) {
             piece.left = part->left + strip * tile;
-            piece.right = least(piece.left + tile, part->right);
+            piece.right = min_u64(piece.left + tile, part->right);
         } else {
             piece.top = part->top + strip * tile;
-            piece.bottom = least(piece.top + tile, part->bottom);
+            piece.bottom = min_u64(piece.top + tile, part->bottom);
         }
         const uint64_t end = wide ? part->bottom : part->right;
         for (uint64_t at = wide ? part->top : part->left; at < end; at += tile) {
             if (wide) {
                 piece.top = at;
-                piece.bottom = least(at + tile, end);
+                piece.bottom = min_u64(at + tile, end);
             } else {
                 piece.left = at;
-                piece.right = least(at + tile, end);
+                piece.right = min_u64(at + tile, end);
             }
             mover->move(&piece);
         }
@@ -345,12 +342,12 @@ static enum status move_matrix(struct device *device, const struct mover *mover,
     struct part part = *matrix;
     const uint64_t rows = matrix->bottom, columns = matrix->right;
     const uint64_t items = parallel ? (uint64_t)threads * POLL_ITEMS : POLL_ITEMS;
-    const uint64_t width = least(columns, items);
+    const uint64_t width = min_u64(columns, items);
     const uint64_t height = items / width; /* at least 1 */
     for (part.top = 0; part.top < rows; part.top = part.bottom) {
-        part.bottom = least(part.top + height, rows);
+        part.bottom = min_u64(part.top + height, rows);
         for (part.left = 0; part.left < columns; part.left = part.right) {
-            part.right = least(part.left + width, columns);
+            part.right = min_u64(part.left + width, columns);
             if (parallel)
                 move_tiles(mover, &part, threads);
             else
@@ -383,7 +380,7 @@ static enum status cpu_transpose(struct device *device, const struct cpu_kernel 
     }
     const uint64_t at_once = (uint64_t)threads * POLL_ITEMS / items; /* small matrices */
     for (uint64_t k = 0; k < call.matrices && !status; k += at_once) {
-        const uint64_t end = least(k + at_once, call.matrices);
+        const uint64_t end = min_u64(k + at_once, call.matrices);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t index = k; index < end; index++) {
             const struct part part = matrix_at(&call, index);
@@ -615,7 +612,7 @@ static void mesh_block(const struct blocks *blocks, const struct part *block) {
     _Alignas(CPU_LINE) char buffer[WIDE * TALL];
     const uint64_t wide = sizeof buffer / (planes * size) / CPU_LINE * CPU_LINE;
     for (uint64_t left = block->left; left < block->right; left += wide) {
-        const uint64_t columns = least(wide, block->right - left);
+        const uint64_t columns = min_u64(wide, block->right - left);
         const char *in = (const char *)block->in + left * size;
         const uint64_t done =
             blocks->mesh(&blocks->shuffles, planes, columns * size / 16, in, row, buffer) * 16 /
@@ -636,8 +633,8 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
     _Alignas(CPU_LINE) char buffer[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
-            const uint64_t rows = least(tall, block->bottom - top);
-            const uint64_t columns = least(wide, block->right - left);
+            const uint64_t rows = min_u64(tall, block->bottom - top);
+            const uint64_t columns = min_u64(wide, block->right - left);
             const char *in = (const char *)block->in + top * in_row + left * size;
             char *out = (char *)block->out + left * out_row + top * size;
             if (left + wide < block->right)
@@ -666,27 +663,27 @@ static void turn_square(turn_function *turn, const char *in, uint64_t pitch, uin
                         uint64_t columns, uint64_t size, char *buffer) {
     const uint64_t wide = WIDE / size;
     for (uint64_t left = 0; left < columns; left += wide)
-        turn(in + left * size, pitch, rows, least(wide, columns - left), buffer + left * TALL);
+        turn(in + left * size, pitch, rows, min_u64(wide, columns - left), buffer + left * TALL);
 }
 
 static void square_task(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
     const struct square *square = state;
     const uint64_t size = square->turner->mover.size, side = square->call.plan->rows;
-    const uint64_t tile = TALL / size, tasks = divided_up(side, tile); /* of a matrix */
+    const uint64_t tile = TALL / size, tasks = ceil_div(side, tile); /* of a matrix */
     const struct part part = matrix_at(&square->call, task / tasks);
     const uint64_t pitch = part.in_pitch * size, top = task % tasks * tile;
-    const uint64_t rows = least(tile, side - top);
+    const uint64_t rows = min_u64(tile, side - top);
     turn_function *const turn = square->turner->turn[cpu_isa()];
     const uint64_t wide = WIDE / size;
     _Alignas(CPU_LINE) char upper[TALL * TALL], strip[WIDE * TALL];
     for (uint64_t left = top; left < side; left += tile) {
-        const uint64_t columns = least(tile, side - left);
+        const uint64_t columns = min_u64(tile, side - left);
         char *a = (char *)part.out + top * pitch + left * size;
         char *b = (char *)part.out + left * pitch + top * size;
         turn_square(turn, a, pitch, rows, columns, size, upper);
         for (uint64_t row = 0; row < rows && a != b; row += wide) {
-            const uint64_t count = least(wide, rows - row);
+            const uint64_t count = min_u64(wide, rows - row);
             turn(b + row * size, pitch, columns, count, strip);
             for (uint64_t r = 0; r < count; r++)
                 memcpy(a + (row + r) * pitch, strip + r * TALL, columns * size);
@@ -704,11 +701,12 @@ static void many_task(const void *state, uint64_t task, struct cpu_worker *worke
     const struct blocks *blocks = state;
     const struct transpose_axis *axis = &blocks->call.plan->axes[0];
     const uint64_t first = task * blocks->together;
-    uint64_t left = least(blocks->together, blocks->call.matrices - first);
+    uint64_t left = min_u64(blocks->together, blocks->call.matrices - first);
     struct matrices matrices;
     first_matrix(&matrices, &blocks->call, first);
     while (left) {
-        const uint64_t count = least(least(left, axis->extent - matrices.at[0]), blocks->at_once);
+        const uint64_t count =
+            min_u64(min_u64(left, axis->extent - matrices.at[0]), blocks->at_once);
         blocks->turner->mover.many(&matrices.part, count, axis->in, axis->out);
         next_matrix(&matrices, count);
         left -= count;
@@ -720,16 +718,16 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
     const struct blocks *blocks = state;
     const struct transpose_plan *plan = blocks->call.plan;
     const uint64_t first = task / blocks->a_matrix * blocks->together;
-    const uint64_t end = least(first + blocks->together, blocks->call.matrices);
+    const uint64_t end = min_u64(first + blocks->together, blocks->call.matrices);
     const uint64_t at = task % blocks->a_matrix, down = at / blocks->across;
     struct matrices matrices;
     first_matrix(&matrices, &blocks->call, first);
     for (uint64_t matrix = first; matrix < end; matrix++, next_matrix(&matrices, 1)) {
         struct part block = matrices.part;
         block.top = down ? blocks->first + (down - 1) * blocks->tall : 0;
-        block.bottom = least(down ? block.top + blocks->tall : blocks->first, plan->rows);
+        block.bottom = min_u64(down ? block.top + blocks->tall : blocks->first, plan->rows);
         block.left = at % blocks->across * blocks->wide;
-        block.right = least(block.left + blocks->wide, plan->columns);
+        block.right = min_u64(block.left + blocks->wide, plan->columns);
         if (blocks->mesh)
             mesh_block(blocks, &block);
         else if (plan->rows * blocks->turner->mover.size < CPU_LINE)
@@ -816,7 +814,7 @@ static bool find_gathers(struct gathers *gathers) {
     gathers->rest_count = count;
     gathers->tiles = plan->items / gathers->run / gathers->runs;
     gathers->together =
-        most(1, TASK_BYTES / (gathers->run * gathers->runs * gathers->call->mover->size));
+        max_u64(1, TASK_BYTES / (gathers->run * gathers->runs * gathers->call->mover->size));
     return gathers->run >= RUN_LEAST && gathers->runs >= RUNS_LEAST;
 }
 
@@ -825,7 +823,7 @@ static void gather_task(const void *state, uint64_t task, struct cpu_worker *wor
     const struct gathers *gathers = state;
     const struct call *call = gathers->call;
     const uint64_t size = call->mover->size, first = task * gathers->together;
-    const uint64_t end = least(first + gathers->together, gathers->tiles);
+    const uint64_t end = min_u64(first + gathers->together, gathers->tiles);
     for (uint64_t tile = first; tile < end; tile++) {
         uint64_t in = 0, out = 0, index = tile;
         for (unsigned k = gathers->rest_count; k-- > 0;) {
@@ -854,11 +852,11 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         return cpu_copy(device, &blocks.call, true);
     if (plan->in_place) {
         const struct square square = {turner, blocks.call};
-        const uint64_t squares = blocks.call.matrices * divided_up(plan->rows, TALL / size);
+        const uint64_t squares = blocks.call.matrices * ceil_div(plan->rows, TALL / size);
         return cpu_team_run(device, threads, squares, square_task, &square);
     }
-    blocks.wide = side * (side / least(side, rows));
-    blocks.tall = side * (side / least(side, columns));
+    blocks.wide = side * (side / min_u64(side, rows));
+    blocks.tall = side * (side / min_u64(side, columns));
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (CPU_LINE - skew) % CPU_LINE / size);
     blocks.stream = cpu_streams(plan->items * size);
@@ -873,8 +871,8 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         find_shuffles(&blocks.shuffles, blocks.deal ? columns : rows, size, !blocks.deal);
     const uint64_t down = rows <= blocks.first ? 1 : (rows - blocks.first - 1) / blocks.tall + 2;
     blocks.a_matrix = down * blocks.across;
-    blocks.together = blocks.a_matrix > 1 ? 1 : most(1, TASK_BYTES / (rows * columns * size));
-    const uint64_t tasks = divided_up(blocks.call.matrices, blocks.together) * blocks.a_matrix;
+    blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
+    const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
     if (rows * columns <= TINY && plan->grid_axes && plan->axes[0].extent >= TINY_ROW) {
         blocks.at_once = TINY_BYTES / (rows * columns * size);
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
@@ -882,8 +880,8 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     struct gathers gathers = {.call = &blocks.call};
     if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < CPU_LINE && columns <= FEW &&
         find_gathers(&gathers))
-        return cpu_team_run(device, threads, divided_up(gathers.tiles, gathers.together),
-                            gather_task, &gathers);
+        return cpu_team_run(device, threads, ceil_div(gathers.tiles, gathers.together), gather_task,
+                            &gathers);
     return cpu_team_run(device, threads, tasks, block_task, &blocks);
 }
 

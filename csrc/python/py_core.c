@@ -1,16 +1,11 @@
-/* module.c: the extension module gpuopt._core: its methods, its state, its start. Importing it
+/* py_core.c: the extension module gpuopt._core: its methods, its state, its start. Importing it
  * touches no device.
  */
-#define PY_CORE_IMPORTS_NUMPY
 #include "py_core.h"
-
-struct py_state *py_state_of(PyObject *module) {
-    return PyModule_GetState(module);
-}
 
 static int module_exec(PyObject *module) {
     struct py_state *state = py_state_of(module);
-    if (PyArray_ImportNumPyAPI() < 0)
+    if (py_import_numpy())
         return -1;
     PyObject *numpy = PyImport_ImportModule("numpy");
     for (int i = 0; numpy && i < PY_OP_COUNT; i++)

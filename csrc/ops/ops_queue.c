@@ -1,19 +1,8 @@
-/* ops.c: queues, kernels by name, and running a plan. Knows no family but the list of planners. */
+/* ops_queue.c: queues, kernels by name, scratch, and running a plan. Knows no family. */
 #include "ops.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-    const char *family;
-    enum status (*plan)(struct ops_queue *queue, const struct ops_choice *choice,
-                        const struct ops_problem *problem, struct ops_plan *plan);
-} planners[] = {
-    {"reduce", ops_reduce_plan},       {"roofline", ops_roofline_plan},
-    {"transpose", ops_transpose_plan}, {"stencil1d", ops_stencil1d_plan},
-    {"add", ops_vector_plan},          {"saxpy", ops_vector_plan},
-    {"matmul", ops_matmul_plan},       {"reduce_axis", ops_reduce_axis_plan},
-};
 
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened) {
     struct ops_queue *queue = calloc(1, sizeof *queue);
@@ -169,19 +158,6 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
     return ops_kernel(queue, choice->rung, choice->signature, choice->block, step);
 }
 
-enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                     const struct ops_problem *problem, struct ops_plan *plan) {
-    memset(plan, 0, offsetof(struct ops_plan, wide));
-    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++)
-        if (strcmp(planners[i].family, choice->family->name) == 0) {
-            const enum status status = planners[i].plan(queue, choice, problem, plan);
-            if (status)
-                ops_plan_free(queue, plan);
-            return status;
-        }
-    return status_fail(STATUS_BAD_VALUE, "family: '%s' has no planner", choice->family->name);
-}
-
 static unsigned extent(unsigned given) { return given ? given : 1; }
 
 struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void **arguments) {
@@ -237,61 +213,5 @@ enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) 
     const enum status status = ops->graph_launch(queue->device, last->graph);
     if (status)
         forget_tickets(queue);
-    return status;
-}
-
-/* An input in the device's memory: where it is, or a copy. */
-static enum status input_there(struct ops_queue *queue, const struct ops_call *call, unsigned i,
-                               bool in_place, device_address *address) {
-    const struct device_ops *ops = queue->device->ops;
-    const struct device_source source = {.data = call->inputs[i]};
-    *address = (device_address)(uintptr_t)call->inputs[i];
-    if (in_place)
-        return STATUS_OK;
-    *address = 0;
-    if (device_is_captured(queue->device) && call->input_bytes[i] > DEVICE_CAPTURED_BYTES)
-        return device_refuse_captured();
-    const enum status status = ops->alloc(queue->device, call->input_bytes[i], address);
-    return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
-}
-
-enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
-                     const struct ops_call *call) {
-    const struct device_ops *ops = queue->device->ops;
-    const unsigned in_place =
-        queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
-    const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
-    const bool one_array =
-        !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
-    struct ops_problem problem; /* it and the plan are large: nothing is set twice */
-    struct ops_plan plan;
-    enum status status = STATUS_OK;
-    problem.input_count = call->input_count;
-    problem.output_bytes = call->output_bytes;
-    problem.output = 0;
-    memset(problem.inputs, 0, sizeof problem.inputs);
-    memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
-    memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
-    for (unsigned i = 0; i < call->input_count && !status; i++)
-        status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
-    if (output_in_place)
-        problem.output = (device_address)(uintptr_t)call->output;
-    else if (one_array)
-        problem.output = problem.inputs[0];
-    else if (!status)
-        status = ops->alloc(queue->device, call->output_bytes, &problem.output);
-    if (!status)
-        status = ops_plan(queue, choice, &problem, &plan);
-    if (!status) {
-        status = ops_run(queue, &plan);
-        ops_plan_free(queue, &plan);
-    }
-    if (!status && !output_in_place)
-        status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
-    for (unsigned i = 0; i < call->input_count; i++)
-        if (!(in_place & 1u << i))
-            ops->free(queue->device, problem.inputs[i]);
-    if (!output_in_place && !one_array)
-        ops->free(queue->device, problem.output);
     return status;
 }
