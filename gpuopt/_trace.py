@@ -20,22 +20,6 @@ from gpuopt._profile import Launch, launch_of
 from gpuopt._rungs import check_kernel, find, rungs
 from gpuopt._svg import Picture
 
-# As struct device_event of csrc/device.h.
-EVENT = np.dtype(
-    [
-        ("address", "u8", 32),
-        ("base", "u8"),
-        ("instruction", "u4"),
-        ("warp", "u4"),
-        ("active", "u4"),
-        ("mask", "u4"),
-        ("bytes", "u4"),
-        ("space", "u1"),
-        ("access", "u1"),
-        ("part", "u1"),
-        ("unused", "u1"),
-    ]
-)
 EVENTS_MOST = 100_000
 RANKED_MOST = 2000  # accesses that are looked at for the worst one
 
@@ -635,7 +619,7 @@ def trace(
         launch=launch_of(sink.told),
         block_index=told["block"],
         warp=warp,
-        events=np.frombuffer(told["events"], EVENT),
+        events=np.frombuffer(told["events"], np.dtype(told["layout"])),
         instructions=[Instruction(*each) for each in told["instructions"]],
         spaces=tuple(told["spaces"]),
         accesses_names=tuple(told["accesses"]),

@@ -8,7 +8,7 @@ import pytest
 from conftest import UFUNCS
 
 import gpuopt
-from gpuopt import _core, _memory, _stencil1d, _trace, _vectors
+from gpuopt import _core, _memory, _stencil1d, _vectors
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 
@@ -145,18 +145,6 @@ def enumerators(path, pattern):
     """Return the names that an enum or a list of macros has in its order."""
     found = re.search(pattern, (CSRC / path).read_text(), re.DOTALL)[1]
     return re.findall(r"[A-Z]\w+", re.sub(r"/\*.*?\*/", "", found))
-
-
-def test_an_event_is_laid_out_as_in_c():
-    text = re.sub(r"/\*.*?\*/", "", (CSRC / "device.h").read_text(), flags=re.DOTALL)
-    fields = re.search(r"struct device_event \{(.*?)\n\};", text, re.DOTALL)[1]
-    layout = []
-    for type_, names in re.findall(r"uint(\d+)_t ([^;]*);", fields):
-        for name in names.split(","):
-            name, _, count = name.strip().rstrip("]").partition("[")
-            layout.append((name, f"u{int(type_) // 8}", *([int(count)] if count else [])))
-    assert np.dtype(layout, align=True) == _trace.EVENT
-    assert np.dtype(layout, align=True).itemsize == _trace.EVENT.itemsize
 
 
 def test_axes_texels_and_modes_are_numbered_as_in_c():

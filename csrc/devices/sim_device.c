@@ -29,9 +29,14 @@ static const char *const trace_accesses[] = {
     SIM_TRACE_ACCESSES(SIM_X) NULL
 #undef SIM_X
 };
-_Static_assert(sizeof(struct sim_event) == sizeof(struct device_event) &&
-                   offsetof(struct sim_event, access) == offsetof(struct device_event, access),
-               "events are handed over as they are");
+#define FIELD(name, type) \
+    { #name, type, offsetof(struct sim_event, name) }
+static const struct device_field event_fields[] = {
+    FIELD(address, "(32,)u8"), FIELD(base, "u8"), FIELD(instruction, "u4"), FIELD(warp, "u4"),
+    FIELD(active, "u4"),       FIELD(mask, "u4"), FIELD(bytes, "u4"),       FIELD(space, "u1"),
+    FIELD(access, "u1"),       FIELD(part, "u1"),
+};
+#undef FIELD
 
 /* A launch that counters() has not handed over yet. */
 struct record {
@@ -92,20 +97,29 @@ static enum status fail_load(const struct sim_queue *queue, const struct sim_err
                                       : fail(queue, error);
 }
 
+static struct status_finding finding_of(const struct sim_finding *found) {
+    return (struct status_finding){
+        .kind = sim_finding_text(found->kind),
+        .text = found->text,
+        .kernel = found->kernel,
+        .file = found->file,
+        .line = found->line,
+        .ptx_line = found->ptx_line,
+        .block = {found->block[0], found->block[1], found->block[2]},
+        .thread = {found->thread[0], found->thread[1], found->thread[2]},
+        .address = found->address,
+        .times = found->times,
+    };
+}
+
 /* A launch that a check ended: the first finding says where. */
 static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
                                const struct sim_report *report) {
     const struct sim_finding *found;
     if (error->status != SIM_FINDING || !report || !sim_report_findings(report, &found))
         return fail(queue, error);
-    struct status_finding finding = {.line = found->file ? found->line : found->ptx_line,
-                                     .address = found->address};
-    snprintf(finding.kind, sizeof finding.kind, "%s", sim_finding_text(found->kind));
-    snprintf(finding.kernel, sizeof finding.kernel, "%s", found->kernel);
-    snprintf(finding.file, sizeof finding.file, "%s", found->file ? found->file : "");
-    memcpy(finding.block, found->block, sizeof finding.block);
-    memcpy(finding.thread, found->thread, sizeof finding.thread);
-    return status_sim_finding(&finding, error->text);
+    const struct status_finding finding = finding_of(found);
+    return status_sim_finding(&finding);
 }
 
 /* --- count, open, close, info */
@@ -484,8 +498,11 @@ static void describe_trace(const struct sim_trace *from, struct device_instructi
     }
     *to = (struct device_trace){
         .block = {from->block[0], from->block[1], from->block[2]},
-        .events = (const struct device_event *)(const void *)from->events,
+        .events = from->events,
         .event_count = from->event_count,
+        .event_bytes = sizeof *from->events,
+        .fields = event_fields,
+        .field_count = sizeof event_fields / sizeof *event_fields,
         .instructions = instructions,
         .instruction_count = from->instruction_count,
         .spaces = trace_spaces,
@@ -501,7 +518,7 @@ static enum status hand_over(const struct record *record, device_report_function
     const size_t line_count = sim_report_lines(record->report, &sim_lines);
     const size_t finding_count = sim_report_findings(record->report, &sim_findings);
     struct device_line *lines = calloc(line_count + 1, sizeof *lines);
-    struct device_finding *findings = calloc(finding_count + 1, sizeof *findings);
+    struct status_finding *findings = calloc(finding_count + 1, sizeof *findings);
     const struct sim_trace *traced = sim_report_trace(record->report);
     struct device_trace trace;
     struct device_instruction *instructions =
@@ -515,21 +532,8 @@ static enum status hand_over(const struct record *record, device_report_function
     for (size_t i = 0; i < line_count; i++)
         lines[i] = (struct device_line){sim_lines[i].file, sim_lines[i].line, sim_lines[i].ptx_line,
                                         (const uint64_t *)&sim_lines[i].counters};
-    for (size_t i = 0; i < finding_count; i++) {
-        const struct sim_finding *from = &sim_findings[i];
-        findings[i] = (struct device_finding){
-            .kind = sim_finding_text(from->kind),
-            .text = from->text,
-            .kernel = from->kernel,
-            .file = from->file,
-            .line = from->line,
-            .ptx_line = from->ptx_line,
-            .block = {from->block[0], from->block[1], from->block[2]},
-            .thread = {from->thread[0], from->thread[1], from->thread[2]},
-            .address = from->address,
-            .times = from->times,
-        };
-    }
+    for (size_t i = 0; i < finding_count; i++)
+        findings[i] = finding_of(&sim_findings[i]);
     if (traced)
         describe_trace(traced, instructions, &trace);
     const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);

@@ -7,7 +7,8 @@
 #include <string.h>
 
 struct bench {
-    PyObject_HEAD PyObject *module;
+    PyObject_HEAD
+    PyObject *module;
     struct ops_bench bench; /* bench.queue NULL: not open */
     const struct device_ops *kind;
     char which[DEVICE_WHICH];

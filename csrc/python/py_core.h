@@ -251,7 +251,8 @@ struct py_view_items {
     char read_only, waits;
 };
 struct py_view {
-    PyObject_HEAD struct py_view_items items;
+    PyObject_HEAD
+    struct py_view_items items;
 };
 int py_view_add(PyObject *module, struct py_state *state);
 PyObject *py_view_new(const struct py_state *state, const struct py_view_items *items);

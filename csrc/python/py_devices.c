@@ -66,7 +66,8 @@ struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_o
         memmove(&pool->idle[at], &pool->idle[at + 1],
                 (size_t)(pool->idle_count - at) * sizeof *pool->idle);
     } else {
-        Py_BEGIN_ALLOW_THREADS status = open_on(kind, which, kept, &queue);
+        Py_BEGIN_ALLOW_THREADS
+        status = open_on(kind, which, kept, &queue);
         Py_END_ALLOW_THREADS
     }
     if (!status && stream != kept)
@@ -133,7 +134,8 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
         return NULL;
     enum status status = device_find("device", text, &ops, &which);
     if (!status) {
-        Py_BEGIN_ALLOW_THREADS status = ops->info(which, &info);
+        Py_BEGIN_ALLOW_THREADS
+        status = ops->info(which, &info);
         Py_END_ALLOW_THREADS
     }
     if (status)

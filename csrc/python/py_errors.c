@@ -56,13 +56,13 @@ static int attributes_of(enum status status, const struct status_record *record,
         *attributes = Py_BuildValue("{s:I, s:I}", "line", record->line, "column", record->column);
         return 1;
     case STATUS_SIM_ERROR:
-        if (*found->kind) {
-            *attributes =
-                Py_BuildValue("{s:s, s:s, s:z, s:I, s:(III), s:(III), s:K}", names[0], found->kind,
-                              names[1], found->kernel, names[2], *found->file ? found->file : NULL,
-                              names[3], found->line, names[4], found->block[0], found->block[1],
-                              found->block[2], names[5], found->thread[0], found->thread[1],
-                              found->thread[2], names[6], (unsigned long long)found->address);
+        if (found->kind) {
+            *attributes = Py_BuildValue(
+                "{s:s, s:s, s:z, s:I, s:(III), s:(III), s:K}", names[0], found->kind, names[1],
+                found->kernel, names[2], found->file, names[3],
+                found->file ? found->line : found->ptx_line, names[4], found->block[0],
+                found->block[1], found->block[2], names[5], found->thread[0], found->thread[1],
+                found->thread[2], names[6], (unsigned long long)found->address);
             return 1;
         }
         *attributes = PyDict_New();

@@ -66,7 +66,8 @@ static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) 
  * Python's. */
 static void end_work(const struct ptx_module *self) {
     if (self->kept) {
-        Py_BEGIN_ALLOW_THREADS self->kind->sync(self->queue->device);
+        Py_BEGIN_ALLOW_THREADS
+        self->kind->sync(self->queue->device);
         Py_END_ALLOW_THREADS
     }
 }

@@ -14,7 +14,8 @@ struct allocation {
 };
 
 struct ptx_module {
-    PyObject_HEAD PyObject *module;
+    PyObject_HEAD
+    PyObject *module;
     struct ops_queue *queue;              /* NULL: not open */
     struct ops_queue *more[STREAMS_MORE]; /* streams 1 and up, once they are used */
     const struct device_ops *kind;
