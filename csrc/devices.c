@@ -1,7 +1,9 @@
 /* devices.c: the list of device kinds and their names: the only file that knows every device. */
-#include "device.h"
+#include "devices.h"
 
+#include "device.h"
 #include "devices/cpu/cpu_device.h"
+#include "devices/cpu/cpu_isa.h"
 #include "devices/cuda/cuda_device.h"
 #include "devices/sim_device.h"
 
@@ -27,3 +29,15 @@ enum status device_find(const char *argument, const char *name, const struct dev
         "'sim:g80' (a simulated GPU by name) or 'cpu'",
         argument, name);
 }
+
+enum status devices_about(struct devices_about *about) {
+    const enum status status = cpu_isa_choose();
+    if (status)
+        return status;
+    about->cuda_toolkit = cuda_toolkit_version();
+    about->cuda_driver = cuda_driver_version(&about->cuda_library);
+    about->cpu_instruction_set = cpu_isa_name();
+    return STATUS_OK;
+}
+
+void devices_leaks(uint64_t *count, uint64_t *bytes) { sim_device_leaks(count, bytes); }

@@ -3,7 +3,7 @@
  */
 #include "py_core.h"
 
-#include "../devices/sim_device.h"
+#include "../devices.h"
 
 #include <string.h>
 
@@ -154,6 +154,6 @@ PyObject *py_close_idle(PyObject *module, PyObject *nothing) {
     (void)nothing;
     uint64_t count, bytes;
     py_queues_close(py_state_of(module));
-    sim_device_leaks(&count, &bytes);
+    devices_leaks(&count, &bytes);
     return Py_BuildValue("(KK)", (unsigned long long)count, (unsigned long long)bytes);
 }
