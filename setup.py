@@ -163,7 +163,7 @@ def compile_images(nvcc, build_folder):
     folder.mkdir(parents=True, exist_ok=True)
     kernels = sorted((ROOT / SOURCES / "kernels").glob("*.cu"))
     listed = kernels + sorted((ROOT / SOURCES / "kernels").glob("*.cuh"))
-    listed += sorted((ROOT / SOURCES / "host").glob("host_*.c"))
+    listed += sorted((ROOT / SOURCES / "devices" / "cpu").glob("cpu_*.c"))
     write(
         folder / "kernels.sources", "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
     )

@@ -87,7 +87,7 @@ class Gpu:
 
 
 def _gpu(row: dict[str, Any]) -> Gpu:
-    """Return a preset's limits, from its row of csrc/sim/sim_preset.def."""
+    """Return a preset's limits, from its row of csrc/sim/core/sim_preset.def."""
     values = {field.name: row[field.name] for field in fields(Gpu)}
     values["compute_capability"] = "{}.{}".format(*divmod(row["compute_capability"], 10))
     values["coalescing"] = row["coalescing"].lower()

@@ -1,8 +1,7 @@
 /* py_about.c: what the extension holds: its rungs, its image, how it was built. */
 #include "py_core.h"
 
-#include "../cuda/cuda_device.h"
-#include "../host/host_isa.h"
+#include "../devices.h"
 
 #include <string.h>
 
@@ -125,7 +124,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     {name,      title,         #coalescing, cc,       sms,    warps,        blocks,      threads,  \
      registers, register_unit, warp_unit,   by_block, shared, shared_block, shared_unit, reserved, \
      banks,     group,         clock,       gbs,      f32,    f64},
-#include "../sim/sim_preset.def"
+#include "../sim/core/sim_preset.def"
     };
     (void)module;
     (void)nothing;
@@ -156,21 +155,21 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
 
 PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)nothing;
-    const char *library = NULL;
-    const enum status status = host_isa_choose();
+    struct devices_about about;
+    const enum status status = devices_about(&about);
     if (status)
         return py_raise(py_state_of(module), status);
-    const int driver = cuda_driver_version(&library);
     Py_ssize_t machine_code = 0, ptx = 0;
     for (size_t i = 0; i < gpuopt_image_count; i++) {
         machine_code += gpuopt_images[i].machine_code_end - gpuopt_images[i].machine_code;
         ptx += gpuopt_images[i].ptx_end - gpuopt_images[i].ptx;
     }
-    return Py_BuildValue(
-        "{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION, "nvcc",
-        GPUOPT_NVCC_FOUND, "toolkit", cuda_toolkit_version(), "driver", driver, "driver_library",
-        library, "architectures", GPUOPT_ARCHITECTURES, "machine_code_bytes", machine_code,
-        "ptx_bytes", ptx, "compiler", __VERSION__, "instruction_set", host_isa_name());
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:n, s:n, s:s, s:s}", "version",
+                         GPUOPT_VERSION, "nvcc", GPUOPT_NVCC_FOUND, "toolkit", about.cuda_toolkit,
+                         "driver", about.cuda_driver, "driver_library", about.cuda_library,
+                         "architectures", GPUOPT_ARCHITECTURES, "machine_code_bytes", machine_code,
+                         "ptx_bytes", ptx, "compiler", __VERSION__, "instruction_set",
+                         about.cpu_instruction_set);
 }
 
 PyObject *py_ptx(PyObject *module, PyObject *nothing) {

@@ -196,7 +196,8 @@ struct reach {
 /* A call whose addresses are those of arrays yet to come, each at some distance from its first
  * item. */
 struct prepared {
-    PyObject_HEAD PyObject *module, *device;
+    PyObject_HEAD
+    PyObject *module, *device;
     struct py_target target;
     struct ops_call call;
     int is_whole; /* of the family reduce, with this result */

@@ -13,23 +13,6 @@ from gpuopt.catalog.devices import Device
 from gpuopt.explain import source
 from gpuopt.explain.profile import Launch
 
-# As struct device_event of csrc/device.h.
-EVENT = np.dtype(
-    [
-        ("address", "u8", 32),
-        ("base", "u8"),
-        ("instruction", "u4"),
-        ("warp", "u4"),
-        ("active", "u4"),
-        ("mask", "u4"),
-        ("bytes", "u4"),
-        ("space", "u1"),
-        ("access", "u1"),
-        ("part", "u1"),
-        ("unused", "u1"),
-    ]
-)
-
 
 class Instruction(NamedTuple):
     """A PTX instruction of a traced kernel.

@@ -13,7 +13,7 @@ import numpy as np
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.catalog.rungs import check_kernel, find, rungs
 from gpuopt.explain import pictures, recording
-from gpuopt.explain.events import EVENT, Access, Instruction, Recorded
+from gpuopt.explain.events import Access, Instruction, Recorded
 from gpuopt.explain.profile import launch_of
 from gpuopt.families import cases
 from gpuopt.ptx import module
@@ -465,7 +465,7 @@ def trace(
         launch=launch_of(sink.told),
         block_index=told["block"],
         warp=warp,
-        events=np.frombuffer(told["events"], EVENT),
+        events=np.frombuffer(told["events"], np.dtype(told["layout"])),
         instructions=[Instruction(*each) for each in told["instructions"]],
         spaces=tuple(told["spaces"]),
         accesses_names=tuple(told["accesses"]),

@@ -1,6 +1,7 @@
 """What a device can do at most: measured, with every result checked, or read off a datasheet.
 
-The kernels are the rows of family "roofline" (csrc/kernels/roofline.cu, csrc/host/host_roofline.c).
+The kernels are the rows of family "roofline": csrc/kernels/roofline.cu and
+csrc/devices/cpu/cpu_roofline.c.
 Their arithmetic is on integers, so that each has one right result, which is computed here; it is
 checked to the bit before and after the timing, on the very problem that is timed.
 """
