@@ -3,8 +3,8 @@
  * A `struct device` is one in-order queue on one device: copies and launches run in the order in
  * which they were given, and only one thread may use it at a time. Open several to work in
  * parallel. Addresses are 64-bit integers on every device. No entry is NULL: what a device lacks is
- * the shared stub from device.c, and its capability bit is not set. Nothing here knows Python or an
- * operation.
+ * the shared stub from device_stubs.c, and its capability bit is not set. Nothing here knows Python
+ * or an operation.
  */
 #ifndef GPUOPT_DEVICE_H
 #define GPUOPT_DEVICE_H
@@ -155,15 +155,6 @@ struct device_line {
     const uint64_t *values;
 };
 
-/* Something that a check found while a kernel ran. */
-struct device_finding {
-    const char *kind, *text; /* "race in shared memory"; the whole message */
-    const char *kernel, *file;
-    unsigned line, ptx_line;
-    uint32_t block[3], thread[3];
-    uint64_t address, times;
-};
-
 /* What to record instruction by instruction: one block (or one warp of it) of one launch. */
 struct device_tracing {
     uint64_t launches_before; /* this many go by first; counted down */
@@ -173,18 +164,10 @@ struct device_tracing {
     bool done;            /* set by the device: the launch was there */
 };
 
-/* One instruction of one warp; its layout is what gpuopt/_trace.py reads. */
-struct device_event {
-    uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
-                             lane that each lane reads */
-    uint64_t base;        /* global memory: where the first address's allocation begins */
-    uint32_t instruction; /* into the trace's instructions */
-    uint32_t warp;
-    uint32_t active, mask; /* lanes that are here; those of them that the instruction works for */
-    uint32_t bytes;        /* a lane accesses */
-    uint8_t space, access; /* into the trace's names */
-    uint8_t part,
-        unused; /* an instruction that accesses memory in several ways has several events */
+/* A field of a trace's events: its name, its type as NumPy writes it, and where it is. */
+struct device_field {
+    const char *name, *type;
+    unsigned offset;
 };
 struct device_instruction {
     const char *text, *kind, *file; /* file is NULL where the kernel has no line table */
@@ -192,8 +175,10 @@ struct device_instruction {
 };
 struct device_trace {
     unsigned block[3];
-    const struct device_event *events;
-    size_t event_count;
+    const void *events; /* one instruction of one warp each */
+    size_t event_count, event_bytes;
+    const struct device_field *fields; /* of an event */
+    size_t field_count;
     const struct device_instruction *instructions;
     size_t instruction_count;
     const char *const *spaces, *const *accesses; /* NULL ends each */
@@ -212,7 +197,7 @@ struct device_report {
     const uint64_t *values;              /* in the order of the kind's counters */
     const struct device_line *lines;
     size_t line_count;
-    const struct device_finding *findings;
+    const struct status_finding *findings;
     size_t finding_count;
     const struct device_trace *trace; /* NULL: none was asked for */
 };

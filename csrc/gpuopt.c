@@ -13,7 +13,7 @@ enum status status_fail(enum status code, const char *format, ...) {
     va_end(arguments);
     record.bytes_asked = record.bytes_free = 0;
     record.line = record.column = 0;
-    record.finding = (struct status_finding){.kind = ""};
+    record.finding = (struct status_finding){0};
     return code;
 }
 
@@ -34,9 +34,14 @@ enum status status_ptx_error(unsigned line, unsigned column, const char *text) {
     return STATUS_PTX_ERROR;
 }
 
-enum status status_sim_finding(const struct status_finding *finding, const char *text) {
-    status_fail(STATUS_SIM_ERROR, "%s", text);
+enum status status_sim_finding(const struct status_finding *finding) {
+    status_fail(STATUS_SIM_ERROR, "%s", finding->text);
+    snprintf(record.kernel, sizeof record.kernel, "%s", finding->kernel);
+    snprintf(record.file, sizeof record.file, "%s", finding->file ? finding->file : "");
     record.finding = *finding;
+    record.finding.text = record.text;
+    record.finding.kernel = record.kernel;
+    record.finding.file = finding->file ? record.file : NULL;
     return STATUS_SIM_ERROR;
 }
 

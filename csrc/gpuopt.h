@@ -21,17 +21,22 @@ enum status {
     STATUS_COUNT
 };
 
+/* Something that a check found while a kernel ran. */
+struct status_finding {
+    const char *kind, *text;   /* "race in shared memory", for ever; the whole message */
+    const char *kernel, *file; /* file NULL: no line table, line is 0 */
+    unsigned line, ptx_line;
+    uint32_t block[3], thread[3];
+    uint64_t address, times;
+};
+
 /* What the last failing call of this thread left behind. */
 struct status_record {
     char text[1024];
-    uint64_t bytes_asked, bytes_free;          /* of STATUS_NO_DEVICE_MEMORY */
-    unsigned line, column;                     /* of STATUS_PTX_ERROR, in the text; 0: not known */
-    struct status_finding {                    /* of STATUS_SIM_ERROR; kind "": it was no check */
-        char kind[64], kernel[128], file[256]; /* file "": no line table, line is the PTX's */
-        unsigned line;
-        uint32_t block[3], thread[3];
-        uint64_t address;
-    } finding;
+    uint64_t bytes_asked, bytes_free; /* of STATUS_NO_DEVICE_MEMORY */
+    unsigned line, column;            /* of STATUS_PTX_ERROR, in the text; 0: not known */
+    struct status_finding finding;    /* of STATUS_SIM_ERROR; kind NULL: it was no check */
+    char kernel[128], file[256];      /* behind the finding's */
 };
 
 #if defined(__GNUC__)
@@ -45,7 +50,7 @@ struct status_record {
 enum status status_fail(enum status code, const char *format, ...) PRINTF_LIKE(2, 3);
 enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free);
 enum status status_ptx_error(unsigned line, unsigned column, const char *text);
-enum status status_sim_finding(const struct status_finding *finding, const char *text);
+enum status status_sim_finding(const struct status_finding *finding);
 const struct status_record *status_last(void);
 
 /* The data types, by their NumPy names: DTYPE(name, bytes an item takes). */

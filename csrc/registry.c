@@ -10,60 +10,59 @@
 
 static const struct reg_rung reduce_rungs[] = {
 #include "kernels/reduce.cu"
-#include "host/host_reduce.c"
+#include "devices/cpu/cpu_reduce.c"
 };
 
 static const struct reg_rung reduce_axis_rungs[] = {
 #include "kernels/reduce_axis.cu"
-#include "host/host_reduce_axis.c"
+#include "devices/cpu/cpu_reduce_axis.c"
 };
 
 static const struct reg_rung roofline_rungs[] = {
 #include "kernels/roofline.cu"
-#include "host/host_roofline.c"
+#include "devices/cpu/cpu_roofline.c"
 };
 
 static const struct reg_rung transpose_rungs[] = {
 #include "kernels/transpose.cu"
-#include "host/host_transpose.c"
+#include "devices/cpu/cpu_transpose.c"
 };
 
 static const struct reg_rung stencil1d_rungs[] = {
 #include "kernels/stencil1d.cu"
-#include "host/host_stencil1d.c"
+#include "devices/cpu/cpu_stencil1d.c"
 };
 
 static const struct reg_rung add_rungs[] = {
 #include "kernels/vector.cu"
-#include "host/host_vector.c"
+#include "devices/cpu/cpu_vector.c"
 };
 
 static const struct reg_rung saxpy_rungs[] = {
 #include "kernels/vector.cu"
-#include "host/host_vector.c"
+#include "devices/cpu/cpu_vector.c"
 };
 
 static const struct reg_rung matmul_rungs[] = {
 #include "kernels/matmul.cu"
-#include "host/host_matmul.c"
+#include "devices/cpu/cpu_matmul.c"
 };
 
 #define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
-static const struct reg_signature reduce_host_signatures[] = {HOST_REDUCE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature reduce_host_signatures[] = {CPU_REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_axis_kernel_signatures[] = {
     REDUCE_AXIS_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_axis_host_signatures[] = {
-    HOST_REDUCE_AXIS_SIGNATURES(SIGNATURE)};
+    CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
-static const struct reg_signature roofline_host_signatures[] = {
-    HOST_ROOFLINE_SIGNATURES(SIGNATURE)};
+static const struct reg_signature roofline_host_signatures[] = {CPU_ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_kernel_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature stencil1d_kernel_signatures[] = {STENCIL1D_SIGNATURES(SIGNATURE)};
 static const struct reg_signature stencil1d_host_signatures[] = {
-    HOST_STENCIL1D_SIGNATURES(SIGNATURE)};
+    CPU_STENCIL1D_SIGNATURES(SIGNATURE)};
 static const struct reg_signature add_kernel_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
 static const struct reg_signature add_host_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
 static const struct reg_signature saxpy_kernel_signatures[] = {SAXPY_SIGNATURES(SIGNATURE)};
@@ -72,15 +71,16 @@ static const struct reg_signature matmul_kernel_signatures[] = {MATMUL_SIGNATURE
 static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define FAMILY(name)                                                                               \
-    {                                                                                              \
-#name, name##_rungs, COUNT(name##_rungs), name##_kernel_signatures,                        \
-            name##_host_signatures, COUNT(name##_kernel_signatures), COUNT(name##_host_signatures) \
-    }
-
-const struct reg_family reg_families[] = {FAMILY(reduce),    FAMILY(roofline),   FAMILY(transpose),
-                                          FAMILY(stencil1d), FAMILY(add),        FAMILY(saxpy),
-                                          FAMILY(matmul),    FAMILY(reduce_axis)};
+#define FAMILY(name, files)           \
+    {#name,                           \
+     name##_rungs,                    \
+     COUNT(name##_rungs),             \
+     name##_kernel_signatures,        \
+     name##_host_signatures,          \
+     COUNT(name##_kernel_signatures), \
+     COUNT(name##_host_signatures)},
+const struct reg_family reg_families[] = {REG_FAMILIES(FAMILY)};
+#undef FAMILY
 const size_t reg_family_count = COUNT(reg_families);
 
 #define PROBE(symbol, experiment, idea) {symbol, experiment, idea},

@@ -1,5 +1,5 @@
 /* registry.h: the table of rungs, expanded from the rows that open kernels/<family>.cu and
- * host/host_<family>.c. Knows no device and no operation's plan.
+ * devices/cpu/cpu_<family>.c. Knows no device and no operation's plan.
  */
 #ifndef GPUOPT_REGISTRY_H
 #define GPUOPT_REGISTRY_H
@@ -52,6 +52,14 @@ struct reg_probe {
 
 extern const struct reg_probe reg_probes[];
 extern const size_t reg_probe_count;
+
+/* The families, in this order everywhere, and the name of the files that have their rows and their
+ * planner. */
+#define REG_FAMILIES(FAMILY)                                                      \
+    FAMILY(reduce, reduce)                                                        \
+    FAMILY(roofline, roofline)                                                    \
+    FAMILY(transpose, transpose) FAMILY(stencil1d, stencil1d) FAMILY(add, vector) \
+        FAMILY(saxpy, vector) FAMILY(matmul, matmul) FAMILY(reduce_axis, reduce_axis)
 
 extern const struct reg_family reg_families[];
 extern const size_t reg_family_count;

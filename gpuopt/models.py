@@ -17,9 +17,8 @@ from numbers import Real
 from typing import Any
 
 from gpuopt import _core
-from gpuopt._checks import whole
-from gpuopt._devices import Device
-from gpuopt._devices import device as describe_device
+from gpuopt.catalog.devices import Device, device as describe_device
+from gpuopt.util.checks import whole
 
 __all__ = [
     "GPUS",
@@ -88,7 +87,7 @@ class Gpu:
 
 
 def _gpu(row: dict[str, Any]) -> Gpu:
-    """Return a preset's limits, from its row of csrc/sim/sim_preset.def."""
+    """Return a preset's limits, from its row of csrc/sim/core/sim_preset.def."""
     values = {field.name: row[field.name] for field in fields(Gpu)}
     values["compute_capability"] = "{}.{}".format(*divmod(row["compute_capability"], 10))
     values["coalescing"] = row["coalescing"].lower()

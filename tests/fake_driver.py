@@ -86,7 +86,7 @@ live = get("live")
 """
 
 LINK = """
-from gpuopt._ptx import Module
+from gpuopt.ptx.module import Module
 fake.fake_cuda_story.restype = fake.fake_cuda_texture.restype = ctypes.c_char_p
 def story():
     told = fake.fake_cuda_story().decode().strip(";").split(";")

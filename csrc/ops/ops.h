@@ -1,10 +1,11 @@
 /* ops.h: operations. One file a family plans a call: which kernels, what grids, which passes, how
- * much scratch; ops.c runs a plan on any device through device.h. Knows no Python.
+ * much scratch; ops_queue.c runs a plan on any device through device.h. Knows no Python.
  */
 #ifndef GPUOPT_OPS_H
 #define GPUOPT_OPS_H
 
 #include "../device.h"
+#include "../int_math.h"
 #include "../registry.h"
 
 enum {
@@ -160,7 +161,10 @@ OPS_PLANNER(stencil1d);
 OPS_PLANNER(vector); /* add and saxpy */
 OPS_PLANNER(matmul);
 
-/* Reduces n > 0 items from the host to one accumulator. */
+/* The rung has one launch, whose result goes where its argument 3 says. */
+bool ops_reduce_is_single_pass(const struct ops_choice *choice);
+
+/* ops_reduce_call.c. Reduces n > 0 items from the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
                        const struct device_source *source, uint64_t n, void *accumulator);
 /* The same for items in the device's memory: to the host, and waits; */

@@ -13,7 +13,7 @@ enum {
     POISON = 0xff, /* NaN in every float, -1 in every integer, no bool */
 };
 
-static uint64_t aligned(uint64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+static uint64_t aligned(uint64_t bytes) { return round_up(bytes, ALIGNMENT); }
 
 enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue,
                            const struct ops_call *call) {

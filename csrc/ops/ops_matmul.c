@@ -33,8 +33,6 @@ static const struct tiling tilings[] = {
 #undef TILING
 };
 
-static uint64_t tiles(uint64_t items, uint64_t a_tile) { return (items - 1) / a_tile + 1; }
-
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned words = 16 / (unsigned)item_bytes; /* that a column of a's tile is longer */
     const unsigned depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
@@ -61,12 +59,12 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
     const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
     struct work work = {
         .tiling = tiling,
-        .tiles = tiles(numbers[0], tiling->rows) * tiles(numbers[1], tiling->columns),
-        .layers = numbers[2] ? tiles(numbers[2], depth) : 1,
+        .tiles = ceil_div(numbers[0], tiling->rows) * ceil_div(numbers[1], tiling->columns),
+        .layers = numbers[2] ? ceil_div(numbers[2], depth) : 1,
     };
     work.whole = work.tiles;
     /* A lone block takes a multiprocessor about as long as two do. */
-    double rounds = (double)(tiles(work.tiles, at_once) * resident);
+    double rounds = (double)(ceil_div(work.tiles, at_once) * resident);
     const uint64_t last = work.tiles % at_once;
     const double cut =
         (double)work.tiles / (double)multiprocessors +
@@ -75,8 +73,8 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
         work.tiles <= GRID_X - at_once && work.layers <= UINT32_MAX) {
         rounds = cut;
         work.whole -= last;
-        work.share = tiles(last * work.layers, at_once);
-        work.shares = tiles(last * work.layers, work.share);
+        work.share = ceil_div(last * work.layers, at_once);
+        work.shares = ceil_div(last * work.layers, work.share);
     }
     work.cost = rounds * tiling->rows * tiling->columns * tiling->cost;
     if (choice->rung->number >= STREAM_K)
@@ -164,20 +162,20 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     if (fits.rung->number <= 5) {
         step->block[0] = TILE;
         step->block[1] = fits.block / TILE;
-        x = tiles(columns, TILE);
-        y = tiles(rows, TILE);
+        x = ceil_div(columns, TILE);
+        y = ceil_div(rows, TILE);
     } else {
         step->block[0] = fits.block;
         if (tiling)
             step->shared_bytes = shared_bytes(tiling, dtype_size(fits.signature->items));
-        x = tiles(columns, tiling ? tiling->columns : SIDE) * GROUP;
-        y = tiles(tiles(rows, tiling ? tiling->rows : SIDE), GROUP);
+        x = ceil_div(columns, tiling ? tiling->columns : SIDE) * GROUP;
+        y = ceil_div(ceil_div(rows, tiling ? tiling->rows : SIDE), GROUP);
     }
     if (fits.rung->number >= STREAM_K) {
         x = work.whole + work.shares;
         y = 1;
     }
-    const uint64_t z = tiles(y, GRID_Y);
+    const uint64_t z = ceil_div(y, GRID_Y);
     if (x > GRID_X || z > GRID_Y)
         return status_fail(STATUS_BAD_VALUE,
                            "a, b: a result of %llu x %llu items has more tiles than a grid blocks",

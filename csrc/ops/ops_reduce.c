@@ -9,16 +9,15 @@
 #include <string.h>
 
 enum {
-    STREAM_BYTES = 256 << 20, /* of an array on a GPU at a time; long enough to hide its launches */
-    GRID_MAX = 0x7fffffff,    /* blocks, in x */
-    SCRATCH_ALIGNMENT = 256,  /* bytes, as the device's allocator */
-    SHUFFLE = 8,              /* from this rung on a warp has one value in shared memory, */
-    VECTOR = 9,               /* a load takes a pack, */
-    SHARES = 10,              /* a block has an even share, */
-    SINGLE_PASS = 11,         /* one launch does all, */
-    BULK = 12,                /* the share comes through a ring in shared memory, */
-    DYNAMIC = 13,             /* or the last pieces of a long array are for whoever is free */
-    PACK = 16,                /* bytes */
+    GRID_MAX = 0x7fffffff,   /* blocks, in x */
+    SCRATCH_ALIGNMENT = 256, /* bytes, as the device's allocator */
+    SHUFFLE = 8,             /* from this rung on a warp has one value in shared memory, */
+    VECTOR = 9,              /* a load takes a pack, */
+    SHARES = 10,             /* a block has an even share, */
+    SINGLE_PASS = 11,        /* one launch does all, */
+    BULK = 12,               /* the share comes through a ring in shared memory, */
+    DYNAMIC = 13,            /* or the last pieces of a long array are for whoever is free */
+    PACK = 16,               /* bytes */
     RING_PART = REDUCE_RING_PACKS * PACK,
 };
 
@@ -41,7 +40,7 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
         (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
                            : rung->number >= VECTOR ? REDUCE_IN_FLIGHT * PACK / item
                                                     : 2);
-    const uint64_t blocks = (n - 1) / items_per_block + 1;
+    const uint64_t blocks = ceil_div(n, items_per_block);
     if (rung->items_per_thread)
         return blocks;
     if (rung->number == BULK) {
@@ -78,7 +77,7 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
 }
 
 /* The host's rungs have no numbers. */
-static bool is_single_pass(const struct ops_choice *choice) {
+bool ops_reduce_is_single_pass(const struct ops_choice *choice) {
     return choice->rung->number >= SINGLE_PASS;
 }
 
@@ -134,8 +133,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
         if (status)
             return status;
         offsets[plan->step_count++] = bytes;
-        bytes +=
-            (blocks * accumulator + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+        bytes += round_up(blocks * accumulator, SCRATCH_ALIGNMENT);
         signature = reg_signature(choice->family, rung, signature->op, signature->accumulator,
                                   signature->accumulator);
         count = blocks;
@@ -175,225 +173,6 @@ enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *ch
     if (choice->rung->flags & RUNG_HOST)
         return plan_on_host(queue, choice, items, n, plan);
     const struct ops_choice fits = fitting(queue, choice, n);
-    return is_single_pass(&fits) ? plan_single_pass(queue, &fits, items, n, plan)
-                                 : plan_passes(queue, &fits, items, n, plan);
-}
-
-/* Items that are on the device. */
-static enum status reduce_there(struct ops_queue *queue, const struct ops_choice *choice,
-                                device_address items, uint64_t n, void *accumulator) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
-    struct ops_plan plan;
-    enum status status = ops_plan(queue, choice, &problem, &plan);
-    if (status)
-        return status;
-    status = ops_run(queue, &plan);
-    if (!status)
-        status = queue->device->ops->copy_out(queue->device, accumulator, plan.result,
-                                              plan.result_bytes);
-    ops_plan_free(queue, &plan);
-    return status;
-}
-
-/* On the cpu, an array with gaps: read where it is. */
-static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *choice,
-                              const struct device_box *box, uint64_t n, void *accumulator) {
-    static const struct reg_rung rung = {.kernel = "host_reduce_box", .flags = RUNG_HOST};
-    struct ops_choice boxed = *choice;
-    boxed.rung = &rung;
-    return reduce_there(queue, &boxed, (device_address)(uintptr_t)box, n, accumulator);
-}
-
-/* On the cpu, one that NumPy has to convert: a piece at a time, then the pieces' results, as
- * host_reduce.c joins its segments. */
-static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
-                                 const struct device_source *source, uint64_t n,
-                                 void *accumulator) {
-    static const struct reg_rung join = {.kernel = "host_reduce_join", .flags = RUNG_HOST};
-    const struct device_ops *ops = queue->device->ops;
-    const size_t item = dtype_size(choice->signature->items);
-    const size_t result = dtype_size(choice->signature->accumulator);
-    const uint64_t pieces = (n - 1) / DEVICE_SEGMENT + 1;
-    device_address buffer = 0, results = 0;
-    enum status status =
-        ops->alloc(queue->device, (n < DEVICE_SEGMENT ? n : DEVICE_SEGMENT) * item, &buffer);
-    if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * DEVICE_SEGMENT < DEVICE_SEGMENT
-                                   ? n - piece * DEVICE_SEGMENT
-                                   : DEVICE_SEGMENT;
-        status = ops->copy_in(queue->device, buffer, source, count * item);
-        if (!status)
-            status = reduce_there(queue, choice, buffer, count,
-                                  (void *)(uintptr_t)(results + piece * result));
-    }
-    if (!status) {
-        struct ops_choice last = *choice;
-        last.rung = &join;
-        status = reduce_there(queue, &last, results, pieces, accumulator);
-    }
-    if (results)
-        ops->free(queue->device, results);
-    if (buffer)
-        ops->free(queue->device, buffer);
-    return status;
-}
-
-/* The result of items that are on the device, left there; nobody waits. */
-static enum status reduce_to(struct ops_queue *queue, const struct ops_choice *choice,
-                             device_address items, uint64_t n, device_address to) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
-    struct ops_plan plan;
-    enum status status = ops_plan(queue, choice, &problem, &plan);
-    if (status)
-        return status;
-    status = ops_run(queue, &plan);
-    if (!status)
-        status = queue->device->ops->copy(queue->device, to, plan.result, plan.result_bytes);
-    ops_plan_free(queue, &plan);
-    return status;
-}
-
-/* More items than shall be on the device at once: a piece after the other through one buffer, then
- * the rung on the pieces' results. The queue's order is all that keeps a piece from the one before:
- * while that is reduced, the next is on its way through the host's buffers. */
-static enum status reduce_stream(struct ops_queue *queue, const struct ops_choice *choice,
-                                 struct device_source source, uint64_t n, void *accumulator) {
-    const struct device_ops *ops = queue->device->ops;
-    const struct reg_signature *given = choice->signature;
-    const size_t item = dtype_size(given->items), result = dtype_size(given->accumulator);
-    const uint64_t most = STREAM_BYTES / item, pieces = (n - 1) / most + 1;
-    struct ops_choice last = *choice;
-    last.signature = reg_signature(choice->family, choice->rung, given->op, given->accumulator,
-                                   given->accumulator);
-    device_address buffer = 0, results = 0;
-    enum status status = ops->alloc(queue->device, STREAM_BYTES, &buffer);
-    if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * most < most ? n - piece * most : most;
-        status = ops->copy_in(queue->device, buffer, &source, count * item);
-        if (!status)
-            status = reduce_to(queue, choice, buffer, count, results + piece * result);
-        if (source.data)
-            source.data = (const char *)source.data + count * item;
-    }
-    if (!status)
-        status = reduce_there(queue, &last, results, pieces, accumulator);
-    if (results)
-        ops->free(queue->device, results);
-    if (buffer)
-        ops->free(queue->device, buffer);
-    return status;
-}
-
-enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
-                       const struct device_source *source, uint64_t n, void *accumulator) {
-    const struct device_ops *ops = queue->device->ops;
-    if (source->box)
-        return reduce_box(queue, choice, source->box, n, accumulator);
-    if (queue->device->capabilities & DEVICE_HOST_MEMORY)
-        return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data,
-                                           n, accumulator)
-                            : reduce_pieces(queue, choice, source, n, accumulator);
-    const size_t bytes = n * dtype_size(choice->signature->items);
-    if (bytes > STREAM_BYTES && queue->device->capabilities & DEVICE_STREAMS)
-        return reduce_stream(queue, choice, *source, n, accumulator);
-    device_address items = 0;
-    enum status status = ops->alloc(queue->device, bytes, &items);
-    if (status)
-        return status;
-    status = ops->copy_in(queue->device, items, source, bytes);
-    if (!status)
-        status = reduce_there(queue, choice, items, n, accumulator);
-    ops->free(queue->device, items);
-    return status;
-}
-
-/* --- items that are in the device's memory before the call */
-
-/* One launch, no copy: the kernel itself writes the result to the queue's word. */
-static enum status reduce_polled(struct ops_queue *queue, const struct ops_choice *choice,
-                                 const struct ops_problem *problem, void *accumulator) {
-    struct ops_plan plan;
-    enum status status = ops_word(queue);
-    if (status)
-        return status;
-    queue->keeping = true;
-    status = ops_plan(queue, choice, problem, &plan);
-    queue->keeping = false;
-    if (status)
-        return status;
-    plan.steps[0].values[3] = (uintptr_t)queue->word;
-    status = ops_run_short(queue, &plan);
-    if (!status)
-        status = ops_word_await(queue, accumulator, plan.result_bytes);
-    ops_plan_free(queue, &plan);
-    return status;
-}
-
-enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice *choice,
-                                device_address items, uint64_t n, void *accumulator) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
-    const size_t result = dtype_size(choice->signature->accumulator);
-    if (device_is_captured(queue->device))
-        return device_refuse_captured();
-    if (queue->device->capabilities & DEVICE_STREAMS && is_single_pass(choice) &&
-        (result == 4 || result == 8))
-        return reduce_polled(queue, choice, &problem, accumulator);
-    return reduce_there(queue, choice, items, n, accumulator);
-}
-
-static bool is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
-
-/* Between two places on the device, also where it copies only between itself and the host. */
-static enum status move(struct ops_queue *queue, device_address to, device_address from,
-                        size_t bytes) {
-    const struct device_ops *ops = queue->device->ops;
-    unsigned char items[GPUOPT_ITEM_MAX];
-    const struct device_source source = {.data = items};
-    if (queue->device->capabilities & DEVICE_STREAMS)
-        return ops->copy(queue->device, to, from, bytes);
-    const enum status status = ops->copy_out(queue->device, items, from, bytes);
-    return status ? status : ops->copy_in(queue->device, to, &source, bytes);
-}
-
-/* An accumulator becomes an item of the result's type: integers wrap, a truth value is 0 or 1. */
-static enum status convert(struct ops_queue *queue, device_address to, enum dtype result,
-                           device_address from, enum dtype accumulator) {
-    const size_t wide = dtype_size(result), given = dtype_size(accumulator);
-    if (accumulator != result && !(is_integer(accumulator) && is_integer(result)))
-        return status_fail(STATUS_BAD_TYPE, "dtype: a result of %s cannot become %s on the device",
-                           dtype_name(accumulator), dtype_name(result));
-    enum status status = STATUS_OK;
-    if (given < wide)
-        status = queue->device->ops->fill(queue->device, to, 0, wide);
-    return status ? status : move(queue, to, from, given < wide ? given : wide);
-}
-
-enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *choice,
-                              device_address items, uint64_t n, enum dtype result,
-                              device_address to) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
-    const enum dtype accumulator = choice->signature->accumulator;
-    const bool halved =
-        (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
-        (accumulator == DTYPE_int64 && is_integer(result) && dtype_size(result) == sizeof(int32_t));
-    const bool straight = (accumulator == result || halved) && is_single_pass(choice);
-    struct ops_plan plan;
-    queue->keeping = true;
-    enum status status = ops_plan(queue, choice, &problem, &plan);
-    queue->keeping = false;
-    if (status)
-        return status;
-    if (straight) {
-        plan.steps[0].values[3] = to;
-        plan.steps[0].values[5] = halved;
-    }
-    status = ops_run(queue, &plan);
-    if (!status && !straight)
-        status = convert(queue, to, result, plan.result, accumulator);
-    ops_plan_free(queue, &plan);
-    return status;
+    return ops_reduce_is_single_pass(&fits) ? plan_single_pass(queue, &fits, items, n, plan)
+                                            : plan_passes(queue, &fits, items, n, plan);
 }

@@ -69,9 +69,6 @@ struct task {
 
 #define tuned(task, name) ops_tuned((task)->choice, OPS_TUNING_reduce_axis_##name)
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static uint64_t divided_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 static uint64_t gcd(uint64_t a, uint64_t b) {
     while (b) {
         const uint64_t rest = a % b;
@@ -141,14 +138,14 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
     const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
-    splits = most(1, least(splits, reduced / share_least));
-    splits = most(splits, divided_up(reduced, AXIS_SHARE / apart));
+    splits = max_u64(1, min_u64(splits, reduced / share_least));
+    splits = max_u64(splits, ceil_div(reduced, AXIS_SHARE / apart));
     if (is_argmin(task) && !task->partial) /* a thread has a place for each of its packs */
-        splits = most(splits, divided_up(reduced, share_unit * (AXIS_PLACES / 4) / apart));
+        splits = max_u64(splits, ceil_div(reduced, share_unit * (AXIS_PLACES / 4) / apart));
     if (adds_bytes(task)) /* in 32 bits: columns whose rows overlap can be that long */
-        splits = most(splits, divided_up(reduced, share_unit * AXIS_BYTE_PACKS));
-    task->share = divided_up(divided_up(reduced, splits), share_unit) * share_unit;
-    task->splits = divided_up(reduced, task->share);
+        splits = max_u64(splits, ceil_div(reduced, share_unit * AXIS_BYTE_PACKS));
+    task->share = ceil_div(ceil_div(reduced, splits), share_unit) * share_unit;
+    task->splits = ceil_div(reduced, task->share);
     task->blocks = blocks * task->splits;
 }
 
@@ -164,8 +161,8 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
     const uint64_t stage = (uint64_t)queue->info.shared_per_block - STAGE_EDGES;
-    uint64_t slabs = least(tuned(task, stage_bytes), stage) / (slab * item);
-    slabs = most(1, least(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
+    uint64_t slabs = min_u64(tuned(task, stage_bytes), stage) / (slab * item);
+    slabs = max_u64(1, min_u64(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
     if (slabs > unit) /* blocks begin at packs */
         slabs -= slabs % unit;
     task->shape = AXIS_STAGED;
@@ -177,7 +174,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
-    task->blocks = divided_up(n[OUTER], slabs);
+    task->blocks = ceil_div(n[OUTER], slabs);
     task->shared_bytes = slabs * slab * item + STAGE_EDGES;
 }
 
@@ -189,7 +186,7 @@ static bool plan_words(struct task *task) {
         return false;
     task->shape = AXIS_WORDS;
     task->wide = bytes;
-    task->blocks = divided_up(task->numbers[OUTER], AXIS_WORD_ROWS * BLOCK);
+    task->blocks = ceil_div(task->numbers[OUTER], AXIS_WORD_ROWS * BLOCK);
     return true;
 }
 
@@ -202,7 +199,7 @@ static bool plan_triples(const struct ops_queue *queue, struct task *task) {
     if (task->numbers[REDUCED] != 3 || task->in % PACK != 0 || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_TRIPLES;
-    task->blocks = divided_up(task->numbers[OUTER], rows * BLOCK);
+    task->blocks = ceil_div(task->numbers[OUTER], rows * BLOCK);
     task->shared_bytes = shared_bytes;
     return true;
 }
@@ -218,7 +215,7 @@ static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64
     task->shape = AXIS_GROUPS;
     task->wide = packs;
     task->group = group;
-    task->blocks = divided_up(task->numbers[OUTER], rows);
+    task->blocks = ceil_div(task->numbers[OUTER], rows);
     task->shared_bytes = shared_bytes;
     return true;
 }
@@ -230,7 +227,7 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
     const uint64_t packs = items * item / PACK;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
-    split(queue, task, n[OUTER], divided_up(pass, apart), BLOCK * PACK / item);
+    split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * PACK / item);
     task->group = BLOCK;
     const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
     const uint64_t strided = apart > 1 ? STRIDED_WARP : 1; /* a block has more to do for a row */
@@ -243,7 +240,7 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
                 break;
             task->group *= 2;
         }
-        task->blocks = divided_up(n[OUTER], BLOCK / task->group);
+        task->blocks = ceil_div(n[OUTER], BLOCK / task->group);
     }
     if (apart > 1) { /* lanes that take packs with the same items; 1 / apart in 2^-20 */
         task->tiles = task->group / apart * apart;
@@ -267,7 +264,7 @@ static bool are_large_slabs(const struct task *task, uint64_t packs, uint64_t un
     if (bytes <= tuned(task, slab_bytes) && loads * side > packs)
         return false;
     if (!is_argmin(task))
-        return n[REDUCED] >= NARROW_ROWS && bytes >= most(NARROW_LEAST, NARROW_ITEMS * item);
+        return n[REDUCED] >= NARROW_ROWS && bytes >= max_u64(NARROW_LEAST, NARROW_ITEMS * item);
     return inner < PACK ? bytes >= PLACES_LEAST : bytes >= PLACES_WIDE && n[REDUCED] >= PLACES_ROWS;
 }
 
@@ -277,7 +274,8 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
                              uint64_t unit) {
     const uint64_t *n = task->numbers;
     const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
-    const uint64_t packs = most(n[REDUCED] * inner / PACK, 1) - 1; /* whole ones, wherever it is */
+    const uint64_t packs =
+        max_u64(n[REDUCED] * inner / PACK, 1) - 1; /* whole ones, wherever it is */
     const bool possible = n[INNER] > 1 && inner <= NARROW_MOST && without_gaps(n) &&
                           !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
@@ -299,7 +297,7 @@ static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
         return false;
     task->shape = AXIS_NARROW;
     task->group = BLOCK / slabs / unit * unit;
-    task->blocks = divided_up(task->numbers[OUTER], slabs);
+    task->blocks = ceil_div(task->numbers[OUTER], slabs);
     task->shared_bytes = shared_bytes;
     return true;
 }
@@ -313,11 +311,11 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
                              uint64_t columns, uint64_t count) {
     const uint64_t tuned_wide = tuned(task, wide);
     const uint64_t widest =
-        task->numbers[REDUCED] < LONG_COLUMNS ? least(2 * tuned_wide, WIDEST) : tuned_wide;
+        task->numbers[REDUCED] < LONG_COLUMNS ? min_u64(2 * tuned_wide, WIDEST) : tuned_wide;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     for (uint64_t side = widest; side >= widest / 2; side /= 2) {
-        const uint64_t splits = blocks / (task->numbers[OUTER] * divided_up(columns, side));
-        if (splits * least(side, columns) * count <= COMBINED)
+        const uint64_t splits = blocks / (task->numbers[OUTER] * ceil_div(columns, side));
+        if (splits * min_u64(side, columns) * count <= COMBINED)
             return side;
     }
     return widest;
@@ -328,9 +326,8 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const size_t item = dtype_size(task->signature->items);
     const bool packs = shape != AXIS_ITEMS;
     const uint64_t count = packs ? PACK / item : 1;
-    const uint64_t columns = divided_up(n[INNER], count),
-                   at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
-    const uint64_t wide_blocks = n[OUTER] * divided_up(columns, WIDEST);
+    const uint64_t columns = ceil_div(n[INNER], count), at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const uint64_t wide_blocks = n[OUTER] * ceil_div(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
                         (n[REDUCED] <= 4 * at_once && wide_blocks >= 2 * multiprocessors);
@@ -341,13 +338,13 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const uint64_t few = 16 * dtype_size(raw_type(task)) / item;
     task->shape = shape;
     task->group = 1;
-    task->tiles = divided_up(columns, side);
+    task->tiles = ceil_div(columns, side);
     /* Even tiles, in whole lines of 128 bytes. */
-    task->wide = least(side, least(columns, divided_up(divided_up(columns, task->tiles), 8) * 8));
-    task->tiles = divided_up(columns, task->wide);
+    task->wide = min_u64(side, min_u64(columns, ceil_div(ceil_div(columns, task->tiles), 8) * 8));
+    task->tiles = ceil_div(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
-          most(few, high * at_once * tuned(task, share_passes)), high);
+          max_u64(few, high * at_once * tuned(task, share_passes)), high);
     task->shared_bytes = BLOCK * (packs ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
 }
 
@@ -567,13 +564,13 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         task.numbers[INNER] = first.numbers[INNER];
     }
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
-    const uint64_t partials = most(1, first.splits) * (rejoined ? 1 : rows) + (rest > 0);
+    const uint64_t partials = max_u64(1, first.splits) * (rejoined ? 1 : rows) + (rest > 0);
     if (partials == 1)
         return add_step(queue, choice, &first, plan);
 
     const size_t raw = dtype_size(raw_type(&task));
     const uint64_t bytes =
-        divided_up(results * partials * raw, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
+        ceil_div(results * partials * raw, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
     enum status status = ops_scratch(
         queue, plan, bytes + (is_argmin(&task) ? results * partials * sizeof(int64_t) : 0));
     if (status)

@@ -36,7 +36,7 @@ enum status ops_roofline_plan(struct ops_queue *queue, const struct ops_choice *
     }
     const uint64_t block = choice->block;
     const uint64_t words = rung->items_per_thread ? block * rung->items_per_thread : 1;
-    const uint64_t blocks = (output - 1) / words + 1;
+    const uint64_t blocks = ceil_div(output, words);
     if (blocks > GRID_MAX)
         return status_fail(STATUS_BAD_VALUE, "problem: %llu words of output are too many",
                            (unsigned long long)output);

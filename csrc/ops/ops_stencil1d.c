@@ -44,11 +44,11 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
 /* Shared memory of a block of rung 5: its inputs in whole groups, and either the groups' sums twice
  * over, or the weights. */
 static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
-    const uint64_t groups = block + (2 * shape->radius + GROUP - 1) / GROUP;
+    const uint64_t groups = block + ceil_div(2 * shape->radius, GROUP);
     const uint64_t weights = shape->sum ? 0 : 2 * shape->radius + 1;
     const uint64_t numbers = shape->sum && shape->radius >= WIDE_RADIUS ? 2 * groups : weights;
-    const uint64_t number_bytes = (numbers * shape->accumulator + PACK - 1) / PACK * PACK;
-    const uint64_t inputs = (groups * GROUP * shape->item + PACK - 1) / PACK * PACK;
+    const uint64_t number_bytes = round_up(numbers * shape->accumulator, PACK);
+    const uint64_t inputs = round_up(groups * GROUP * shape->item, PACK);
     return number_bytes + inputs + PACK; /* the first input may be anywhere in its pack */
 }
 
@@ -90,13 +90,13 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
 /* Blocks whose tiles of so many outputs go through shared memory: as stencil1d.cu's tile_of_rows
  * has the places of rows. */
 static uint64_t tiles(const struct shape *shape, uint64_t tile) {
-    const uint64_t whole = (shape->outputs - 1) / tile + 1;
+    const uint64_t whole = ceil_div(shape->outputs, tile);
     if (shape->rows == 1)
         return whole;
     if (whole * tile <= shape->outputs + 2 * shape->radius)
         return whole * shape->rows;
     const uint64_t pitch = shape->outputs + 2 * shape->radius;
-    return (shape->rows * pitch - 2 * shape->radius - 1) / tile + 1;
+    return ceil_div(shape->rows * pitch - 2 * shape->radius, tile);
 }
 
 enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -115,7 +115,7 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     const uint64_t tile = (uint64_t)choice->block * rung->items_per_thread;
     const uint64_t blocks = rung->number == 2 || rung->number == 5
                                 ? tiles(&shape, tile)
-                                : (shape.outputs * shape.rows - 1) / tile + 1;
+                                : ceil_div(shape.outputs * shape.rows, tile);
     if (blocks > GRID_MAX)
         return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' with block=%u cannot take %llu items; use a larger "

@@ -202,7 +202,7 @@ static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan
     /* A block of phased tiles begins up to a sector earlier. */
     const uint64_t lead = plan->in_place || shape == TRANSPOSE_ALIGNED ? 0 : SECTOR / item - 1;
     const uint64_t matrices = plan->items / plan->rows / plan->columns;
-    const uint64_t down = blocks(plan->rows + lead, high), across = blocks(plan->columns, wide);
+    const uint64_t down = ceil_div(plan->rows + lead, high), across = ceil_div(plan->columns, wide);
     if (down > GRID_X || across > GRID_X || down * across > GRID_X ||
         matrices > GRID_X / (down * across))
         return 0;
@@ -227,7 +227,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     if (plan->in_place) /* two tiles, of packs or of items */
         return (unsigned)(2 * rows * (columns * item + PACK));
     if (shape == TRANSPOSE_PHASED)
-        return (unsigned)((rows * item + SECTOR) / most(item, 4) * most(item, 4) *
+        return (unsigned)((rows * item + SECTOR) / max_u64(item, 4) * max_u64(item, 4) *
                           (item == 1 ? 128 : 64));
     return (unsigned)(rows * (columns * item + PACK));
 }
@@ -267,7 +267,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         const uint64_t a_thread = by_packs             ? TRANSPOSE_ROW_PACKS * (PACK / axes->item)
                                   : axes->item == PACK ? TRANSPOSE_ROW_PACKS
                                                        : TRANSPOSE_ROW_ITEMS;
-        grid = blocks(plan->items, a_thread * choice->block);
+        grid = ceil_div(plan->items, a_thread * choice->block);
     } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
@@ -275,13 +275,13 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
         grid = count_tiles(axes->item, step->values[0], plan);
         if (grid)
-            strips = blocks(plan->all_row_tiles, plan->row_tiles);
+            strips = ceil_div(plan->all_row_tiles, plan->row_tiles);
     }
     struct transpose_plan packed;
     if (!in_place && (!grid || are_short_rows(axes)) &&
         ops_transpose_pack(axes, step->values, queue->info.multiprocessors, &packed)) {
         *plan = packed;
-        grid = least(plan->tiles, (uint64_t)queue->info.multiprocessors * THREADS / plan->block);
+        grid = min_u64(plan->tiles, (uint64_t)queue->info.multiprocessors * THREADS / plan->block);
         strips = 1;
     }
     if (!grid)
@@ -336,19 +336,19 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     uint64_t x, y = 1;
     step->block[0] = choice->block;
     if (copies) {
-        x = blocks(rows * axes->item, (uint64_t)choice->block * PACK);
+        x = ceil_div(rows * axes->item, (uint64_t)choice->block * PACK);
     } else if (strcmp(rung->name, "1d") == 0) {
-        x = blocks(rows, choice->block);
+        x = ceil_div(rows, choice->block);
     } else {
         /* 2d and tex count blocks over the output, one item a thread; the others tiles of the
          * input */
         const bool tiled = rung->number > 3;
         step->block[0] = TILE;
         step->block[1] = choice->block / TILE;
-        x = blocks(tiled ? columns : rows, TILE);
-        y = blocks(tiled ? rows : columns, tiled ? TILE : choice->block / TILE);
+        x = ceil_div(tiled ? columns : rows, TILE);
+        y = ceil_div(tiled ? rows : columns, tiled ? TILE : choice->block / TILE);
     }
-    const uint64_t layers = blocks(y, GRID_Y);
+    const uint64_t layers = ceil_div(y, GRID_Y);
     if (x > GRID_X || layers > GRID_Y || batches > GRID_Y / layers)
         return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' with block=%u cannot take %llu x %llu x %llu items; "

@@ -24,12 +24,6 @@ struct axes {
     size_t item; /* bytes */
 };
 
-static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static inline uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static inline uint64_t blocks(uint64_t items, uint64_t a_block) {
-    return (items - 1) / a_block + 1;
-}
-
 /* Whether the innermost axis stays where it is: rows are moved whole. */
 static inline bool moves_rows(const struct axes *axes) {
     return axes->count && axes->output[axes->count - 1] == axes->count - 1;

@@ -50,10 +50,10 @@ static void take(struct packing *packing, bool output, uint64_t items) {
     uint64_t taken = 1;
     for (unsigned place = axes->count; place-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, place);
-        const uint64_t part = least(axes->extent[axis], blocks(items, taken));
+        const uint64_t part = min_u64(axes->extent[axis], ceil_div(items, taken));
         group->has[axis] = true;
         group->outermost = axis;
-        packing->chunk[axis] = most(packing->chunk[axis], part);
+        packing->chunk[axis] = max_u64(packing->chunk[axis], part);
         taken *= part;
     }
 }
@@ -96,11 +96,11 @@ static void list_grid(struct packing *packing) {
                            (packing->load.has[axis] && begins_at_packs(packing, false));
         const uint64_t unit = packs ? whole_unit(taken * axes->item) / axes->item : 0;
         const uint64_t whole = unit ? taken / unit * unit : taken;
-        const uint64_t even = blocks(extent, blocks(extent, whole));
+        const uint64_t even = ceil_div(extent, ceil_div(extent, whole));
         const uint64_t chunk = packing->chunk[axis] =
-            unit ? least(whole, blocks(even, unit) * unit) : even;
+            unit ? min_u64(whole, ceil_div(even, unit) * unit) : even;
         plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
-        list(packing, blocks(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
+        list(packing, ceil_div(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
     }
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
@@ -187,7 +187,7 @@ static void choose_loads(struct packing *packing) {
     else if (packing->load.has[inner] && needs_pads(packing, inner))
         plan->loads = TRANSPOSE_LOADS_CUT;
     const uint64_t before = plan->loads == TRANSPOSE_LOADS_AROUND ? items - 1 : 0;
-    plan->load_magic = magic(blocks(plan->load_run_most + before, items));
+    plan->load_magic = magic(ceil_div(plan->load_run_most + before, items));
     plan->store_magic = plan->run_most < 2 * items ? 0 : magic(plan->run_most / items);
 }
 
@@ -204,17 +204,17 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = plan->loads == TRANSPOSE_LOADS_AROUND, runs = plan->load_runs_most > 1;
-    const uint64_t word = most(axes->item, WORD), items = PACK / axes->item;
-    uint64_t step = blocks(plan->load_run_most * axes->item, PACK) * PACK;
+    const uint64_t word = max_u64(axes->item, WORD), items = PACK / axes->item;
+    uint64_t step = ceil_div(plan->load_run_most * axes->item, PACK) * PACK;
     if (wrap)
         step += (step - 1) / wrap * pads.pad;
     if (around)
         step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
     else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
         /* Lanes go through the runs within a pack: those of one lie next to each other. */
-        step = blocks(step, BANKS) * BANKS + pads.more;
+        step = ceil_div(step, BANKS) * BANKS + pads.more;
     else if (runs)
-        step = (blocks(step, word) | 1) * word + pads.more;
+        step = (ceil_div(step, word) | 1) * word + pads.more;
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
         if (packing->store.has[axis] && !packing->load.has[axis]) {
@@ -225,7 +225,7 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
                 step += packing->chunk[axis] / items * pads.pad;
         }
     }
-    plan->tile_bytes = (uint32_t)(around ? blocks(step, PACK) * PACK + PACK : step);
+    plan->tile_bytes = (uint32_t)(around ? ceil_div(step, PACK) * PACK + PACK : step);
 }
 
 /* Lays the axes of a tile out in shared memory: how far their steps lead. */
@@ -338,7 +338,7 @@ static void choose_pads(struct packing *packing) {
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
     const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
-    const uint64_t unit = around ? PACK : most(axes->item, WORD);
+    const uint64_t unit = around ? PACK : max_u64(axes->item, WORD);
     struct pads best = {pads && !around ? unit : 0, 0};
     struct gathered gathered;
     unsigned fewest = ~0u;
@@ -391,7 +391,7 @@ static void list_items(struct packing *packing) {
         if (count == 1)
             plan->item_jump = (uint32_t)(plan->item_extent * step + plan->pad);
         else if (count > 2 || plan->pad)
-            plan->segments = (uint32_t)blocks(plan->run_most, plan->item_extent) + 1;
+            plan->segments = (uint32_t)ceil_div(plan->run_most, plan->item_extent) + 1;
     } else if (count == 2 && !plan->pad && unrolled) {
         plan->item_extent = (uint32_t)inner;
         plan->item_jump -= (uint32_t)(inner * step);
@@ -399,7 +399,7 @@ static void list_items(struct packing *packing) {
         plan->item_extent = (uint32_t)period;
         plan->period = (uint32_t)(period + items);
     } else {
-        plan->packs = (uint32_t)blocks(plan->run_most, items);
+        plan->packs = (uint32_t)ceil_div(plan->run_most, items);
     }
     plan->item_magic = plan->packs ? 0 : magic(plan->item_extent);
     plan->segments_whole = plan->item_extent >= plan->run_most ||
@@ -442,7 +442,7 @@ static bool list_tile(struct packing *packing) {
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
                             (uint64_t)plan->packs * (PACK / axes->item) * 2 +
                             (uint64_t)(plan->segments + plan->period) * 2;
-    plan->table_bytes = (uint32_t)(blocks(tables, PACK) * PACK);
+    plan->table_bytes = (uint32_t)(ceil_div(tables, PACK) * PACK);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
@@ -491,7 +491,7 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
     const uint64_t bytes = axes->items * axes->item, share = bytes / (multiprocessors * BLOCKS);
-    uint64_t tile_bytes = most(least(share, TILE_BYTES), TILE_LEAST);
+    uint64_t tile_bytes = max_u64(min_u64(share, TILE_BYTES), TILE_LEAST);
     uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);
     /* Of wide items the shortest runs may be more than a block's share. */
     while (!items && tile_bytes < TILE_BYTES) {

@@ -33,7 +33,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
     if (status)
         return status;
 
-    uint64_t block = choice->block, blocks = (n - 1) / (block ? block : 1) + 1;
+    uint64_t block = choice->block, blocks = ceil_div(n, block ? block : 1);
     if (rung->number == 1) {
         blocks = 1;
     } else if (rung->number == 3) {
@@ -47,7 +47,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
         const uint64_t packs = ops_tuned(choice, OPS_TUNING_add_packs);
         step->values[step->value_count++] = packs;
         const uint64_t items = packs * PACK / dtype_size(choice->signature->items) * block;
-        blocks = (n - 1) / items + 1; /* at least one, for the items that are in no pack */
+        blocks = ceil_div(n, items); /* at least one, for the items that are in no pack */
     }
     if (block > BLOCK_MAX)
         return status_fail(

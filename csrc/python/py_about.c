@@ -1,8 +1,7 @@
 /* py_about.c: what the extension holds: its rungs, its image, how it was built. */
 #include "py_core.h"
 
-#include "../cuda/cuda_device.h"
-#include "../host/host_isa.h"
+#include "../devices.h"
 
 #include <string.h>
 
@@ -125,7 +124,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     {name,      title,         #coalescing, cc,       sms,    warps,        blocks,      threads,  \
      registers, register_unit, warp_unit,   by_block, shared, shared_block, shared_unit, reserved, \
      banks,     group,         clock,       gbs,      f32,    f64},
-#include "../sim/sim_preset.def"
+#include "../sim/core/sim_preset.def"
     };
     (void)module;
     (void)nothing;
@@ -156,11 +155,10 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
 
 PyObject *py_config(PyObject *module, PyObject *nothing) {
     (void)nothing;
-    const char *library = NULL;
-    const enum status status = host_isa_choose();
+    struct devices_about about;
+    const enum status status = devices_about(&about);
     if (status)
         return py_raise(py_state_of(module), status);
-    const int driver = cuda_driver_version(&library);
     Py_ssize_t machine_code = 0, ptx[PTX_TARGETS] = {0};
     for (size_t i = 0; i < gpuopt_image_count; i++)
         machine_code += gpuopt_images[i].machine_code_end - gpuopt_images[i].machine_code;
@@ -169,8 +167,82 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
             ptx[target] += gpuopt_kernels[i].ptx[target].packed;
     return Py_BuildValue(
         "{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION,
-        "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit", cuda_toolkit_version(), "driver",
-        driver, "driver_library", library, "architectures", GPUOPT_ARCHITECTURES, "reason",
+        "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit", about.cuda_toolkit, "driver",
+        about.cuda_driver, "driver_library", about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
         GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes", ptx[PTX_75] + ptx[PTX_90],
-        "compiler", __VERSION__, "instruction_set", host_isa_name());
+        "compiler", __VERSION__, "instruction_set", about.cpu_instruction_set);
+}
+
+/* --- the embedded kernels' texts */
+
+/* The devices' decompressor. Threads that released the GIL take it here. */
+static enum status inflate(const char *packed, size_t packed_bytes, char *to, size_t bytes) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *kind, *value, *trace; /* what the caller has pending stays */
+    PyErr_Fetch(&kind, &value, &trace);
+    PyObject *zlib = PyImport_ImportModule("zlib");
+    PyObject *text = zlib ? PyObject_CallMethod(zlib, "decompress", "y#in", packed,
+                                                (Py_ssize_t)packed_bytes, 15, (Py_ssize_t)bytes)
+                          : NULL;
+    char *data = NULL;
+    Py_ssize_t length = 0;
+    const bool whole =
+        text && !PyBytes_AsStringAndSize(text, &data, &length) && (size_t)length == bytes;
+    if (whole)
+        memcpy(to, data, bytes);
+    Py_XDECREF(text);
+    Py_XDECREF(zlib);
+    PyErr_Clear();
+    PyErr_Restore(kind, value, trace);
+    PyGILState_Release(gil);
+    return whole ? STATUS_OK
+                 : status_fail(STATUS_DEVICE_ERROR,
+                               "gpuopt's compiled kernels cannot be decompressed: Python's zlib "
+                               "module or the memory for %zu bytes is missing",
+                               bytes);
+}
+
+void py_image_begin(void) { gpuopt_inflate = inflate; }
+
+static PyObject *unicode_of(enum status status, char *text, size_t bytes, PyObject *module) {
+    if (status)
+        return py_raise(py_state_of(module), status);
+    PyObject *made = PyUnicode_FromStringAndSize(text, (Py_ssize_t)bytes);
+    free(text);
+    return made;
+}
+
+PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
+    const char *symbol;
+    int target;
+    const struct image_kernel *kernel;
+    char *text = NULL;
+    size_t bytes = 0;
+    if (!PyArg_ParseTuple(arguments, "si", &symbol, &target))
+        return NULL;
+    enum status status = gpuopt_kernel_of(symbol, &kernel);
+    if (!status)
+        status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
+    return unicode_of(status, text, bytes, module);
+}
+
+PyObject *py_kernels(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    PyObject *found = PyDict_New();
+    for (size_t i = 0; found && i < gpuopt_kernel_count; i++) {
+        PyObject *file = PyUnicode_FromString(gpuopt_kernels[i].image->name);
+        if (!file || PyDict_SetItemString(found, gpuopt_kernels[i].symbol, file))
+            Py_CLEAR(found);
+        Py_XDECREF(file);
+    }
+    return found;
+}
+
+PyObject *py_sources(PyObject *module, PyObject *nothing) {
+    (void)nothing;
+    char *text = NULL;
+    size_t bytes = 0;
+    const enum status status = gpuopt_sources(&text, &bytes);
+    return unicode_of(status, text, bytes, module);
 }

@@ -3,10 +3,13 @@
  * rest is read through NumPy's own iterator, a piece at a time, which converts byte order,
  * alignment and dtype on the way.
  */
+#define PY_CORE_IMPORTS_NUMPY
 #include "py_core.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+int py_import_numpy(void) { return PyArray_ImportNumPyAPI(); }
 
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
     const npy_intp size = PyDataType_ELSIZE(descr);

@@ -1,5 +1,5 @@
 /* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
- * (gpuopt/_ladder.py) is built from these two; what is verified and what is printed is its
+ * (gpuopt/measure/ladder.py) is built from these two; what is verified and what is printed is its
  * business.
  */
 #include "py_core.h"
@@ -7,13 +7,104 @@
 #include <string.h>
 
 struct bench {
-    PyObject_HEAD PyObject *module;
+    PyObject_HEAD
+    PyObject *module;
     struct ops_bench bench; /* bench.queue NULL: not open */
     const struct device_ops *kind;
     char which[DEVICE_WHICH];
     struct py_problem problem;
     int busy; /* a method runs without the GIL */
 };
+
+/* --- tuned constants */
+
+/* The family's rows, as dicts. */
+PyObject *py_tunings(PyObject *module, PyObject *argument) {
+    (void)module;
+    const char *family = py_text(argument, "family");
+    PyObject *list = family ? PyList_New(0) : NULL;
+    for (size_t i = 0; list && i < OPS_TUNING_COUNT; i++) {
+        const struct ops_tuning_row *row = &ops_tuning_rows[i];
+        if (strcmp(row->family, family) != 0)
+            continue;
+        PyObject *tried = PyList_New((Py_ssize_t)row->tried_count);
+        for (size_t k = 0; tried && k < row->tried_count; k++) {
+            PyObject *value = PyLong_FromUnsignedLongLong(row->tried[k]);
+            if (!value || PyList_SetItem(tried, (Py_ssize_t)k, value))
+                Py_CLEAR(tried);
+        }
+        PyObject *told = tried ? Py_BuildValue("{s:s, s:s, s:i, s:K, s:O}", "name", row->name,
+                                               "meaning", row->meaning, "rung", row->rung, "value",
+                                               (unsigned long long)row->value, "tried", tried)
+                               : NULL;
+        Py_XDECREF(tried);
+        const int failed = !told || PyList_Append(list, told);
+        Py_XDECREF(told);
+        if (failed)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* Raises ValueError with what there is: names, or the values of a row. */
+static int refuse(PyObject *given, const char *family, const struct ops_tuning_row *row) {
+    char list[256] = "";
+    size_t length = 0;
+    for (size_t i = 0; !row && i < OPS_TUNING_COUNT && length < sizeof list; i++)
+        if (strcmp(ops_tuning_rows[i].family, family) == 0)
+            length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'",
+                                            length ? ", " : "", ops_tuning_rows[i].name);
+    for (size_t k = 0; row && k < row->tried_count && length < sizeof list; k++)
+        length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s%llu",
+                                        length ? ", " : "", (unsigned long long)row->tried[k]);
+    if (row)
+        PyErr_Format(PyExc_ValueError, "tuning: %s is %R; use one of %s", row->name, given, list);
+    else
+        PyErr_Format(PyExc_ValueError, "tuning: %R is no constant of %s; use one of %s", given,
+                     family, length ? list : "none: it has no such");
+    return -1;
+}
+
+/* A value of a row, which must be one of those that it lists. */
+static int read_value(PyObject *given, const char *family, const struct ops_tuning_row *row,
+                      uint64_t *value) {
+    const unsigned long long number = PyLong_Check(given) ? PyLong_AsUnsignedLongLong(given) : 0;
+    const int known = PyLong_Check(given) && !PyErr_Occurred();
+    PyErr_Clear(); /* too large, or negative: no value of any row */
+    for (size_t k = 0; known && k < row->tried_count; k++)
+        if (row->tried[k] == number) {
+            *value = number;
+            return 0;
+        }
+    return refuse(given, family, row);
+}
+
+static int read_tuning(PyObject *given, const char *family, struct ops_tuning *tuning) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    for (size_t i = 0; i < OPS_TUNING_COUNT; i++)
+        tuning->values[i] = ops_tuning_rows[i].value;
+    if (!PyDict_Check(given)) {
+        PyErr_Format(PyExc_TypeError, "tuning: must be a dict from names to values, not %R", given);
+        return -1;
+    }
+    while (PyDict_Next(given, &at, &key, &value)) {
+        const char *name = py_text(key, "tuning");
+        size_t i = 0;
+        if (!name)
+            return -1;
+        while (i < OPS_TUNING_COUNT && (strcmp(ops_tuning_rows[i].family, family) != 0 ||
+                                        strcmp(ops_tuning_rows[i].name, name) != 0))
+            i++;
+        if (i == OPS_TUNING_COUNT)
+            return refuse(key, family, NULL);
+        if (read_value(value, family, &ops_tuning_rows[i], &tuning->values[i]))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- the type */
 
 /* A reduction's problem: an array and the operation. */
 static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
@@ -126,17 +217,14 @@ static void bench_dealloc(struct bench *self) {
  */
 static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObject *given,
                   struct ops_tuning *tuning, struct py_target *target) {
-    char name[64];
-    PyOS_snprintf(name, sizeof name, "%s%s%s", self->kind->kind, *self->which ? ":" : "",
-                  self->which);
-    PyObject *device = PyUnicode_FromString(name);
-    const int failed = !device || py_choose(py_state_of(self->module), &self->problem, variant,
-                                            block, device, target);
-    Py_XDECREF(device);
-    if (failed || !py_given(given))
-        return failed ? -1 : 0;
+    target->kind = self->kind;
+    memcpy(target->which, self->which, sizeof target->which);
+    if (py_choose_on(&self->problem, variant, block, target))
+        return -1;
+    if (!py_given(given))
+        return 0;
     target->choice.tuning = tuning;
-    return py_tuning(given, self->problem.family->name, tuning);
+    return read_tuning(given, self->problem.family->name, tuning);
 }
 
 /* Between these the GIL is free and no other thread may use the bench. */

@@ -1,5 +1,5 @@
 /* py_call.c: the families whose output is an array. Python checks the arguments and makes every
- * array one aligned run in C order (gpuopt/_arrays.py); here a rung is chosen and run on them.
+ * array one aligned run in C order (gpuopt/arrays/inout.py); here a rung is chosen and run on them.
  */
 #include "py_core.h"
 

@@ -17,23 +17,6 @@ const char *const py_operation_ufuncs[PY_OP_COUNT] = {
 #undef OPERATION
 };
 
-const char *py_text(PyObject *value, const char *argument) {
-    if (!PyUnicode_Check(value)) {
-        PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
-        return NULL;
-    }
-    Py_ssize_t length;
-    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
-    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
-        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
-    if (text && strlen(text) != (size_t)length) {
-        PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
-                     value);
-        return NULL;
-    }
-    return text;
-}
-
 int py_operation(PyObject *op, enum py_operation *operation) {
     const char *text = op ? py_text(op, "op") : "sum";
     if (!text)
@@ -396,29 +379,38 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
     return 0;
 }
 
-int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
-              PyObject *block, PyObject *device, struct py_target *target) {
-    const struct reg_family *family = problem->family;
-    const struct device_ops *kind = NULL;
-    const struct reg_rung *rung = NULL;
-    if (named_device(state, device, &kind, target->which))
-        return -1;
-    if (py_given(variant)) {
-        rung = find_rung(family, variant, kind);
-        if (!rung)
-            return -1;
-    }
-    if (!kind && default_kind(state, problem, rung, &kind))
-        return -1;
-    if (!rung)
-        rung = best_rung(family, kind);
-    target->kind = kind;
-    target->choice =
-        (struct ops_choice){.family = family, .rung = rung, .any_rung = !py_given(variant)};
+/* The rung on the target's kind of device. */
+static int choose_rung(const struct py_problem *problem, const struct reg_rung *rung, bool any,
+                       PyObject *block, struct py_target *target) {
+    target->choice = (struct ops_choice){.family = problem->family, .rung = rung, .any_rung = any};
     target->choice.signature = find_signature(problem, rung, &target->items);
     if (!target->choice.signature) {
         raise_no_signature(problem, rung);
         return -1;
     }
     return choose_block(block, rung, &target->choice.block);
+}
+
+int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *block,
+                 struct py_target *target) {
+    const bool any = !py_given(variant);
+    const struct reg_rung *rung = any ? best_rung(problem->family, target->kind)
+                                      : find_rung(problem->family, variant, target->kind);
+    return rung ? choose_rung(problem, rung, any, block, target) : -1;
+}
+
+int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
+              PyObject *block, PyObject *device, struct py_target *target) {
+    target->kind = NULL;
+    if (named_device(state, device, &target->kind, target->which))
+        return -1;
+    if (target->kind)
+        return py_choose_on(problem, variant, block, target);
+    const struct reg_rung *rung = NULL;
+    if (py_given(variant) && !(rung = find_rung(problem->family, variant, NULL)))
+        return -1;
+    if (default_kind(state, problem, rung, &target->kind))
+        return -1;
+    return rung ? choose_rung(problem, rung, false, block, target)
+                : py_choose_on(problem, variant, block, target);
 }

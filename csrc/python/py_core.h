@@ -75,7 +75,7 @@ struct py_state {
     struct py_home homes[PY_HOMES];
 };
 
-struct py_state *py_state_of(PyObject *module);
+static inline struct py_state *py_state_of(PyObject *module) { return PyModule_GetState(module); }
 
 /* py_errors.c */
 int py_errors_add(PyObject *module, struct py_state *state);
@@ -83,8 +83,11 @@ int py_errors_add(PyObject *module, struct py_state *state);
 PyObject *py_raise(const struct py_state *state, enum status status);
 /* Puts an argument's name before the text of an error that one may have about it. */
 void py_name_argument(const char *argument);
+/* NULL if it is no str; `argument` is named in the TypeError. */
+const char *py_text(PyObject *value, const char *argument);
 
 /* py_arrays.c */
+int py_import_numpy(void);
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 where gpuopt has no such type */
 PyArray_Descr *py_descr(enum dtype dtype);                /* a new reference */
 
@@ -126,10 +129,7 @@ void py_queues_close(struct py_state *state);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
-/* py_choice.c: which device, rung and signature a call means.
- *
- * py_text: NULL if it is no str; `argument` is named in the TypeError. */
-const char *py_text(PyObject *value, const char *argument);
+/* py_choice.c: which device, rung and signature a call means. */
 static inline int py_given(PyObject *value) { return value && value != Py_None; }
 
 struct py_problem {
@@ -156,6 +156,9 @@ enum py_operation py_effective_operation(enum py_operation operation, enum dtype
                                          enum dtype result);
 int py_choose(struct py_state *state, const struct py_problem *problem, PyObject *variant,
               PyObject *block, PyObject *device, struct py_target *target);
+/* The same for a known device: `kind` and `which` of the target are set. */
+int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *block,
+                 struct py_target *target);
 /* The device for kernels that are no rungs: the one named, else a GPU, else the simulated GPU. */
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
                             const struct device_ops **kind, char which[DEVICE_WHICH]);
@@ -163,16 +166,21 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_axis_kind(PyObject *module, PyObject *device);
+
+/* py_result.c */
 /* What a reduction of no items gives: `initial`, or the operation's identity. A 0-d array. */
 PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result);
 /* initial op value as a 0-d array of the result's dtype. */
 PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
                           enum dtype accumulator, enum dtype result, const void *value);
-/* A NumPy scalar of dtype `result` from an accumulator. */
+/* An accumulator as a 0-d array of dtype `result`, as NumPy's astype gives it; as a NumPy scalar.
+ */
+PyObject *py_cast(enum dtype accumulator, enum dtype result, const void *value);
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
 
-/* py_call.c: a call of a family whose output is an array, as gpuopt/_arrays.py hands it over: the
- * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
+/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py hands it over:
+ * the tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the
+ * struct. */
 /* An array in the device's memory is the pair (address, bytes). An input that is read in place
  * by its strides is a tuple of the array: where it has gaps, or items that are repeated, only the
  * cpu takes it, and call() returns False for other devices; so it does where a device has a kernel
@@ -185,7 +193,7 @@ struct py_call {
 int py_call_read(PyObject *tuple, struct py_call *read);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* While these are in force the GIL is free and the device asks for signals. */
+/* py_gil.c. While these are in force the GIL is free and the device asks for signals. */
 struct py_unlocked {
     PyThreadState *thread;
     struct device *device;
@@ -244,27 +252,25 @@ struct py_view_items {
     char read_only, waits;
 };
 struct py_view {
-    PyObject_HEAD struct py_view_items items;
+    PyObject_HEAD
+    struct py_view_items items;
 };
 int py_view_add(PyObject *module, struct py_state *state);
 PyObject *py_view_new(const struct py_state *state, const struct py_view_items *items);
 
-/* py_exchange.c: arrays of libraries that have DLPack's C exchange API. */
+/* py_dlpack.c: capsules; arrays of libraries that have DLPack's C exchange API. */
+PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
 PyObject *py_exchange(PyObject *module, PyObject *type);
 PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* py_resident.c, py_dlpack.c: for gpuopt/_device_arrays.py */
+/* py_resident.c: for gpuopt/families/device_calls.py */
 int py_prepared_add(PyObject *module);
 PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
-
-/* py_tuning.c: a dict from names of a family's constants to values, the others as they are. */
-int py_tuning(PyObject *given, const char *family, struct ops_tuning *tuning);
-PyObject *py_tunings(PyObject *module, PyObject *family);
 
 /* py_bench.c, py_module.c, py_about.c */
+PyObject *py_tunings(PyObject *module, PyObject *family);
 int py_bench_add(PyObject *module, struct py_state *state);
 int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
@@ -273,7 +279,6 @@ PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);
 
-/* py_image.c */
 void py_image_begin(void);
 PyObject *py_kernels(PyObject *module, PyObject *nothing);
 PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments);

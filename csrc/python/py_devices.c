@@ -3,7 +3,7 @@
  */
 #include "py_core.h"
 
-#include "../sim_device.h"
+#include "../devices.h"
 
 #include <string.h>
 
@@ -66,7 +66,8 @@ struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_o
         memmove(&pool->idle[at], &pool->idle[at + 1],
                 (size_t)(pool->idle_count - at) * sizeof *pool->idle);
     } else {
-        Py_BEGIN_ALLOW_THREADS status = open_on(kind, which, kept, &queue);
+        Py_BEGIN_ALLOW_THREADS
+        status = open_on(kind, which, kept, &queue);
         Py_END_ALLOW_THREADS
     }
     if (!status && stream != kept)
@@ -133,7 +134,8 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
         return NULL;
     enum status status = device_find("device", text, &ops, &which);
     if (!status) {
-        Py_BEGIN_ALLOW_THREADS status = ops->info(which, &info);
+        Py_BEGIN_ALLOW_THREADS
+        status = ops->info(which, &info);
         Py_END_ALLOW_THREADS
     }
     if (status)
@@ -152,6 +154,6 @@ PyObject *py_close_idle(PyObject *module, PyObject *nothing) {
     (void)nothing;
     uint64_t count, bytes;
     py_queues_close(py_state_of(module));
-    sim_device_leaks(&count, &bytes);
+    devices_leaks(&count, &bytes);
     return Py_BuildValue("(KK)", (unsigned long long)count, (unsigned long long)bytes);
 }

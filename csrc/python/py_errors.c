@@ -56,13 +56,13 @@ static int attributes_of(enum status status, const struct status_record *record,
         *attributes = Py_BuildValue("{s:I, s:I}", "line", record->line, "column", record->column);
         return 1;
     case STATUS_SIM_ERROR:
-        if (*found->kind) {
-            *attributes =
-                Py_BuildValue("{s:s, s:s, s:z, s:I, s:(III), s:(III), s:K}", names[0], found->kind,
-                              names[1], found->kernel, names[2], *found->file ? found->file : NULL,
-                              names[3], found->line, names[4], found->block[0], found->block[1],
-                              found->block[2], names[5], found->thread[0], found->thread[1],
-                              found->thread[2], names[6], (unsigned long long)found->address);
+        if (found->kind) {
+            *attributes = Py_BuildValue(
+                "{s:s, s:s, s:z, s:I, s:(III), s:(III), s:K}", names[0], found->kind, names[1],
+                found->kernel, names[2], found->file, names[3],
+                found->file ? found->line : found->ptx_line, names[4], found->block[0],
+                found->block[1], found->block[2], names[5], found->thread[0], found->thread[1],
+                found->thread[2], names[6], (unsigned long long)found->address);
             return 1;
         }
         *attributes = PyDict_New();
@@ -73,6 +73,23 @@ static int attributes_of(enum status status, const struct status_record *record,
     default:
         return 0;
     }
+}
+
+const char *py_text(PyObject *value, const char *argument) {
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s: must be a string, not %R", argument, value);
+        return NULL;
+    }
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(value, &length);
+    if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
+    if (text && strlen(text) != (size_t)length) {
+        PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
+                     value);
+        return NULL;
+    }
+    return text;
 }
 
 void py_name_argument(const char *argument) {

@@ -1,137 +1,11 @@
 /* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
  * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
- * gpuopt/_ptx.py's business. Here every size is checked against the kernel's own, so that no caller
- * makes a device read past a value.
+ * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no
+ * caller makes a device read past a value.
  */
 #include "py_module.h"
 
 #include <string.h>
-
-/* --- begin and end */
-
-/* All work of a module is waited for, as none in a stream can be that is being captured. */
-static enum status check_stream(const struct ptx_module *self, uint64_t stream) {
-    return stream ? self->kind->check_stream(self->queue->device, stream, true) : STATUS_OK;
-}
-
-static enum status work_on(const struct ptx_module *self, uint64_t stream) {
-    struct device *device = self->queue->device;
-    const enum status status = check_stream(self, stream);
-    return status || !(device->capabilities & DEVICE_STREAMS) ? status
-                                                              : self->kind->adopt(device, stream);
-}
-
-int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
-    if (self->busy) {
-        PyErr_SetString(PyExc_RuntimeError, "this Module is in use by another thread");
-        return -1;
-    }
-    /* Mostly it is there; an earlier call may have found no way back. */
-    const enum status status = work_on(self, self->stream);
-    if (status) {
-        py_raise(py_state_of(self->module), status);
-        return -1;
-    }
-    self->busy = 1;
-    py_recording_begin(py_state_of(self->module), self->queue);
-    py_unlock(unlocked, self->queue->device);
-    return 0;
-}
-
-static void release(struct ptx_module *self, const struct allocation *allocation) {
-    struct device *device = self->queue->device;
-    switch (allocation->what) {
-    case DEVICE_MEMORY:
-        self->kind->free(device, allocation->value);
-        break;
-    case PINNED_MEMORY:
-        self->kind->unpin(device, (void *)(uintptr_t)allocation->value);
-        break;
-    case TEXTURE:
-        self->kind->texture_close(device, allocation->value);
-    }
-}
-
-static void free_unwanted(struct ptx_module *self) {
-    Py_ssize_t kept = 0;
-    for (Py_ssize_t i = 0; i < self->allocation_count; i++)
-        if (self->allocations[i].unwanted)
-            release(self, &self->allocations[i]);
-        else
-            self->allocations[kept++] = self->allocations[i];
-    self->allocation_count = kept;
-}
-
-/* Or later, where it would become a part of the graph that somebody makes of the stream. */
-static void free_where_it_may(struct ptx_module *self) {
-    if (!check_stream(self, self->stream))
-        free_unwanted(self);
-}
-
-int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status) {
-    struct py_state *state = py_state_of(self->module);
-    py_lock(unlocked);
-    if (status)
-        py_raise(state, status);
-    const int told = py_recording_end(state, self->queue);
-    self->busy = 0;
-    free_where_it_may(self);
-    return status || told ? -1 : 0;
-}
-
-/* --- beside arrays of others */
-
-int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
-                   struct beside *beside) {
-    beside->streams = streams;
-    if (PyTuple_Size(streams) > 0)
-        beside->stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
-    if (PyErr_Occurred())
-        return -1;
-    /* Made now: an interrupted call cannot fail on its way to keep this. */
-    beside->kept = PyTuple_Pack(2, kept, self->kept ? self->kept : Py_None);
-    if (!beside->kept)
-        return -1;
-    if (PyTuple_Size(streams) < 2)
-        return 0;
-    beside->place = (struct py_place){.state = py_state_of(self->module), .kind = self->kind};
-    memcpy(beside->place.which, self->which, sizeof beside->place.which);
-    return py_place_open_on(&beside->place, streams);
-}
-
-enum status py_beside_enter(struct ptx_module *self, const struct beside *beside) {
-    return beside->stream ? work_on(self, beside->stream) : STATUS_OK;
-}
-
-enum status py_beside_leave(struct ptx_module *self, struct beside *beside, enum status status) {
-    if (!beside->stream)
-        return status;
-    const enum status back = self->kind->adopt(self->queue->device, self->stream);
-    if (back && beside->work == HAS_ENDED)
-        beside->work = MAY_RUN; /* the queue is still on the arrays' stream */
-    return status ? status : back;
-}
-
-void py_beside_close(struct ptx_module *self, struct beside *beside) {
-    PyObject *unused = beside->kept, *type, *value, *traceback;
-    if (beside->place.queue) {
-        if (beside->work == MAY_RUN)
-            py_place_join(&beside->place, beside->streams, 1);
-        py_place_close(&beside->place);
-    }
-    if (beside->work == MAY_RUN) {
-        unused = self->kept; /* is part of it */
-        self->kept = beside->kept;
-    }
-    PyErr_Fetch(&type, &value, &traceback);
-    if (beside->work == HAS_ENDED) { /* and what came before it, on whichever stream */
-        PyObject *before = self->kept;
-        self->kept = NULL;
-        Py_XDECREF(before);
-    }
-    Py_XDECREF(unused);
-    PyErr_Restore(type, value, traceback);
-}
 
 /* --- opening and closing */
 
@@ -192,7 +66,8 @@ static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) 
  * Python's. */
 static void end_work(const struct ptx_module *self) {
     if (self->kept) {
-        Py_BEGIN_ALLOW_THREADS self->kind->sync(self->queue->device);
+        Py_BEGIN_ALLOW_THREADS
+        self->kind->sync(self->queue->device);
         Py_END_ALLOW_THREADS
     }
 }
@@ -216,7 +91,7 @@ static void module_dealloc(struct ptx_module *self) {
     if (self->queue) {
         for (Py_ssize_t i = 0; i < self->allocation_count; i++)
             self->allocations[i].unwanted = 1;
-        free_unwanted(self);
+        py_module_free_unwanted(self);
         end_work(self);
         if (self->loaded)
             self->kind->module_unload(self->queue->device, self->loaded);
@@ -261,7 +136,7 @@ static PyObject *answer(struct ptx_module *self, struct py_unlocked *unlocked, e
                         struct allocation made) {
     int failed = py_module_end(self, unlocked, status);
     if (!status && (failed || remember(self, made))) {
-        release(self, &made);
+        py_module_release(self, &made);
         failed = 1;
     }
     return failed ? NULL : PyLong_FromUnsignedLongLong(made.value);
@@ -326,7 +201,7 @@ static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
             break;
         }
     if (!self->busy)
-        free_where_it_may(self);
+        py_module_free_where_it_may(self);
     return Py_NewRef(Py_None);
 }
 

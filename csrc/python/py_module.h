@@ -1,5 +1,4 @@
-/* py_module.h: what py_module.c and py_time.c share: an open Module, and launches as Python gives
- * them.
+/* py_module.h: an open Module (py_module.c), calls on it (py_launch.c) and their times (py_time.c).
  */
 #ifndef GPUOPT_PY_MODULE_H
 #define GPUOPT_PY_MODULE_H
@@ -15,7 +14,8 @@ struct allocation {
 };
 
 struct ptx_module {
-    PyObject_HEAD PyObject *module;
+    PyObject_HEAD
+    PyObject *module;
     struct ops_queue *queue;              /* NULL: not open */
     struct ops_queue *more[STREAMS_MORE]; /* streams 1 and up, once they are used */
     const struct device_ops *kind;
@@ -33,6 +33,12 @@ struct ptx_module {
 /* Between these the GIL is free, and only this thread uses the queues. */
 int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked);
 int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum status status);
+
+/* Gives back what was allocated: one thing; all that is unwanted; the same, or later, where it
+ * would become a part of the graph that somebody makes of the stream. */
+void py_module_release(struct ptx_module *self, const struct allocation *allocation);
+void py_module_free_unwanted(struct ptx_module *self);
+void py_module_free_where_it_may(struct ptx_module *self);
 
 /* A call beside arrays that are in the device's memory and that others made. It works on the first
  * of their streams, after what the rest of them have been given; without any on the module's. */

@@ -104,8 +104,11 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
         return -1;
     }
     while (held != PY_LOCK_ACQUIRED) {
-        Py_BEGIN_ALLOW_THREADS held = PyThread_acquire_lock_timed(home->lock, LOOK_EVERY_US, 0);
-        Py_END_ALLOW_THREADS if (held != PY_LOCK_ACQUIRED && PyErr_CheckSignals()) return -1;
+        Py_BEGIN_ALLOW_THREADS
+        held = PyThread_acquire_lock_timed(home->lock, LOOK_EVERY_US, 0);
+        Py_END_ALLOW_THREADS
+        if (held != PY_LOCK_ACQUIRED && PyErr_CheckSignals())
+            return -1;
     }
     home->owner = me;
     return 0;
@@ -294,7 +297,8 @@ PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count
 /* --- memory of our own */
 
 struct memory {
-    PyObject_HEAD struct py_state *state;
+    PyObject_HEAD
+    struct py_state *state;
     const struct device_ops *kind;
     char which[DEVICE_WHICH], name[32];
     device_address address;

@@ -1,9 +1,9 @@
-/* py_profile.c: the counters of devices that count, as dicts for gpuopt/_profile.py. */
+/* py_profile.c: the counters of devices that count, as dicts for gpuopt/explain/profile.py. */
 #include "py_core.h"
 
 #include <string.h>
 
-/* gpuopt/_recording.py's Recording. */
+/* gpuopt/explain/recording.py's Recording. */
 enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 
 /* Where the launches of one call go. */
@@ -107,7 +107,7 @@ static PyObject *lines_list(const struct device_report *report, size_t counters)
 static PyObject *findings_list(const struct device_report *report) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < report->finding_count; i++) {
-        const struct device_finding *found = &report->findings[i];
+        const struct status_finding *found = &report->findings[i];
         PyObject *item = Py_BuildValue(
             "{s:s, s:s, s:s, s:z, s:I, s:I, s:(III), s:(III), s:K, s:K}", "kind", found->kind,
             "text", found->text, "kernel", found->kernel, "file", found->file, "line", found->line,
@@ -132,6 +132,31 @@ static PyObject *names_list(const char *const *names) {
     return list;
 }
 
+/* The layout of the events, as numpy.dtype takes it. */
+static PyObject *layout_dict(const struct device_trace *trace) {
+    PyObject *names = PyList_New(0), *types = PyList_New(0), *offsets = PyList_New(0);
+    int failed = !names || !types || !offsets;
+    for (size_t i = 0; !failed && i < trace->field_count; i++) {
+        const struct device_field *field = &trace->fields[i];
+        PyObject *name = PyUnicode_FromString(field->name);
+        PyObject *type = PyUnicode_FromString(field->type);
+        PyObject *offset = PyLong_FromUnsignedLong(field->offset);
+        failed = !name || !type || !offset || PyList_Append(names, name) ||
+                 PyList_Append(types, type) || PyList_Append(offsets, offset);
+        Py_XDECREF(name);
+        Py_XDECREF(type);
+        Py_XDECREF(offset);
+    }
+    PyObject *layout =
+        failed ? NULL
+               : Py_BuildValue("{s:O, s:O, s:O, s:n}", "names", names, "formats", types, "offsets",
+                               offsets, "itemsize", (Py_ssize_t)trace->event_bytes);
+    Py_XDECREF(names);
+    Py_XDECREF(types);
+    Py_XDECREF(offsets);
+    return layout;
+}
+
 /* The events as bytes, for numpy.frombuffer. */
 static PyObject *trace_dict(const struct device_trace *trace) {
     if (!trace)
@@ -146,12 +171,12 @@ static PyObject *trace_dict(const struct device_trace *trace) {
         Py_XDECREF(item);
     }
     PyObject *events = PyBytes_FromStringAndSize(
-        (const char *)trace->events, (Py_ssize_t)(trace->event_count * sizeof *trace->events));
-    return Py_BuildValue("{s:(III), s:N, s:N, s:N, s:N, s:O}", "block", trace->block[0],
-                         trace->block[1], trace->block[2], "events", events, "instructions", list,
-                         "spaces", names_list(trace->spaces), "accesses",
-                         names_list(trace->accesses), "truncated",
-                         trace->truncated ? Py_True : Py_False);
+        trace->events, (Py_ssize_t)(trace->event_count * trace->event_bytes));
+    return Py_BuildValue("{s:(III), s:N, s:N, s:N, s:N, s:N, s:O}", "block", trace->block[0],
+                         trace->block[1], trace->block[2], "events", events, "layout",
+                         layout_dict(trace), "instructions", list, "spaces",
+                         names_list(trace->spaces), "accesses", names_list(trace->accesses),
+                         "truncated", trace->truncated ? Py_True : Py_False);
 }
 
 static void tell(void *state, const struct device_report *report) {

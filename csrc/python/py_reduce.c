@@ -2,140 +2,8 @@
 #include "py_core.h"
 
 #include <string.h>
-#include <time.h>
 
-/* --- the GIL, and Ctrl-C without it */
-
-enum {
-    LOOK_EVERY_MS = 50,
-    SMALL_BYTES = 1 << 16, /* what is done before others notice */
-};
-
-static int64_t milliseconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
-/* The device's question while it works: takes the GIL, at most every LOOK_EVERY_MS. */
-static bool interrupted(void *state) {
-    struct py_unlocked *unlocked = state;
-    const int64_t now = milliseconds();
-    if (now < unlocked->next_look)
-        return false;
-    unlocked->next_look = now + LOOK_EVERY_MS;
-    PyEval_RestoreThread(unlocked->thread);
-    const int raised = PyErr_CheckSignals();
-    unlocked->thread = PyEval_SaveThread();
-    return raised != 0;
-}
-
-void py_unlock(struct py_unlocked *unlocked, struct device *device) {
-    unlocked->device = device;
-    unlocked->next_look = milliseconds() + LOOK_EVERY_MS;
-    device->interrupted = interrupted;
-    device->interrupted_state = unlocked;
-    unlocked->thread = PyEval_SaveThread();
-}
-
-void py_lock(struct py_unlocked *unlocked) {
-    PyEval_RestoreThread(unlocked->thread);
-    unlocked->device->interrupted = NULL;
-}
-
-/* --- results */
-
-static PyObject *array_0d(enum dtype dtype, const void *value) {
-    PyArray_Descr *descr = py_descr(dtype);
-    PyObject *array =
-        descr ? PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL) : NULL;
-    if (array && value)
-        memcpy(PyArray_DATA((PyArrayObject *)array), value, dtype_size(dtype));
-    return array;
-}
-
-static PyObject *scalar(enum dtype dtype, const void *value) {
-    PyArray_Descr *descr = py_descr(dtype);
-    PyObject *result = descr ? PyArray_Scalar((void *)(uintptr_t)value, descr, NULL) : NULL;
-    Py_XDECREF((PyObject *)descr);
-    return result;
-}
-
-/* The array as `dtype`, as NumPy's astype gives it. Steals the array. */
-static PyObject *cast_0d(PyObject *array, enum dtype dtype) {
-    PyArray_Descr *descr = py_descr(dtype);
-    PyObject *cast = NULL;
-    if (array && descr)
-        cast = PyArray_CastToType((PyArrayObject *)array, descr, 0); /* takes the descr */
-    else
-        Py_XDECREF((PyObject *)descr);
-    Py_XDECREF(array);
-    return cast;
-}
-
-PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value) {
-    if (accumulator == result)
-        return scalar(result, value);
-    if (accumulator == DTYPE_float64 && result == DTYPE_float32) { /* the common one: no array */
-        double wide;
-        memcpy(&wide, value, sizeof wide);
-        const float narrow = (float)wide;
-        return scalar(result, &narrow);
-    }
-    PyObject *array = cast_0d(array_0d(accumulator, value), result);
-    PyObject *number = array ? scalar(result, PyArray_DATA((PyArrayObject *)array)) : NULL;
-    Py_XDECREF(array);
-    return number;
-}
-
-/* `initial` as an item of the result's dtype, as NumPy takes it. */
-static PyObject *initial_0d(PyObject *initial, enum dtype result) {
-    PyArray_Descr *descr = py_descr(result);
-    PyObject *array =
-        descr ? PyArray_FromAny(initial, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
-    if (descr && !array)
-        py_name_argument("initial");
-    if (array && PyArray_NDIM((PyArrayObject *)array) != 0) {
-        PyErr_Format(PyExc_ValueError, "initial: must be a scalar, not an array of %d dimensions",
-                     PyArray_NDIM((PyArrayObject *)array));
-        Py_CLEAR(array);
-    }
-    return array;
-}
-
-/* initial op value, in the accumulator's dtype (a product of bools, which was computed as `and`: in
- * the result's), then cast to the result's: a 0-d array. */
-PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
-                          enum dtype accumulator, enum dtype result, const void *value) {
-    const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
-    PyObject *left = cast_0d(initial_0d(initial, result), common);
-    PyObject *right = cast_0d(array_0d(accumulator, value), common);
-    PyObject *combined =
-        left && right ? PyObject_CallFunctionObjArgs(state->ufuncs[operation], left, right, NULL)
-                      : NULL;
-    PyObject *array = combined ? PyArray_FROM_O(combined) : NULL;
-    Py_XDECREF(left);
-    Py_XDECREF(right);
-    Py_XDECREF(combined);
-    return array ? cast_0d(array, result) : NULL;
-}
-
-PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result) {
-    static const int identities[PY_OP_COUNT] = {[PY_OP_prod] = 1, [PY_OP_and] = -1};
-    if (py_given(initial))
-        return initial_0d(initial, result);
-    if (initial || operation == PY_OP_min || operation == PY_OP_max) {
-        PyErr_Format(
-            PyExc_ValueError,
-            "zero-size array to reduction operation %s which has no identity; pass initial=",
-            py_operation_ufuncs[operation]);
-        return NULL;
-    }
-    PyObject *identity = PyLong_FromLong(identities[operation]);
-    PyObject *array = identity ? cast_0d(PyArray_FROM_O(identity), result) : NULL;
-    Py_XDECREF(identity);
-    return array;
-}
+enum { SMALL_BYTES = 1 << 16 }; /* what is done before others notice */
 
 /* --- out= */
 
@@ -251,7 +119,7 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
         return deliver(
             py_with_initial(state, operation, initial, accumulator, problem.result, &value), out);
     if (py_given(out))
-        return deliver(cast_0d(array_0d(accumulator, &value), problem.result), out);
+        return deliver(py_cast(accumulator, problem.result, &value), out);
     return py_scalar(accumulator, problem.result, &value);
 }
 

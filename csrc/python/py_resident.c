@@ -1,5 +1,5 @@
 /* py_resident.c: calls on arrays that are in a device's memory. Python has found out where they are
- * and on which streams (gpuopt/_device_arrays.py); here a rung is chosen and queued.
+ * and on which streams (gpuopt/families/device_calls.py); here a rung is chosen and queued.
  */
 #include "py_core.h"
 
@@ -196,7 +196,8 @@ struct reach {
 /* A call whose addresses are those of arrays yet to come, each at some distance from its first
  * item. */
 struct prepared {
-    PyObject_HEAD PyObject *module, *device;
+    PyObject_HEAD
+    PyObject *module, *device;
     struct py_target target;
     struct ops_call call;
     int is_whole; /* of the family reduce, with this result */

@@ -1,73 +1,9 @@
-/* py_time.c: launches and copies as Python gives them, and their times: on several streams, waiting
- * for each, or as a graph.
+/* py_time.c: the times of launches and copies: on several streams, waiting for each, or as a graph.
  */
 #include "py_module.h"
 
 #include <stdlib.h>
 #include <time.h>
-
-/* --- launches */
-
-void py_launch_forget(struct given *given) {
-    PyMem_Free(given->values);
-    PyMem_Free(given->sizes);
-}
-
-int py_launch_read(PyObject *arguments, struct given *given) {
-    struct device_launch *launch = &given->launch;
-    PyObject *tuple;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &given->name, &launch->grid[0],
-                          &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
-                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple))
-        return -1;
-    const unsigned count = (unsigned)PyTuple_Size(tuple);
-    given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
-    given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);
-    if (!given->values || !given->sizes) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    launch->arguments = given->values;
-    launch->argument_count = count;
-    for (unsigned i = 0; i < count; i++) {
-        char *data = NULL;
-        Py_ssize_t bytes = 0;
-        if (PyBytes_AsStringAndSize(PyTuple_GetItem(tuple, (Py_ssize_t)i), &data, &bytes))
-            return -1;
-        given->values[i] = data;
-        given->sizes[i] = (size_t)bytes;
-    }
-    return 0;
-}
-
-/* One value for every parameter, each as long as it is. */
-static enum status check_sizes(struct ptx_module *self, const struct device_kernel *kernel,
-                               const char *name, const size_t *sizes, unsigned count) {
-    for (unsigned i = 0; i <= count; i++) {
-        size_t bytes = 0;
-        const enum status status =
-            self->kind->parameter_bytes(self->queue->device, kernel, i, &bytes);
-        if (status)
-            return status;
-        if (bytes != (i < count ? sizes[i] : 0))
-            return status_fail(STATUS_BAD_VALUE,
-                               "kernel %.120s: argument %u has %zu bytes, its parameter has %zu",
-                               name, i + 1, i < count ? sizes[i] : 0, bytes);
-    }
-    return STATUS_OK;
-}
-
-enum status py_launch_prepare(struct ptx_module *self, struct given *given) {
-    struct device_kernel *kernel = NULL;
-    const enum status status =
-        self->kind->kernel_get(self->queue->device, self->loaded, given->name, &kernel);
-    given->launch.kernel = kernel;
-    return status
-               ? status
-               : check_sizes(self, kernel, given->name, given->sizes, given->launch.argument_count);
-}
-
-/* --- time */
 
 enum how { BACK_TO_BACK, WAITING, AS_GRAPH, HOST_ONLY, HOW_COUNT };
 

@@ -1,5 +1,5 @@
-/* py_view.c: View: an array in a device's memory, as gpuopt/_views.py describes it. A C type, since
- * a call makes one for each of its arrays and the calls of py_resident.c read them.
+/* py_view.c: View: an array in a device's memory, as gpuopt/arrays/libraries.py describes it. A C
+ * type, since a call makes one for each of its arrays and the calls of py_resident.c read them.
  */
 #include "py_core.h"
 

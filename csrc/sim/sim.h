@@ -380,8 +380,6 @@ sim_report_trace(const struct sim_report *report); /* NULL: none asked for */
 /* Counter names for generic code: iterate i from 0 to sim_counter_count(). */
 size_t sim_counter_count(void);
 const char *sim_counter_name(size_t i);
-const char *sim_counter_metric(size_t i);
-const char *sim_counter_meaning(size_t i);
 
 #ifdef __cplusplus
 }

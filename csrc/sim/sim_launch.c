@@ -9,7 +9,10 @@
  * enough, all of which depends on the program alone. So results do not depend on the number of
  * workers, and a block that waits for another never starves it.
  */
-#include "sim_run.h"
+#include "sim_block.h"
+
+#include "exec/sim_exec.h"
+#include "observe/sim_observe.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,143 +20,7 @@
 #include <time.h>
 
 #define TURN_STEPS 4000000
-#define POLL_NS 20000000
-#define POLL_STEPS                                                                                 \
-    10000u                  /* warp instructions of a worker between two looks at clock and budget \
-                             */
 #define STALLED_ROUNDS 100u /* of the whole ring, without one write */
-
-/* ---- findings ---- */
-
-const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes) {
-    const struct sim_where *where = &kernel->where[pc];
-    int system;
-    const char *file = sim_module_file(kernel->module, where->file, &system);
-    if (file && where->line) {
-        const char *slash = strrchr(file, '/');
-        snprintf(text, bytes, "%s:%u", slash ? slash + 1 : file, where->line);
-    } else {
-        snprintf(text, bytes, "PTX line %u", where->ptx_line);
-    }
-    return text;
-}
-
-static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
-                         uint32_t lane, struct sim_finding *f) {
-    const struct sim_kernel *k = w->run->kernel;
-    int system;
-    f->kernel = k->function->c_name;
-    f->file = sim_module_file(k->module, k->where[pc].file, &system);
-    f->line = f->file ? k->where[pc].line : 0;
-    f->ptx_line = k->where[pc].ptx_line;
-    for (int i = 0; i < 3; i++) {
-        f->block[i] = warp->block->index[i];
-        f->thread[i] = warp->tid[i][lane];
-    }
-    f->times = 1;
-}
-
-int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
-             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
-             const char *format, ...) {
-    struct sim_run *run = w->run;
-    struct sim_finding f = {0};
-    char where[120], what[300];
-    va_list list;
-    pthread_mutex_lock(&run->find_lock);
-    for (uint64_t i = 0; i < run->found_count; i++) {
-        struct sim_found *old = &run->found[i];
-        if (old->pc == pc && old->finding.kind == kind) {
-            int earlier = warp->block->linear < old->block;
-            old->finding.times++;
-            if (!earlier) { /* keep the lowest block's, so that the report does not depend on timing
-                             */
-                pthread_mutex_unlock(&run->find_lock);
-                return !run->collect;
-            }
-        }
-    }
-    va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
-    va_end(list);
-    if (other)
-        f = *other;
-    f.kind = kind;
-    f.address = address;
-    fill_finding(w, warp, pc, lane, &f);
-    snprintf(f.text, sizeof f.text,
-             "%s: %s, in kernel %.80s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
-             sim_finding_text(kind), what, f.kernel,
-             sim_where_text(run->kernel, pc, where, sizeof where), f.block[0], f.block[1],
-             f.block[2], f.thread[0], f.thread[1], f.thread[2]);
-    for (char *p = f.text; *p; p++)
-        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
-            *p = '?';
-    struct sim_found made = {f, warp->block->linear, pc}, *slot = NULL;
-    for (uint64_t i = 0; i < run->found_count; i++)
-        if (run->found[i].pc == pc && run->found[i].finding.kind == kind)
-            slot = &run->found[i];
-    if (slot) {
-        made.finding.times = slot->finding.times;
-        *slot = made;
-    } else if (run->found_count < run->gpu->limits.findings) {
-        if (run->found_count == run->found_capacity) {
-            uint32_t capacity = run->found_capacity ? run->found_capacity * 2 : 16;
-            struct sim_found *grown = realloc(run->found, capacity * sizeof *grown);
-            if (grown) {
-                run->found = grown;
-                run->found_capacity = capacity;
-            }
-        }
-        if (run->found_count < run->found_capacity)
-            run->found[run->found_count++] = made;
-    } else {
-        run->found_lost++;
-    }
-    pthread_mutex_unlock(&run->find_lock);
-    return !run->collect;
-}
-
-/* ---- time, budget, interruption ---- */
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
-    struct sim_run *run = w->run;
-    w->steps += steps;
-    if (w->steps < POLL_STEPS && !last)
-        return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
-    uint64_t used = __atomic_add_fetch(&run->steps_used, w->steps, __ATOMIC_RELAXED),
-             limit = run->gpu->limits.steps;
-    w->polled += w->steps;
-    w->steps = 0;
-    if (limit && used > limit) {
-        if (!w->status)
-            w->status = sim_fail(&w->error, SIM_STEPS, 0, 0,
-                                 "kernel %.120s ran more than %llu warp instructions; does one of "
-                                 "its loops never end?",
-                                 run->kernel->function->c_name, (unsigned long long)limit);
-        return 1;
-    }
-    if (w->is_caller && run->launch->poll && w->polled >= POLL_STEPS) {
-        w->polled = 0;
-        int64_t now = now_ns();
-        if (now - run->last_poll > POLL_NS) {
-            run->last_poll = now;
-            if (run->launch->poll(run->launch->poll_arg)) {
-                w->status =
-                    sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
-                             run->kernel->function->c_name);
-                return 1;
-            }
-        }
-    }
-    return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
-}
 
 /* ---- which block runs ---- */
 
@@ -268,7 +135,7 @@ static void *work(void *arg) {
             }
             pthread_cond_timedwait(&run->changed, &run->lock, &until);
             pthread_mutex_unlock(&run->lock);
-            w->polled = POLL_STEPS;
+            w->polled = SIM_POLL_STEPS;
             int stopped = sim_run_poll(w, 0, 1);
             pthread_mutex_lock(&run->lock);
             if (stopped)
@@ -509,11 +376,11 @@ static enum sim_status run_workers(struct sim_run *run, struct sim_worker *worke
 static void close_run(struct sim_run *run) {
     for (struct sim_block *b = run->ring, *next; b; b = next) {
         next = b->next;
-        sim_block_free(run, b);
+        sim_block_free(b);
     }
     for (struct sim_block *b = run->idle, *next; b; b = next) {
         next = b->next;
-        sim_block_free(run, b);
+        sim_block_free(b);
     }
     if (run->check_races)
         sim_races_close(run);
@@ -547,7 +414,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
     run.wide = sim_lanes_wide();
     run.launch_number = ++gpu->launches;
-    run.last_poll = now_ns();
+    run.last_poll = sim_now_ns();
     pthread_mutex_init(&run.lock, NULL);
     pthread_mutex_init(&run.find_lock, NULL);
     pthread_cond_init(&run.changed, NULL);

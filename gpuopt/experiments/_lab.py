@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt._ceilings import VerificationError, spread
-from gpuopt._checks import whole
-from gpuopt._devices import Device, device_name
-from gpuopt._devices import device as describe_device
-from gpuopt._ladder import SAMPLE_SECONDS
-from gpuopt._profile import Launch, profile
-from gpuopt._ptx import Buffer, Module, Prepared
+from gpuopt.catalog.devices import Device, device as describe_device, device_name
+from gpuopt.explain.profile import Launch, profile
+from gpuopt.measure.ceilings import VerificationError, spread
+from gpuopt.measure.ladder import SAMPLE_SECONDS
+from gpuopt.ptx.module import Buffer, Module, Prepared
+from gpuopt.util.checks import whole
 
 CACHES = 4  # cold: the copies are together so many times as large as the last-level cache
 COPIES_MOST = 64

@@ -6,7 +6,7 @@ import html
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from gpuopt._devices import Device
+from gpuopt.catalog.devices import Device
 
 
 @dataclass(frozen=True)

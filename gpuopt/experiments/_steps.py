@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuopt._ceilings import VerificationError, spread
-from gpuopt._devices import Device
-from gpuopt._ptx import Module, Prepared
+from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
+from gpuopt.measure.ceilings import VerificationError, spread
+from gpuopt.ptx.module import Module, Prepared
 
 SAMPLE_SECONDS = 10e-3  # how long a sample shall take at least
 RUNS_MOST = 500  # fewer launches than the driver's queue holds

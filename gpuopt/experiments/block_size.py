@@ -7,16 +7,17 @@ from functools import partial
 
 import numpy as np
 
-from gpuopt import _cases, models
-from gpuopt._cases import Case
-from gpuopt._ceilings import VerificationError, copy_bandwidth, spread
-from gpuopt._devices import Device
-from gpuopt._ladder import SAMPLE_SECONDS
-from gpuopt._profile import profile
-from gpuopt._rungs import Rung, rungs
+from gpuopt import models
+from gpuopt.catalog.devices import Device
+from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.explain.profile import profile
+from gpuopt.families import cases
+from gpuopt.families.cases import Case
+from gpuopt.measure.ceilings import VerificationError, copy_bandwidth, spread
+from gpuopt.measure.ladder import SAMPLE_SECONDS
 
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 GRIDS = (0.5, 1, 2, 8, 32, 100)  # blocks of a multiprocessor
@@ -79,7 +80,7 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
             if rung.block_min <= block <= min(rung.block_max, limits.threads_per_block)
             and block & (block - 1) == 0
         ]
-        case = _cases.make(family, n, timed=lab.timed)
+        case = cases.make(family, n, timed=lab.timed)
         sweep = _timed if lab.timed else _counted
         rows += sweep(case, rung, blocks, described, copy)
     return Experiment(

@@ -7,10 +7,10 @@ from time import perf_counter
 
 import numpy as np
 
-from gpuopt._ptx import Module
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
+from gpuopt.ptx.module import Module
 
 ROUNDS = 7
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)  # bytes

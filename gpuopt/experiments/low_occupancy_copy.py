@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from gpuopt import models
-from gpuopt._ceilings import copy_bandwidth
-from gpuopt._devices import Device
+from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.measure.ceilings import copy_bandwidth
 
 BLOCK = 64
 WORDS = (1, 2, 4)

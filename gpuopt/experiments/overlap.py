@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuopt._ptx import Buffer, Module, Prepared
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
+from gpuopt.ptx.module import Buffer, Module, Prepared
 
 BLOCK = 256
 ROUNDS = 7

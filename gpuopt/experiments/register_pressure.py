@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from gpuopt import models
-from gpuopt._devices import Device
+from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
 from gpuopt.experiments._result import Column, Experiment, Row

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-import gpuopt
-from gpuopt._ceilings import VerificationError, spread
-from gpuopt._device_arrays import asarray
-from gpuopt._devices import Device, available, gpu_number
-from gpuopt._ladder import SAMPLE_SECONDS
-from gpuopt._profile import profile
+from gpuopt.catalog.devices import Device, available, gpu_number
 from gpuopt.experiments import _lab
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.explain.profile import profile
+from gpuopt.families.device_calls import asarray
+from gpuopt.families.reduce import reduce
+from gpuopt.measure.ceilings import VerificationError, spread
+from gpuopt.measure.ladder import SAMPLE_SECONDS
 
 ROUNDS = 7
 SIMULATED = (1, 2, 4)  # GPUs
@@ -167,7 +167,7 @@ def _run(split: _Split, arrays: list[Any], pool: ThreadPoolExecutor) -> list[Any
 
     def serve(gpu: int) -> dict[int, int]:
         mine = (at for at, (whose, _, _) in enumerate(split.jobs) if whose == gpu)
-        return {at: gpuopt.reduce(arrays[at], split.jobs[at][2]).item() for at in mine}
+        return {at: reduce(arrays[at], split.jobs[at][2]).item() for at in mine}
 
     results: dict[int, int] = {}
     for told in pool.map(serve, range(split.gpus)):
@@ -230,7 +230,7 @@ def _count(splits: list[_Split], items: np.ndarray, device: str) -> list[Row]:
     for split in splits:
         results, instructions, loads = [], [0] * split.gpus, [0] * split.gpus
         for gpu, part, op in split.jobs:  # simulated GPUs share nothing, not even time
-            counted = profile(gpuopt.reduce, items[part], op, device=device)
+            counted = profile(reduce, items[part], op, device=device)
             results.append(counted.result)
             instructions[gpu] += counted.counters.warp_instructions
             loads[gpu] += counted.counters.global_load_bytes

@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from gpuopt._ptx import Texture
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.ptx.module import Texture
 
 BLOCK = 256
 ROUNDS = 7

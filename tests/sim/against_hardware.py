@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuopt
-from gpuopt import _cases
+from gpuopt.families import cases
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import ptx_directives
@@ -51,7 +51,7 @@ def run_family(family, device):
         if family == "reduce":
             gpuopt.reduce(items, variant=rung.variant, dtype=np.int32, device=device)
         else:
-            _cases.make(family, n, "float32", 0, timed=False).call(rung, None, device)
+            cases.make(family, n, "float32", 0, timed=False).call(rung, None, device)
 
     for rung in gpuopt.rungs(family):
         if rung.host or rung.historical:

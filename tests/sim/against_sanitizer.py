@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuopt
-from gpuopt import _cases
+from gpuopt.families import cases as cases_module
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import ptx_directives
@@ -33,7 +33,7 @@ def run_rung(rung, device):
         items = np.arange(n, dtype=np.int32)
         gpuopt.reduce(items, variant=rung.variant, dtype=np.int32, device=device)
     else:
-        _cases.make(rung.family, n, "float32", 0, timed=False).call(rung, None, device)
+        cases_module.make(rung.family, n, "float32", 0, timed=False).call(rung, None, device)
 
 
 def run_broken(kernel, device):

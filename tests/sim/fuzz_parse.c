@@ -1,7 +1,7 @@
 /*
  * fuzz_parse.c: libFuzzer target. Any text at all: load it, and decode whatever kernels it has.
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_parse.c
- * csrc/sim/sim_*.c -lm -lpthread
+ * $(find csrc/sim -name "*.c") -lm -lpthread
  */
 #include "../../csrc/sim/sim.h"
 

@@ -1,7 +1,7 @@
 /*
  * fuzz_run.c: libFuzzer target. Any text: load it, and run its kernels for a few steps with all
  * checks on. clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_run.c
- * csrc/sim/sim_*.c -lm -lpthread
+ * $(find csrc/sim -name "*.c") -lm -lpthread
  */
 #include "../../csrc/sim/sim.h"
 

@@ -17,7 +17,7 @@ FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 def compile_runner(folder, compiler, *flags):
     out = folder / "runner"
-    files = [str(f) for f in sorted(SOURCES.glob("*.c"))]
+    files = [str(f) for f in sorted(SOURCES.rglob("*.c"))]
     command = [
         compiler,
         *FLAGS,
@@ -297,7 +297,7 @@ def test_every_failing_allocation_is_an_error(tmp_path):
 
     with ThreadPoolExecutor(2) as pool:
         driver = ROOT / "tests/sim/alloc_failure.c"
-        objects = list(pool.map(compiled, [driver, *sorted(SOURCES.glob("*.c"))]))
+        objects = list(pool.map(compiled, [driver, *sorted(SOURCES.rglob("*.c"))]))
     program = tmp_path / "alloc_failure"
     subprocess.run(
         ["gcc", *flags, *objects, f"-Wl,{wrapped}", "-o", program, "-lm", "-lpthread"], check=True
@@ -415,5 +415,5 @@ def test_speed(tmp_path):
 
 def test_the_library_never_prints_or_exits():
     banned = re.compile(r"\b(exit|abort|assert|printf|fprintf|puts|perror)\(")
-    for source in SOURCES.iterdir():
+    for source in (path for path in SOURCES.rglob("*") if path.is_file()):
         assert not banned.search(source.read_text()), source

@@ -1,0 +1,146 @@
+/* cpu_gather.h: items with gaps between them, brought together in the widest vectors. */
+#ifndef GPUOPT_CPU_GATHER_H
+#define GPUOPT_CPU_GATHER_H
+
+#include "../../device.h"
+#include "cpu_isa.h"
+
+#include <string.h>
+
+/* The widest item. */
+struct complex_double {
+    double real, imag;
+};
+
+/* Items by their sizes, of whatever type; some are several side by side. */
+typedef uint8_t __attribute__((may_alias)) raw_1;
+typedef uint16_t __attribute__((may_alias, aligned(1))) raw_2;
+typedef uint32_t __attribute__((may_alias, aligned(1))) raw_4;
+typedef uint64_t __attribute__((may_alias, aligned(1))) raw_8;
+typedef struct __attribute__((may_alias, packed)) {
+    uint64_t halves[2];
+} raw_16;
+
+#define GATHER(size)                                                                           \
+    CPU_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,          \
+                                     uint64_t rows, uint64_t columns, int64_t stride,          \
+                                     int64_t step) {                                           \
+        for (uint64_t r = 0; r < rows; r++, from += stride, to += columns)                     \
+            for (uint64_t i = 0; i < columns; i++)                                             \
+                to[i] = from[(int64_t)i * step];                                               \
+    }                                                                                          \
+    CPU_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns, \
+                                  int64_t stride, int64_t step) {                              \
+        if (step == 2) /* of these steps gcc makes vectors */                                  \
+            gather_by_##size(to, from, rows, columns, stride, 2);                              \
+        else if (step == 3)                                                                    \
+            gather_by_##size(to, from, rows, columns, stride, 3);                              \
+        else if (step == 0)                                                                    \
+            gather_by_##size(to, from, rows, columns, stride, 0);                              \
+        else                                                                                   \
+            gather_by_##size(to, from, rows, columns, stride, step);                           \
+    }
+GATHER(1)
+GATHER(2)
+GATHER(4)
+GATHER(8)
+GATHER(16)
+
+#define ISA_GATHER(isa, target, bytes, prefix, here, unused)                                \
+    target static void gather_##isa(void *to, const void *from, size_t size, uint64_t rows, \
+                                    uint64_t columns, int64_t stride, int64_t step) {       \
+        switch (size) {                                                                     \
+        case 1:                                                                             \
+            gather_1(to, from, rows, columns, stride, step);                                \
+            break;                                                                          \
+        case 2:                                                                             \
+            gather_2(to, from, rows, columns, stride, step);                                \
+            break;                                                                          \
+        case 4:                                                                             \
+            gather_4(to, from, rows, columns, stride, step);                                \
+            break;                                                                          \
+        case 8:                                                                             \
+            gather_8(to, from, rows, columns, stride, step);                                \
+            break;                                                                          \
+        default:                                                                            \
+            gather_16(to, from, rows, columns, stride, step);                               \
+        }                                                                                   \
+    }
+#define ISA_GATHER_NAME(isa, target, bytes, prefix, here, unused) gather_##isa,
+CPU_ISAS(ISA_GATHER, unused)
+
+/* Rows of columns that are `step` items apart, and rows `stride`, one after the other and without
+ * gaps. */
+static inline void gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
+                          int64_t stride, int64_t step) {
+    static void (*const gathers[])(void *, const void *, size_t, uint64_t, uint64_t, int64_t,
+                                   int64_t) = {CPU_ISAS(ISA_GATHER_NAME, unused)};
+    gathers[cpu_isa()](to, from, size, rows, columns, stride, step);
+}
+
+/* The same of columns that are anywhere. */
+#define GATHER_AT(size)                                                              \
+    case size:                                                                       \
+        for (uint64_t r = 0; r < rows; r++)                                          \
+            for (uint64_t i = 0; i < columns; i++)                                   \
+                ((raw_##size *)to)[r * columns + i] =                                \
+                    ((const raw_##size *)from)[(int64_t)r * stride + columns_at[i]]; \
+        break;
+static inline void gather_at(void *to, const void *from, size_t size, uint64_t rows,
+                             uint64_t columns, int64_t stride, const int64_t *columns_at) {
+    switch (size) {
+        GATHER_AT(1)
+        GATHER_AT(2)
+        GATHER_AT(4)
+        GATHER_AT(8)
+        GATHER_AT(16)
+    }
+}
+
+/* Where the items of indices from `index` on are. */
+static inline void axes_at(const struct device_axes *axes, uint64_t index, uint64_t count,
+                           int64_t *offsets) {
+    uint64_t at[DEVICE_AXES];
+    int64_t offset = 0;
+    for (int k = 0; k < axes->count; k++, index /= axes->sizes[k - 1]) {
+        at[k] = index % axes->sizes[k];
+        offset += (int64_t)at[k] * axes->steps[k];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        offsets[i] = offset;
+        for (int k = 0; k < axes->count; k++) {
+            offset += axes->steps[k];
+            if (++at[k] < axes->sizes[k])
+                break;
+            offset -= (int64_t)axes->sizes[k] * axes->steps[k];
+            at[k] = 0;
+        }
+    }
+}
+
+/* A box's items of indices from `index` on, without gaps: LONG last axes from run to run, others by
+ * where each item is, SHORT of them at a time. */
+static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
+                              uint64_t count) {
+    enum { LONG = 64, SHORT = 512 };
+    const uint64_t last = box->axes.sizes[0];
+    for (uint64_t done = 0, next; done < count; done += next) {
+        int64_t offsets[SHORT];
+        const uint64_t at = (index + done) % last, left = count - done;
+        if (last >= LONG) {
+            next = last - at < left ? last - at : left;
+            axes_at(&box->axes, index + done, 1, offsets);
+            const char *from = (const char *)box->first + offsets[0] * (int64_t)size;
+            if (box->axes.steps[0] == 1)
+                memcpy(to + done * size, from, next * size);
+            else
+                gather(to + done * size, from, size, 1, next, 0, box->axes.steps[0]);
+        } else {
+            next = left < SHORT ? left : SHORT;
+            axes_at(&box->axes, index + done, next, offsets);
+            gather_at(to + done * size, box->first, size, 1, next, 0, offsets);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* cpu_machine.c: what of this machine the kernels depend on: threads and the last-level cache. */
+#include "cpu_machine.h"
+
+#include <omp.h>
+#include <pthread.h>
+#include <unistd.h>
+
+/* --- threads, and what a fork leaves of them */
+
+static bool forked;
+
+static void in_child(void) { forked = true; }
+
+/* From the moment the extension is loaded: OpenMP's threads, which another library may have
+ * started, are not there after a fork, and it waits for them. A fork before that is not known of.
+ */
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+int cpu_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+
+/* --- the last-level cache */
+
+uint64_t cpu_cache_bytes(void) {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (uint64_t)bytes : 0;
+#else
+    return 0;
+#endif
+}
+
+static uint64_t stream_least; /* bytes */
+
+static void find_stream_least(void) {
+    enum { USUAL = 32 << 20 };
+    stream_least = cpu_cache_bytes() ? cpu_cache_bytes() : USUAL;
+}
+
+bool cpu_streams(uint64_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_stream_least);
+    return bytes > stream_least;
+}

@@ -1,0 +1,387 @@
+/* cpu_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial`, `openmp` and
+ * `simd`.
+ *
+ * Every output is added up from its own inputs alone, from left to right, float32 in float64: the
+ * same bits from every rung, instruction set and number of threads.
+ */
+
+/* (operation, items, accumulator): of stencil1d.cu, those that lose nothing. */
+/* clang-format off */
+#define CPU_STENCIL1D_TYPES(SIGNATURE, op)                                                        \
+    SIGNATURE(op, int32, int32)     SIGNATURE(op, int64, int64)                                    \
+    SIGNATURE(op, int32, float64)   SIGNATURE(op, int64, float64)                                  \
+    SIGNATURE(op, float32, float64) SIGNATURE(op, float64, float64)
+/* clang-format on */
+#define CPU_STENCIL1D_SIGNATURES(SIGNATURE) \
+    CPU_STENCIL1D_TYPES(SIGNATURE, sum)     \
+    CPU_STENCIL1D_TYPES(SIGNATURE, weighted)
+
+#ifdef GPUOPT_RUNGS
+/* clang-format off */
+RUNG(-1, "serial", "cpu_stencil1d_serial",
+     "one thread, vectorised: the k-th inputs of many outputs at a time",
+     "D1 stencil, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "openmp", "cpu_stencil1d_openmp",
+     "the same, the outputs spread over all cores",
+     "D1 cpu+omp, for a stencil", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "simd", "cpu_stencil1d_simd",
+     "the sums of many outputs stay in vector registers while their inputs pass by",
+     "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+/* clang-format on */
+#else
+
+#include "cpu_isa.h"
+#include "cpu_kernels.h"
+#include "cpu_stream.h"
+#include "cpu_team.h"
+
+#include <string.h>
+
+enum {
+    GROUP = 512,              /* outputs at a time: their sums stay in the first-level cache */
+    POLL_ADDITIONS = 1 << 24, /* between two polls, a thread */
+    ADDITIONS_PER_NS = 8,     /* of one thread, about */
+
+    /* of the rung `simd` */
+    TAPS = 512,               /* inputs of a window at a time */
+    POLL_TAPS = 1 << 16,      /* a group with more is polled within */
+    REGISTERS = 4,            /* of sums */
+    ROOM = 64,                /* items that REGISTERS vectors may read beyond a group */
+    TASK_ADDITIONS = 1 << 18, /* at least */
+};
+
+enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
+
+struct stencil {
+    const void *in, *weights;
+    void *out;
+    int64_t n, outputs, first, radius; /* of a row */
+    uint64_t mode;
+    const void *beyond;
+    int64_t rows;
+};
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where to read input i of n, which may lie outside; -1 for the constant. */
+static int64_t inside(int64_t i, int64_t n, uint64_t mode) {
+    if (i >= 0 && i < n)
+        return i;
+    if (mode == CONSTANT)
+        return -1;
+    if (mode == NEAREST)
+        return i < 0 ? 0 : n - 1;
+    if (mode == MIRROR && n == 1)
+        return 0;
+    const int64_t period = mode == WRAP ? n : mode == REFLECT ? 2 * n : 2 * n - 2;
+    i %= period;
+    if (i < 0)
+        i += period;
+    return i < n ? i : period - i - (mode == REFLECT);
+}
+
+typedef int32_t type_int32;
+typedef int64_t type_int64;
+typedef float type_float32;
+typedef double type_float64;
+
+/* Integers wrap: the arithmetic is done unsigned. */
+typedef uint32_t wrapping_int32;
+typedef uint64_t wrapping_int64;
+typedef double wrapping_float64;
+
+/* STORE_<items>_<accumulator>: as a GPU converts, where C leaves it open: what does not fit becomes
+ * the nearest that does, NaN the lowest. */
+static inline int32_t int32_of(double sum) {
+    return sum >= 0x1p31 ? INT32_MAX : sum >= -0x1p31 ? (int32_t)sum : INT32_MIN;
+}
+static inline int64_t int64_of(double sum) {
+    return sum >= 0x1p63 ? INT64_MAX : sum >= -0x1p63 ? (int64_t)sum : INT64_MIN;
+}
+#define STORE_int32_int32(sum) ((int32_t)(sum))
+#define STORE_int64_int64(sum) ((int64_t)(sum))
+#define STORE_int32_float64(sum) int32_of(sum)
+#define STORE_int64_float64(sum) int64_of(sum)
+#define STORE_float32_float64(sum) ((float)(sum))
+#define STORE_float64_float64(sum) (sum)
+
+#define TERM_sum(acc, item, weight) ((wrapping_##acc)(item))
+#define TERM_weighted(acc, item, weight) ((wrapping_##acc)(weight) * (wrapping_##acc)(item))
+#define WEIGHT_sum(weights, k) 0
+#define WEIGHT_weighted(weights, k) ((weights)[k])
+
+/* group_<op>_<items>_<acc>: at most GROUP outputs, from number `output` on. The items become the
+ * accumulator's type first, and then wrap. */
+#define GROUP_OF(op, items, acc)                                                         \
+    static void group_##op##_##items##_##acc(const struct stencil *s, int64_t output,    \
+                                             int64_t count) {                            \
+        const type_##items *in = s->in;                                                  \
+        const type_##acc *weights = s->weights, beyond = *(const type_##acc *)s->beyond; \
+        type_##items *restrict out = (type_##items *)s->out + output;                    \
+        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;   \
+        const bool whole = left >= 0 && left + count + width - 2 < s->n;                 \
+        wrapping_##acc sums[GROUP];                                                      \
+        memset(sums, 0, (size_t)count * sizeof *sums);                                   \
+        (void)weights;                                                                   \
+        for (int64_t k = 0; k < width; k++) {                                            \
+            const type_##acc weight = WEIGHT_##op(weights, k);                           \
+            (void)weight;                                                                \
+            for (int64_t j = 0; j < count && whole; j++)                                 \
+                sums[j] += TERM_##op(acc, (type_##acc)in[left + k + j], weight);         \
+            for (int64_t j = 0; j < count && !whole; j++) {                              \
+                const int64_t at = inside(left + k + j, s->n, s->mode);                  \
+                sums[j] += TERM_##op(acc, at < 0 ? beyond : (type_##acc)in[at], weight); \
+            }                                                                            \
+        }                                                                                \
+        for (int64_t j = 0; j < count; j++)                                              \
+            out[j] = STORE_##items##_##acc(sums[j]);                                     \
+    }
+CPU_STENCIL1D_SIGNATURES(GROUP_OF)
+
+/* --- the rung `simd`
+ *
+ * A group's inputs become the accumulator's type once, whatever lies beyond the ends is put in its
+ * place, and then every sum stays in its register for TAPS inputs.
+ */
+
+typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, bool stream,
+                        struct cpu_worker *worker);
+typedef void simd_rows(const struct stencil *s, int64_t rows);
+
+/* window_...: `count` inputs from number `first` on; sums_...: a group, given its add_ function. */
+#define SIMD_BODY(op, items, acc)                                                                  \
+    CPU_INLINE void window_##op##_##items##_##acc(                                                 \
+        const struct stencil *s, int64_t first, int64_t count, wrapping_##acc *restrict window) {  \
+        const type_##items *in = s->in;                                                            \
+        const type_##acc beyond = *(const type_##acc *)s->beyond;                                  \
+        const int64_t begin = smaller(count, first < 0 ? -first : 0), behind = s->n - first;       \
+        const int64_t end = smaller(count, behind > begin ? behind : begin); /* of those inside */ \
+        for (int64_t j = begin; j < end; j++)                                                      \
+            window[j] = (wrapping_##acc)(type_##acc)in[first + j];                                 \
+        for (int64_t j = begin ? 0 : end; j < count; j = j + 1 == begin ? end : j + 1) {           \
+            const int64_t at = inside(first + j, s->n, s->mode);                                   \
+            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);                    \
+        }                                                                                          \
+    }                                                                                              \
+    typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
+                                            const wrapping_##acc *weights, int64_t taps,           \
+                                            int64_t count, wrapping_##acc *sums);                  \
+    /* `rows` short rows: laid end to end, each with its radius on both sides, they are one group, \
+     * in which the outputs of windows that reach into two rows are left out. */                   \
+    CPU_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,            \
+                                                 add_##op##_##items##_##acc add) {                 \
+        const int64_t width = 2 * s->radius + 1, pitch = s->outputs + width - 1;                   \
+        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
+        struct stencil row = *s;                                                                   \
+        for (int64_t r = 0; r < rows; r++, row.in = (const type_##items *)row.in + s->n)           \
+            window_##op##_##items##_##acc(&row, s->first - s->radius, pitch, window + r * pitch);  \
+        memset(window + rows * pitch, 0, ROOM * sizeof *window);                                   \
+        add(window, s->weights, width, rows *pitch - width + 1, sums);                             \
+        type_##items *out = s->out;                                                                \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t j = 0; j < s->outputs; j++)                                               \
+                *out++ = STORE_##items##_##acc((type_##acc)sums[r * pitch + j]);                   \
+    }                                                                                              \
+    CPU_INLINE void sums_##op##_##items##_##acc(                                                   \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                       \
+        struct cpu_worker *worker, add_##op##_##items##_##acc add) {                               \
+        const wrapping_##acc *weights = s->weights;                                                \
+        type_##items given[GROUP], *out = (type_##items *)s->out + output;                         \
+        type_##items *restrict to = stream ? given : out;                                          \
+        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;             \
+        wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
+        for (int64_t k = 0; k < width; k += TAPS) {                                                \
+            const int64_t taps = smaller(TAPS, width - k);                                         \
+            window_##op##_##items##_##acc(s, left + k, count + taps - 1, window);                  \
+            memset(window + count + taps - 1, 0, ROOM * sizeof *window);                           \
+            add(window, WEIGHTS_##op(weights, k), taps, count, sums);                              \
+            if (width > POLL_TAPS && !cpu_team_goes_on(worker))                                    \
+                return;                                                                            \
+        }                                                                                          \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            to[j] = STORE_##items##_##acc((type_##acc)sums[j]);                                    \
+        if (stream)                                                                                \
+            cpu_stream(out, given, (size_t)count * sizeof *out);                                   \
+    }                                                                                              \
+    CPU_ISAS(SIMD_GROUP, op, items, acc)
+
+#define WEIGHTS_sum(weights, k) ((void)(weights), NULL)
+#define WEIGHTS_weighted(weights, k) ((weights) + (k))
+#define TERM_AT_sum(weights, k, items) (items)
+#define TERM_AT_weighted(weights, k, items) ((weights)[k] * (items))
+
+#define SIMD_GROUP(isa, target, bytes, prefix, here, op, items, acc)                              \
+    target static void add_##op##_##items##_##acc##_##isa(                                        \
+        const wrapping_##acc *window, const wrapping_##acc *weights, int64_t taps, int64_t count, \
+        wrapping_##acc *sums) {                                                                   \
+        typedef wrapping_##acc vector                                                             \
+            __attribute__((vector_size(bytes), may_alias, aligned(sizeof(wrapping_##acc))));      \
+        enum { LANES = bytes / sizeof(wrapping_##acc) };                                          \
+        (void)weights;                                                                            \
+        for (int64_t j = 0; j < count; j += REGISTERS * LANES) {                                  \
+            vector *to = (vector *)(sums + j);                                                    \
+            vector a = to[0], b = to[1], c = to[2], d = to[3];                                    \
+            for (int64_t k = 0; k < taps; k++) {                                                  \
+                const vector *from = (const vector *)(window + j + k);                            \
+                a += TERM_AT_##op(weights, k, from[0]);                                           \
+                b += TERM_AT_##op(weights, k, from[1]);                                           \
+                c += TERM_AT_##op(weights, k, from[2]);                                           \
+                d += TERM_AT_##op(weights, k, from[3]);                                           \
+            }                                                                                     \
+            to[0] = a;                                                                            \
+            to[1] = b;                                                                            \
+            to[2] = c;                                                                            \
+            to[3] = d;                                                                            \
+        }                                                                                         \
+    }                                                                                             \
+    target static void simd_##op##_##items##_##acc##_##isa(                                       \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                      \
+        struct cpu_worker *worker) {                                                              \
+        sums_##op##_##items##_##acc(s, output, count, stream, worker,                             \
+                                    add_##op##_##items##_##acc##_##isa);                          \
+    }                                                                                             \
+    target static void rows_##op##_##items##_##acc##_##isa(const struct stencil *s,               \
+                                                           int64_t rows) {                        \
+        short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);                \
+    }
+CPU_STENCIL1D_SIGNATURES(SIMD_BODY)
+
+struct worker {
+    void (*group)(const struct stencil *s, int64_t output, int64_t count);
+    simd_group *simd[CPU_ISA_COUNT];
+    simd_rows *rows[CPU_ISA_COUNT];
+    size_t item_size;
+};
+
+static struct stencil stencil_of(void **arguments) {
+    return (struct stencil){
+        .in = (const void *)(uintptr_t) * (const device_address *)arguments[0],
+        .weights = (const void *)(uintptr_t) * (const device_address *)arguments[1],
+        .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
+        .n = *(const int64_t *)arguments[3],
+        .outputs = *(const int64_t *)arguments[4],
+        .first = *(const int64_t *)arguments[5],
+        .radius = *(const int64_t *)arguments[6],
+        .mode = *(const uint64_t *)arguments[7],
+        .beyond = arguments[8],
+        .rows = *(const int64_t *)arguments[9],
+    };
+}
+
+static int threads_for(const struct stencil *s) {
+    const double additions = (double)s->outputs * (double)s->rows * (2 * (double)s->radius + 1);
+    return cpu_team_threads(additions / ADDITIONS_PER_NS);
+}
+
+/* The same from row `row` on. */
+static struct stencil from_row(const struct stencil *s, int64_t row, size_t item_size) {
+    struct stencil at = *s;
+    at.in = (const char *)s->in + (size_t)(row * s->n) * item_size;
+    at.out = (char *)s->out + (size_t)(row * s->outputs) * item_size;
+    at.rows = s->rows - row;
+    return at;
+}
+
+/* A task is some of the groups; of short rows a group is `rows` of them. */
+struct groups {
+    const struct stencil *stencil;
+    const struct worker *worker;
+    int64_t rows;    /* of a group; 0: a row has groups of its own, */
+    int64_t per_row; /* so many */
+    int64_t count, per_task;
+    bool stream;
+};
+
+static void groups_task(const void *state, uint64_t task, struct cpu_worker *worker) {
+    const struct groups *groups = state;
+    const struct stencil *s = groups->stencil;
+    const int64_t first = (int64_t)task * groups->per_task;
+    const int64_t end = smaller(first + groups->per_task, groups->count);
+    for (int64_t g = first; g < end; g++) {
+        const int64_t number = groups->rows ? g * groups->rows : g / groups->per_row;
+        const struct stencil row = from_row(s, number, groups->worker->item_size);
+        const int64_t output = g % groups->per_row * GROUP;
+        if (groups->rows)
+            groups->worker->rows[cpu_isa()](&row, smaller(groups->rows, row.rows));
+        else
+            groups->worker->simd[cpu_isa()](&row, output, smaller(GROUP, s->outputs - output),
+                                            groups->stream, worker);
+    }
+    if (groups->stream)
+        cpu_stream_end();
+}
+
+static enum status simd_by(struct device *device, const struct worker *worker,
+                           const struct stencil *s, int threads) {
+    const int64_t width = 2 * s->radius + 1, every = s->outputs * s->rows;
+    struct groups groups = {
+        .stencil = s, .worker = worker, .per_row = (s->outputs - 1) / GROUP + 1};
+    groups.count = groups.per_row * s->rows;
+    groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
+    if (s->rows > 1 && width <= TAPS && s->outputs + width - 1 <= GROUP / 2) {
+        groups.rows = GROUP / (s->outputs + width - 1);
+        groups.count = (s->rows - 1) / groups.rows + 1;
+    } else if (s->outputs < GROUP) {
+        groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s->outputs * width);
+    }
+    groups.stream = !groups.rows && cpu_streams((uint64_t)every * worker->item_size);
+    return cpu_team_run(device, threads, (uint64_t)((groups.count - 1) / groups.per_task + 1),
+                        groups_task, &groups);
+}
+
+static enum status cpu_stencil1d_simd(struct device *device, const struct cpu_kernel *kernel,
+                                      void **arguments) {
+    const struct stencil s = stencil_of(arguments);
+    return simd_by(device, kernel->data, &s, threads_for(&s));
+}
+
+/* Arguments as the kernels of stencil1d.cu. */
+static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel *kernel,
+                                 void **arguments) {
+    const struct worker *worker = kernel->data;
+    const struct stencil s = stencil_of(arguments);
+    const int64_t width = 2 * s.radius + 1;
+    if (width > POLL_ADDITIONS) /* polls within an output */
+        return simd_by(device, worker, &s, kernel->parallel ? threads_for(&s) : 1);
+    const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
+    const int threads = kernel->parallel ? threads_for(&s) : 1;
+    const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
+    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
+    for (int64_t begin = 0; begin < count; begin += turn) {
+        const int64_t end = smaller(begin + turn, count);
+#pragma omp parallel for num_threads(threads) if (threads > 1)
+        for (int64_t group = begin; group < end; group++) {
+            const struct stencil row = from_row(&s, group / groups, worker->item_size);
+            const int64_t first = group % groups * size;
+            worker->group(&row, first, smaller(size, s.outputs - first));
+        }
+        const enum status status = device_poll(device);
+        if (status)
+            return status;
+    }
+    return STATUS_OK;
+}
+
+#define SIMD_NAME(isa, target, bytes, prefix, here, name) simd_##name##_##isa,
+#define ROWS_NAME(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
+#define WORKER(op, items, acc)                                   \
+    static const struct worker worker_##op##_##items##_##acc = { \
+        group_##op##_##items##_##acc,                            \
+        {CPU_ISAS(SIMD_NAME, op##_##items##_##acc)},             \
+        {CPU_ISAS(ROWS_NAME, op##_##items##_##acc)},             \
+        sizeof(type_##items)};
+CPU_STENCIL1D_SIGNATURES(WORKER)
+
+#define KERNEL_ROWS(op, items, acc)                                         \
+    {"cpu_stencil1d_serial_" #op "_" #items "_" #acc, cpu_stencil1d,        \
+     &worker_##op##_##items##_##acc, false},                                \
+        {"cpu_stencil1d_openmp_" #op "_" #items "_" #acc, cpu_stencil1d,    \
+         &worker_##op##_##items##_##acc, true},                             \
+        {"cpu_stencil1d_simd_" #op "_" #items "_" #acc, cpu_stencil1d_simd, \
+         &worker_##op##_##items##_##acc, true},
+
+const struct cpu_kernel cpu_stencil1d_kernels[] = {CPU_STENCIL1D_SIGNATURES(KERNEL_ROWS)};
+const size_t cpu_stencil1d_kernel_count =
+    sizeof cpu_stencil1d_kernels / sizeof *cpu_stencil1d_kernels;
+
+#endif

@@ -1,0 +1,630 @@
+/* sim_device.c: the sim device. Each queue is a simulated GPU of its own: memory, modules, reports.
+ * Launches run at once, on all of the host's cores; results do not depend on how many those are.
+ */
+#include "sim_device.h"
+
+#include "../sim/sim.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct device_counter counters[] = {
+#define SIM_X(field, metric, meaning) {#field, metric, meaning},
+    SIM_COUNTERS(SIM_X)
+#undef SIM_X
+};
+enum { COUNTERS = sizeof counters / sizeof *counters };
+_Static_assert(sizeof(struct sim_counters) == COUNTERS * sizeof(uint64_t), "counters are uint64_t");
+
+static const char *const trace_spaces[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_SPACES(SIM_X) NULL
+#undef SIM_X
+};
+static const char *const trace_accesses[] = {
+#define SIM_X(name) #name,
+    SIM_TRACE_ACCESSES(SIM_X) NULL
+#undef SIM_X
+};
+#define FIELD(name, type) \
+    { #name, type, offsetof(struct sim_event, name) }
+static const struct device_field event_fields[] = {
+    FIELD(address, "(32,)u8"), FIELD(base, "u8"), FIELD(instruction, "u4"), FIELD(warp, "u4"),
+    FIELD(active, "u4"),       FIELD(mask, "u4"), FIELD(bytes, "u4"),       FIELD(space, "u1"),
+    FIELD(access, "u1"),       FIELD(part, "u1"),
+};
+#undef FIELD
+
+/* A launch that counters() has not handed over yet. */
+struct record {
+    struct record *next;
+    struct sim_report *report;
+    char kernel[128];
+    unsigned grid[3], block[3], shared_bytes;
+};
+
+/* An open texture's own copy of its rows. */
+struct array {
+    struct array *next;
+    uint64_t handle;
+    device_address rows;
+};
+
+struct sim_queue {
+    struct device device;
+    struct sim_gpu *gpu;
+    struct array *arrays;
+    struct sim_module **modules; /* of the embedded kernels, by their number; NULL: not loaded */
+    struct record *first, **last;
+};
+
+/* What queues still had when they were closed. */
+static uint64_t leaked, leaked_bytes;
+
+void sim_device_leaks(uint64_t *count, uint64_t *bytes) {
+    *count = __atomic_load_n(&leaked, __ATOMIC_RELAXED);
+    *bytes = __atomic_load_n(&leaked_bytes, __ATOMIC_RELAXED);
+}
+
+static struct sim_queue *queue_of(struct device *device) { return (struct sim_queue *)device; }
+
+static enum status fail(const struct sim_queue *queue, const struct sim_error *error) {
+    switch (error->status) {
+    case SIM_OK:
+        return STATUS_OK;
+    case SIM_SYNTAX:
+    case SIM_UNSUPPORTED:
+        return status_ptx_error(error->line, error->column, error->text);
+    case SIM_NO_MEMORY:
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name,
+                           error->text);
+    case SIM_INTERRUPTED:
+        return status_fail(STATUS_INTERRUPTED, "interrupted");
+    case SIM_ARGUMENT:
+        return status_fail(STATUS_BAD_VALUE, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name,
+                           error->text);
+    default:
+        return status_fail(STATUS_SIM_ERROR, "%s", error->text);
+    }
+}
+
+/* A module or a kernel that cannot be loaded: a limit of the parser's is the text's fault too. */
+static enum status fail_load(const struct sim_queue *queue, const struct sim_error *error) {
+    return error->status == SIM_LIMIT ? status_ptx_error(error->line, error->column, error->text)
+                                      : fail(queue, error);
+}
+
+static struct status_finding finding_of(const struct sim_finding *found) {
+    return (struct status_finding){
+        .kind = sim_finding_text(found->kind),
+        .text = found->text,
+        .kernel = found->kernel,
+        .file = found->file,
+        .line = found->line,
+        .ptx_line = found->ptx_line,
+        .block = {found->block[0], found->block[1], found->block[2]},
+        .thread = {found->thread[0], found->thread[1], found->thread[2]},
+        .address = found->address,
+        .times = found->times,
+    };
+}
+
+/* A launch that a check ended: the first finding says where. */
+static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
+                               const struct sim_report *report) {
+    const struct sim_finding *found;
+    if (error->status != SIM_FINDING || !report || !sim_report_findings(report, &found))
+        return fail(queue, error);
+    const struct status_finding finding = finding_of(found);
+    return status_sim_finding(&finding);
+}
+
+/* --- count, open, close, info */
+
+static enum status find_preset(const char *which, const struct sim_preset **found) {
+    if (!*which)
+        which = "h200";
+    *found = sim_preset_find(which);
+    if (*found)
+        return STATUS_OK;
+    char *end, list[256] = "";
+    const unsigned long index = strtoul(which, &end, 10);
+    if (*which >= '0' && *which <= '9' && !*end && sim_preset_at(index)) {
+        *found = sim_preset_at(index);
+        return STATUS_OK;
+    }
+    size_t length = 0;
+    for (size_t i = 0; sim_preset_at(i) && length < sizeof list; i++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s'sim:%s'", i ? ", " : "",
+                                   sim_preset_at(i)->name);
+    return status_fail(STATUS_BAD_VALUE, "device: 'sim:%.32s' is not a device; use one of %s",
+                       which, list);
+}
+
+static enum status sim_device_count(int *count) {
+    *count = 0;
+    while (sim_preset_at((size_t)*count))
+        ++*count;
+    return STATUS_OK;
+}
+
+static void forget(struct sim_queue *queue) {
+    while (queue->first) {
+        struct record *record = queue->first;
+        queue->first = record->next;
+        sim_report_free(record->report);
+        free(record);
+    }
+    queue->last = &queue->first;
+}
+
+static void sim_device_texture_close(struct device *device, uint64_t handle) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    sim_texture_close(queue->gpu, handle, &error);
+    for (struct array **at = &queue->arrays; *at; at = &(*at)->next)
+        if ((*at)->handle == handle) {
+            struct array *array = *at;
+            *at = array->next;
+            sim_free(queue->gpu, array->rows, &error);
+            free(array);
+            return;
+        }
+}
+
+static void sim_device_close(struct device *device) {
+    struct sim_queue *queue = queue_of(device);
+    uint64_t count = 0, bytes = 0;
+    forget(queue);
+    for (; queue->arrays; count++) /* whoever opens a texture closes it */
+        sim_device_texture_close(device, queue->arrays->handle);
+    __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
+    sim_gpu_close(queue->gpu, &count, &bytes);
+    __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&leaked_bytes, bytes, __ATOMIC_RELAXED);
+    free(queue->modules);
+    free(queue);
+}
+
+static enum status sim_device_open(const char *which, struct device **opened) {
+    const struct sim_preset *preset;
+    enum status status = find_preset(which, &preset);
+    if (status)
+        return status;
+    struct sim_queue *queue = calloc(1, sizeof *queue);
+    struct sim_error error = {0};
+    if (!queue || sim_gpu_open(preset->name, NULL, &queue->gpu, &error)) {
+        free(queue);
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: no memory for a queue", preset->name);
+    }
+    queue->device.ops = &sim_device_ops;
+    queue->device.capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
+    queue->last = &queue->first;
+    *opened = &queue->device;
+    return STATUS_OK;
+}
+
+static enum status sim_device_info(const char *which, struct device_info *info) {
+    const struct sim_preset *preset;
+    const enum status status = find_preset(which, &preset);
+    if (status)
+        return status;
+    struct sim_limits limits;
+    sim_default_limits(&limits);
+    snprintf(info->name, sizeof info->name, "sim:%s", preset->name);
+    snprintf(info->description, sizeof info->description, "simulated %s", preset->title);
+    info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
+    info->memory_total = info->memory_free = limits.device_bytes;
+    info->multiprocessors = (int)preset->sm_count;
+    info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
+    info->shared_per_block = (int)preset->shared_per_block;
+    info->compute_capability = (int)preset->cc;
+    info->clock_khz = (int)(preset->clock_ghz * 1e6);
+    return STATUS_OK;
+}
+
+/* --- memory */
+
+static enum status sim_device_alloc(struct device *device, size_t bytes, device_address *address) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    const enum sim_status status = sim_alloc(queue->gpu, bytes ? bytes : 1, address, &error);
+    if (status == SIM_LIMIT || status == SIM_NO_MEMORY) {
+        char name[32];
+        uint64_t used, limit;
+        sim_memory_use(queue->gpu, &used, &limit);
+        snprintf(name, sizeof name, "sim:%s", sim_gpu_preset(queue->gpu)->name);
+        return status_no_device_memory(name, bytes, limit - used);
+    }
+    return fail(queue, &error);
+}
+
+static void sim_device_free(struct device *device, device_address address) {
+    struct sim_error error = {0};
+    if (address)
+        sim_free(queue_of(device)->gpu, address, &error);
+}
+
+enum { COPY_PART = 4 << 20 }; /* bytes between two polls */
+
+static enum status sim_device_copy_in(struct device *device, device_address to,
+                                      const struct device_source *from, size_t bytes) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    enum status status = STATUS_OK;
+    void *buffer = NULL;
+    if (!from->data && !(buffer = malloc(COPY_PART)))
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a copy");
+    for (size_t done = 0; done < bytes && !status;) {
+        const size_t part = bytes - done < COPY_PART ? bytes - done : COPY_PART;
+        const void *data = buffer ? buffer : (const char *)from->data + done;
+        if (buffer)
+            status = device_read(from, done, buffer, part);
+        if (!status && sim_copy_in(queue->gpu, to + done, data, part, &error))
+            status = fail(queue, &error);
+        if (!status)
+            status = device_poll(device);
+        done += part;
+    }
+    free(buffer);
+    return status;
+}
+
+static enum status sim_device_copy_out(struct device *device, void *to, device_address from,
+                                       size_t bytes) {
+    struct sim_error error = {0};
+    sim_copy_out(queue_of(device)->gpu, to, from, bytes, &error);
+    return fail(queue_of(device), &error);
+}
+
+static enum status sim_device_fill(struct device *device, device_address to, uint8_t value,
+                                   size_t bytes) {
+    struct sim_error error = {0};
+    sim_fill(queue_of(device)->gpu, to, value, bytes, &error);
+    return fail(queue_of(device), &error);
+}
+
+/* --- modules, kernels, launches */
+
+static enum status sim_device_module_load(struct device *device, const char *ptx, size_t bytes,
+                                          struct device_module **module) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    struct sim_module *loaded = NULL;
+    if (sim_module_load(queue->gpu, ptx, bytes, &loaded, &error))
+        return fail_load(queue, &error);
+    *module = (struct device_module *)loaded;
+    return STATUS_OK;
+}
+
+static void sim_device_module_unload(struct device *device, struct device_module *module) {
+    (void)device;
+    sim_module_unload((struct sim_module *)module);
+}
+
+/* An embedded kernel's module; it is parsed when it is first used. */
+static enum status embedded_module(struct sim_queue *queue, const char *symbol,
+                                   struct sim_module **module) {
+    const struct image_kernel *kernel;
+    struct sim_error error = {0};
+    enum status status = gpuopt_kernel_of(symbol, &kernel);
+    if (status)
+        return status;
+    if (!queue->modules && !(queue->modules = calloc(gpuopt_kernel_count, sizeof *queue->modules)))
+        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for a table of kernels");
+    struct sim_module **kept = &queue->modules[kernel - gpuopt_kernels];
+    if (!*kept) {
+        char *text;
+        size_t bytes;
+        if ((status = gpuopt_kernel_ptx(kernel, PTX_75, &text, &bytes)))
+            return status;
+        sim_module_load(queue->gpu, text, bytes, kept, &error);
+        free(text);
+        if ((status = fail_load(queue, &error)))
+            return status;
+    }
+    *module = *kept;
+    return STATUS_OK;
+}
+
+static enum status sim_device_kernel_get(struct device *device, struct device_module *module,
+                                         const char *symbol, struct device_kernel **kernel) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_module *within = (struct sim_module *)module;
+    struct sim_error error = {0};
+    struct sim_kernel *found = NULL;
+    if (!within) {
+        const enum status status = embedded_module(queue, symbol, &within);
+        if (status)
+            return status;
+    }
+    sim_kernel_get(within, symbol, &found, &error);
+    *kernel = (struct device_kernel *)found;
+    return fail_load(queue, &error);
+}
+
+static enum status sim_device_parameter_bytes(struct device *device,
+                                              const struct device_kernel *kernel, unsigned index,
+                                              size_t *bytes) {
+    (void)device;
+    struct sim_kernel_info info;
+    sim_kernel_describe((const struct sim_kernel *)kernel, &info);
+    *bytes = index < info.param_count ? info.params[index].size : 0;
+    return STATUS_OK;
+}
+
+static enum status sim_device_kernel_resources(struct device *device,
+                                               const struct device_kernel *kernel,
+                                               struct device_resources *resources) {
+    (void)device;
+    struct sim_kernel_info info;
+    sim_kernel_describe((const struct sim_kernel *)kernel, &info);
+    *resources = (struct device_resources){info.registers, info.local_bytes, info.shared_bytes};
+    return STATUS_OK;
+}
+
+static int poll(void *state) {
+    struct device *device = state;
+    return device->interrupted && device->interrupted(device->interrupted_state);
+}
+
+static void keep(struct sim_queue *queue, const struct device_launch *launch, const char *kernel,
+                 struct sim_report *report) {
+    struct record *record = malloc(sizeof *record);
+    if (!record) {
+        sim_report_free(report); /* a report less; the launch itself is right */
+        return;
+    }
+    *record = (struct record){.report = report, .shared_bytes = launch->shared_bytes};
+    memcpy(record->grid, launch->grid, sizeof record->grid);
+    memcpy(record->block, launch->block, sizeof record->block);
+    snprintf(record->kernel, sizeof record->kernel, "%s", kernel);
+    *queue->last = record;
+    queue->last = &record->next;
+}
+
+/* Whether this launch is the one to be traced. */
+static bool traces(const struct device *device, struct sim_trace_request *request) {
+    struct device_tracing *tracing = device->recording ? device->tracing : NULL;
+    if (!tracing || tracing->done || tracing->launches_before-- > 0)
+        return false;
+    tracing->done = true;
+    *request = (struct sim_trace_request){
+        .block = {tracing->block[0], tracing->block[1], tracing->block[2]},
+        .warp = tracing->warp,
+        .most_events = tracing->most_events,
+    };
+    return true;
+}
+
+/* Whether the GPU has what a block asks for. */
+static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *info,
+                 const struct device_launch *launch) {
+    const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
+    const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    const uint64_t shared = (uint64_t)info->shared_bytes + launch->shared_bytes;
+    return threads <= preset->threads_per_block &&
+           (!info->max_threads || threads <= info->max_threads) &&
+           shared <= preset->shared_per_block;
+}
+
+static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    struct sim_kernel_info info;
+    struct sim_report *report = NULL;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
+    if (info.param_count != launch->argument_count)
+        return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
+                           info.name, info.param_count, launch->argument_count);
+    struct sim_trace_request trace;
+    const struct sim_launch request = {
+        .kernel = (struct sim_kernel *)(uintptr_t)launch->kernel,
+        .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+        .block = {launch->block[0], launch->block[1], launch->block[2]},
+        .shared_bytes = launch->shared_bytes,
+        .args = (const void *const *)launch->arguments,
+        .flags = device->collecting ? SIM_LAUNCH_COLLECT : 0,
+        .host_threads = cores > 0 ? (unsigned)cores : 1,
+        .poll = poll,
+        .poll_arg = device,
+        .trace = traces(device, &trace) ? &trace : NULL,
+    };
+    sim_launch(queue->gpu, &request, &report, &error);
+    const enum status status =
+        error.status == SIM_ARGUMENT && !fits(queue, &info, launch)
+            ? status_fail(STATUS_UNFIT, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name, error.text)
+            : fail_launch(queue, &error, report);
+    if (report && device->recording)
+        keep(queue, launch, info.name, report);
+    else
+        sim_report_free(report);
+    return status;
+}
+
+static enum status sim_device_sync(struct device *device) {
+    (void)device;
+    return STATUS_OK;
+}
+
+/* --- textures */
+
+/* An array is a copy, as on hardware: what is stored to the rows later does not show. */
+static enum status array_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
+                              struct sim_error *error) {
+    struct array *array = malloc(sizeof *array);
+    if (!array)
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a texture");
+    *array = (struct array){.next = queue->arrays};
+    enum status status = sim_device_alloc(&queue->device, bytes, &array->rows);
+    if (!status && (sim_copy(queue->gpu, array->rows, texture->address, bytes, error) ||
+                    (texture->address = array->rows,
+                     sim_texture_open(queue->gpu, texture, &array->handle, error))))
+        status = fail(queue, error);
+    if (status) {
+        sim_device_free(&queue->device, array->rows);
+        free(array);
+        return status;
+    }
+    queue->arrays = array;
+    return STATUS_OK;
+}
+
+static enum status sim_device_texture_open(struct device *device,
+                                           const struct device_texture *texture, uint64_t *handle) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    static const int formats[TEXEL_COUNT] = {
+        [TEXEL_FLOAT32] = SIM_TEX_F32,
+        [TEXEL_INT32] = SIM_TEX_S32,
+        [TEXEL_UINT32] = SIM_TEX_U32,
+        [TEXEL_UINT8_NORMALISED] = SIM_TEX_U8_NORM,
+    };
+    const size_t bytes = device_texture_bytes(texture);
+    struct sim_texture given = {
+        .address = texture->data,
+        .dimensions = texture->dimensions,
+        .width = texture->width,
+        .height = texture->height,
+        .depth = texture->depth,
+        .pitch = (uint32_t)(bytes / texture->height / texture->depth),
+        .channels = texture->channels,
+        .format = formats[texture->texel],
+        .linear_filter = texture->linear_filter,
+        .wrap = texture->wrap,
+        .normalised = texture->normalised,
+    };
+    if (texture->dimensions) {
+        const enum status status = array_open(queue, &given, bytes, &error);
+        *handle = status ? 0 : queue->arrays->handle;
+        return status;
+    }
+    sim_texture_open(queue->gpu, &given, handle, &error);
+    return fail(queue, &error);
+}
+
+/* --- counters */
+
+static void describe_trace(const struct sim_trace *from, struct device_instruction *instructions,
+                           struct device_trace *to) {
+    for (size_t i = 0; i < from->instruction_count; i++) {
+        const struct sim_instruction *in = &from->instructions[i];
+        instructions[i] = (struct device_instruction){in->text, in->kind,     in->file,
+                                                      in->line, in->ptx_line, in->function};
+    }
+    *to = (struct device_trace){
+        .block = {from->block[0], from->block[1], from->block[2]},
+        .events = from->events,
+        .event_count = from->event_count,
+        .event_bytes = sizeof *from->events,
+        .fields = event_fields,
+        .field_count = sizeof event_fields / sizeof *event_fields,
+        .instructions = instructions,
+        .instruction_count = from->instruction_count,
+        .spaces = trace_spaces,
+        .accesses = trace_accesses,
+        .truncated = from->truncated,
+    };
+}
+
+static enum status hand_over(const struct record *record, device_report_function each,
+                             void *state) {
+    const struct sim_line *sim_lines;
+    const struct sim_finding *sim_findings;
+    const size_t line_count = sim_report_lines(record->report, &sim_lines);
+    const size_t finding_count = sim_report_findings(record->report, &sim_findings);
+    struct device_line *lines = calloc(line_count + 1, sizeof *lines);
+    struct status_finding *findings = calloc(finding_count + 1, sizeof *findings);
+    const struct sim_trace *traced = sim_report_trace(record->report);
+    struct device_trace trace;
+    struct device_instruction *instructions =
+        calloc((traced ? traced->instruction_count : 0) + 1, sizeof *instructions);
+    if (!lines || !findings || !instructions) {
+        free(lines);
+        free(findings);
+        free(instructions);
+        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
+    }
+    for (size_t i = 0; i < line_count; i++)
+        lines[i] = (struct device_line){sim_lines[i].file, sim_lines[i].line, sim_lines[i].ptx_line,
+                                        (const uint64_t *)&sim_lines[i].counters};
+    for (size_t i = 0; i < finding_count; i++)
+        findings[i] = finding_of(&sim_findings[i]);
+    if (traced)
+        describe_trace(traced, instructions, &trace);
+    const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
+    const struct device_report report = {
+        .kernel = record->kernel,
+        .grid = {record->grid[0], record->grid[1], record->grid[2]},
+        .block = {record->block[0], record->block[1], record->block[2]},
+        .shared_bytes = record->shared_bytes,
+        .warps_resident = occupancy->warps_per_sm,
+        .warps_most = occupancy->max_warps_per_sm,
+        .limiter = occupancy->limiter,
+        .output = sim_report_output(record->report),
+        .achieved_occupancy = sim_report_achieved_occupancy(record->report),
+        .values = (const uint64_t *)sim_report_counters(record->report),
+        .lines = lines,
+        .line_count = line_count,
+        .findings = findings,
+        .finding_count = finding_count,
+        .trace = traced ? &trace : NULL,
+    };
+    each(state, &report);
+    free(lines);
+    free(findings);
+    free(instructions);
+    return STATUS_OK;
+}
+
+static enum status sim_device_counters(struct device *device, device_report_function each,
+                                       void *state) {
+    struct sim_queue *queue = queue_of(device);
+    enum status status = STATUS_OK;
+    for (const struct record *record = queue->first; record && !status; record = record->next)
+        status = hand_over(record, each, state);
+    forget(queue);
+    return status;
+}
+
+const struct device_ops sim_device_ops = {
+    .kind = "sim",
+    .counter_table = counters,
+    .counter_count = COUNTERS,
+    .count = sim_device_count,
+    .open = sim_device_open,
+    .close = sim_device_close,
+    .info = sim_device_info,
+    .alloc = sim_device_alloc,
+    .free = sim_device_free,
+    .copy_in = sim_device_copy_in,
+    .copy_out = sim_device_copy_out,
+    .fill = sim_device_fill,
+    .module_load = sim_device_module_load,
+    .module_unload = sim_device_module_unload,
+    .kernel_get = sim_device_kernel_get,
+    .parameter_bytes = sim_device_parameter_bytes,
+    .kernel_resources = sim_device_kernel_resources,
+    .launch = sim_device_launch,
+    .sync = sim_device_sync,
+    .pin = device_no_pin,
+    .unpin = device_no_unpin,
+    .copy = device_no_copy,
+    .follow = device_no_follow,
+    .owner = device_no_owner,
+    .adopt = device_no_adopt,
+    .check_stream = device_no_check_stream,
+    .graph_open = device_no_graph_open,
+    .graph_launch = device_no_graph_launch,
+    .graph_close = device_no_graph_close,
+    .graph_memory = device_no_graph_memory,
+    .texture_open = sim_device_texture_open,
+    .texture_close = sim_device_texture_close,
+    .timer_begin = device_no_timer_begin,
+    .timer_end = device_no_timer_end,
+    .counters = sim_device_counters,
+};

@@ -1,0 +1,76 @@
+/* ops_plan.c: the planner of a call's family, and calls whose output is an array. */
+#include "ops.h"
+
+#include <string.h>
+
+enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_problem *problem, struct ops_plan *plan) {
+    static enum status (*const planners[])(struct ops_queue *, const struct ops_choice *,
+                                           const struct ops_problem *, struct ops_plan *) = {
+#define FAMILY(name, files) ops_##files##_plan,
+        REG_FAMILIES(FAMILY)
+#undef FAMILY
+    };
+    memset(plan, 0, offsetof(struct ops_plan, wide));
+    const enum status status =
+        planners[choice->family - reg_families](queue, choice, problem, plan);
+    if (status)
+        ops_plan_free(queue, plan);
+    return status;
+}
+
+/* An input in the device's memory: where it is, or a copy. */
+static enum status input_there(struct ops_queue *queue, const struct ops_call *call, unsigned i,
+                               bool in_place, device_address *address) {
+    const struct device_ops *ops = queue->device->ops;
+    const struct device_source source = {.data = call->inputs[i]};
+    *address = (device_address)(uintptr_t)call->inputs[i];
+    if (in_place)
+        return STATUS_OK;
+    *address = 0;
+    if (device_is_captured(queue->device) && call->input_bytes[i] > DEVICE_CAPTURED_BYTES)
+        return device_refuse_captured();
+    const enum status status = ops->alloc(queue->device, call->input_bytes[i], address);
+    return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
+}
+
+enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_call *call) {
+    const struct device_ops *ops = queue->device->ops;
+    const unsigned in_place =
+        queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
+    const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
+    const bool one_array =
+        !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
+    struct ops_problem problem; /* it and the plan are large: nothing is set twice */
+    struct ops_plan plan;
+    enum status status = STATUS_OK;
+    problem.input_count = call->input_count;
+    problem.output_bytes = call->output_bytes;
+    problem.output = 0;
+    memset(problem.inputs, 0, sizeof problem.inputs);
+    memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
+    memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
+    for (unsigned i = 0; i < call->input_count && !status; i++)
+        status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
+    if (output_in_place)
+        problem.output = (device_address)(uintptr_t)call->output;
+    else if (one_array)
+        problem.output = problem.inputs[0];
+    else if (!status)
+        status = ops->alloc(queue->device, call->output_bytes, &problem.output);
+    if (!status)
+        status = ops_plan(queue, choice, &problem, &plan);
+    if (!status) {
+        status = ops_run(queue, &plan);
+        ops_plan_free(queue, &plan);
+    }
+    if (!status && !output_in_place)
+        status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
+    for (unsigned i = 0; i < call->input_count; i++)
+        if (!(in_place & 1u << i))
+            ops->free(queue->device, problem.inputs[i]);
+    if (!output_in_place && !one_array)
+        ops->free(queue->device, problem.output);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* py_gil.c: the GIL given up while a device works, and Ctrl-C heard meanwhile. */
+#include "py_core.h"
+
+#include <time.h>
+
+enum { LOOK_EVERY_MS = 50 };
+
+static int64_t milliseconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* The device's question while it works: takes the GIL, at most every LOOK_EVERY_MS. */
+static bool interrupted(void *state) {
+    struct py_unlocked *unlocked = state;
+    const int64_t now = milliseconds();
+    if (now < unlocked->next_look)
+        return false;
+    unlocked->next_look = now + LOOK_EVERY_MS;
+    PyEval_RestoreThread(unlocked->thread);
+    const int raised = PyErr_CheckSignals();
+    unlocked->thread = PyEval_SaveThread();
+    return raised != 0;
+}
+
+void py_unlock(struct py_unlocked *unlocked, struct device *device) {
+    unlocked->device = device;
+    unlocked->next_look = milliseconds() + LOOK_EVERY_MS;
+    device->interrupted = interrupted;
+    device->interrupted_state = unlocked;
+    unlocked->thread = PyEval_SaveThread();
+}
+
+void py_lock(struct py_unlocked *unlocked) {
+    PyEval_RestoreThread(unlocked->thread);
+    unlocked->device->interrupted = NULL;
+}

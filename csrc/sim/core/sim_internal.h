@@ -1,0 +1,520 @@
+/*
+ * sim_internal.h: what the simulator's files share: types, the parsed form of a function, the
+ * decoded form of a kernel, and memory. Each folder knows those on its right:
+ *
+ *   sim_launch.c, sim_block.c -> exec (instructions) -> observe (counters, races, traces) -> core
+ *   sim_kernel.c -> decode (opcodes, slots, reconvergence) -> ptx (text, names resolved) -> core
+ */
+#ifndef SIM_INTERNAL_H
+#define SIM_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* clocks and threads under -std=c11; this header comes first in every file */
+#endif
+
+#include "../sim.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_LANES 32
+#define SIM_FULL 0xffffffffu
+#define SIM_SECTOR 32
+
+#if defined(__GNUC__)
+#define SIM_PRINTF(a, b) __attribute__((format(printf, a, b)))
+#define SIM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define SIM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define SIM_NOINLINE __attribute__((noinline))
+#define SIM_ALIAS __attribute__((may_alias))
+#else
+#error "the simulator needs gcc or clang"
+#endif
+
+/* ---- errors ---- */
+
+enum sim_status sim_fail(struct sim_error *error, enum sim_status status, unsigned line,
+                         unsigned column, const char *format, ...) SIM_PRINTF(5, 6);
+
+/* ---- arena: everything of a module or a kernel, freed at once and bounded ---- */
+
+struct sim_arena {
+    struct sim_chunk *chunks;
+    uint64_t used, limit;
+    int host_is_full; /* not the limit was in the way */
+};
+void *sim_arena_alloc(struct sim_arena *arena, uint64_t count,
+                      uint64_t size); /* zeroed; NULL when out of memory */
+void sim_arena_free(struct sim_arena *arena);
+/* Why an allocation gave NULL, as a status and as the end of a sentence that names what needs it.
+ */
+enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes);
+
+/* A larger array in place of `old`, with room for `need`; NULL when out of memory. */
+void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
+uint32_t sim_hash(const char *text, size_t length);
+
+/* ---- types: name, bytes, class ---- */
+
+/* clang-format off */
+#define SIM_TYPES(X)                                                                                     \
+    X(NONE, "", 0, NONE)      X(PRED, "pred", 4, PRED)                                                  \
+    X(B8, "b8", 1, BITS)      X(B16, "b16", 2, BITS)   X(B32, "b32", 4, BITS)   X(B64, "b64", 8, BITS)  \
+    X(B128, "b128", 16, BITS)                                                                           \
+    X(U8, "u8", 1, UINT)      X(U16, "u16", 2, UINT)   X(U32, "u32", 4, UINT)   X(U64, "u64", 8, UINT)  \
+    X(S8, "s8", 1, SINT)      X(S16, "s16", 2, SINT)   X(S32, "s32", 4, SINT)   X(S64, "s64", 8, SINT)  \
+    X(F16, "f16", 2, HALF)    X(F16X2, "f16x2", 4, HALF) X(BF16, "bf16", 2, HALF) X(BF16X2, "bf16x2", 4, HALF) \
+    X(F32, "f32", 4, FLOAT)   X(F64, "f64", 8, FLOAT)
+
+enum sim_type {
+#define SIM_X(id, name, bytes, class) SIM_T_##id,
+    SIM_TYPES(SIM_X)
+#undef SIM_X
+    SIM_T_COUNT
+};
+/* clang-format on */
+enum sim_type_class {
+    SIM_C_NONE,
+    SIM_C_PRED,
+    SIM_C_BITS,
+    SIM_C_UINT,
+    SIM_C_SINT,
+    SIM_C_HALF,
+    SIM_C_FLOAT
+};
+
+struct sim_type_info {
+    const char *name;
+    uint8_t bytes, class;
+};
+extern const struct sim_type_info sim_types[SIM_T_COUNT];
+enum sim_type sim_type_find(const char *name, size_t length);
+
+enum sim_space {
+    SIM_S_GENERIC,
+    SIM_S_GLOBAL,
+    SIM_S_SHARED,
+    SIM_S_LOCAL,
+    SIM_S_CONST,
+    SIM_S_PARAM,
+    SIM_S_REG,
+    SIM_S_COUNT
+};
+
+/* ---- parsed form ---- */
+
+struct sim_name {
+    const char *text;
+    uint32_t length;
+};
+int sim_name_is(struct sim_name name, const char *text);
+
+enum sim_symbol_kind { SIM_SYM_REG, SIM_SYM_VAR, SIM_SYM_FUNC, SIM_SYM_TABLE };
+
+struct sim_symbol {
+    struct sim_name name;
+    enum sim_symbol_kind kind;
+    enum sim_type type;
+    enum sim_space space;
+    uint32_t reg;          /* REG: its number in the function, once used */
+    uint64_t count;        /* REG range: how many; 0 for a single one */
+    uint64_t bytes, align; /* VAR */
+    uint64_t address;      /* VAR: device address, or offset in its space */
+    int is_extern, is_entry_param, is_return;
+    uint8_t compared;               /* .param: its value is what a compare-and-swap compares with */
+    struct sim_function *function;  /* FUNC */
+    struct sim_label_list *targets; /* TABLE (.branchtargets) */
+    const struct sim_kernel
+        *user; /* module-level shared VAR: the kernel last laid out that uses it */
+    struct sim_symbol *shadowed, *next_in_scope, *chain;
+    uint32_t hash, depth;
+};
+
+enum sim_operand_kind {
+    SIM_O_NONE,
+    SIM_O_REG,
+    SIM_O_INT,
+    SIM_O_FLOAT,
+    SIM_O_SYMBOL,
+    SIM_O_ADDRESS,
+    SIM_O_VECTOR,
+    SIM_O_PAIR,
+    SIM_O_LABEL,
+    SIM_O_SPECIAL,
+    SIM_O_LIST,
+    SIM_O_SINK
+};
+
+struct sim_operand {
+    enum sim_operand_kind kind;
+    enum sim_type type;        /* REG, FLOAT */
+    uint32_t reg;              /* REG; ADDRESS with a register base */
+    int negated;               /* !p */
+    struct sim_symbol *symbol; /* SYMBOL; ADDRESS with a symbol base */
+    uint64_t bits;             /* INT, FLOAT; ADDRESS: offset; SPECIAL: which */
+    struct sim_name name;      /* LABEL, or an unresolved name */
+    uint32_t scope;            /* LABEL */
+    struct sim_operand *items; /* VECTOR, PAIR, LIST */
+    uint32_t count;
+};
+
+#define SIM_MAX_OPERANDS 8
+
+struct sim_statement {
+    struct sim_name mnemonic;
+    struct sim_operand *operands;
+    uint32_t count;
+    uint32_t guard; /* register, or UINT32_MAX */
+    uint8_t guard_negated;
+    uint8_t compared; /* a load of what a compare-and-swap compares with */
+    unsigned line, column;
+    unsigned file, source_line; /* from .loc; 0 for none */
+};
+
+struct sim_label {
+    struct sim_name name;
+    uint32_t scope, statement;
+    uint32_t hash_next;
+};
+
+struct sim_label_list {
+    struct sim_operand *items;
+    uint32_t count;
+};
+
+struct sim_function {
+    struct sim_name name;
+    char *c_name;
+    int is_entry, has_body;
+    unsigned line;
+    struct sim_module *module;
+    const char *header, *body; /* text of the parameter list and of the body, past its brace */
+    unsigned header_line, body_line;
+    const char *body_end;
+    unsigned max_threads, cluster_blocks; /* 0 where not stated */
+    uint32_t block[3];                    /* the only one allowed; 0 where not stated */
+    struct sim_function *next;
+    struct sim_kernel *kernel; /* once decoded */
+    struct sim_parsed *parsed; /* while a kernel is being decoded */
+};
+
+/* One function after parsing. */
+struct sim_parsed {
+    struct sim_function *function;
+    struct sim_statement *statements;
+    uint32_t count, capacity;
+    struct sim_label *labels;
+    uint32_t label_count, label_capacity;
+    uint32_t *scope_parent;
+    uint32_t scope_count, scope_capacity;
+    enum sim_type *reg_types;
+    uint32_t reg_count, reg_capacity;
+    struct sim_symbol **params, **returns;
+    uint32_t param_count, return_count;
+    struct sim_symbol **variables; /* local, shared and parameter variables declared inside */
+    uint32_t variable_count, variable_capacity;
+    uint32_t index; /* in the kernel's list of functions */
+};
+
+struct sim_file_name {
+    unsigned number;
+    const char *path;
+    int system; /* a toolkit header: work there is the caller's */
+};
+
+struct sim_module {
+    struct sim_gpu *gpu;
+    struct sim_arena arena;
+    char *text;
+    size_t bytes;
+    unsigned target;
+    struct sim_function *functions, **last_function;
+    struct sim_function **by_name; /* hash table */
+    uint32_t function_count, table_size;
+    struct sim_function **entries;
+    uint32_t entry_count;
+    struct sim_symbol **globals;  /* hash table of module variables */
+    struct sim_symbol *variables; /* the same, listed */
+    uint32_t global_table;
+    uint64_t shared_bytes; /* all module-level shared variables together */
+    struct sim_file_name *files;
+    uint32_t file_count, file_capacity;
+    uint64_t *allocations;
+    uint32_t allocation_count, allocation_capacity;
+    struct sim_module *next;
+};
+
+/* sim_symbols.c */
+struct sim_symbol *sim_module_variable(const struct sim_module *module, const char *name,
+                                       size_t length);
+struct sim_function *sim_module_function(const struct sim_module *module, const char *name,
+                                         size_t length);
+const char *sim_module_file(const struct sim_module *module, unsigned number, int *system);
+
+/* ---- decoded form ---- */
+
+/* A lane operation computes all 32 lanes: d[i] = f(a[i], b[i], c[i], e[i]); a comparison writes a
+ * 32-bit mask. */
+typedef void (*sim_lane_fn)(void *d, const void *a, const void *b, const void *c, const void *e);
+
+struct sim_lane_op {
+    const char *name, *mnemonic;
+    uint8_t is_mask;         /* writes a mask */
+    uint8_t types[5];        /* enum sim_type of d, a, b, c, e; NONE where absent */
+    sim_lane_fn plain, wide; /* portable, and for AVX2 with FMA */
+};
+extern const struct sim_lane_op sim_lane_ops[];
+extern const size_t sim_lane_op_count;
+struct sim_lane_alias {
+    const char *mnemonic, *target;
+};
+extern const struct sim_lane_alias sim_lane_aliases[];
+extern const size_t sim_lane_alias_count;
+
+int sim_lanes_wide(void); /* the processor can run the wide forms */
+
+/* Instructions that are not lane operations. */
+/* clang-format off */
+#define SIM_CONTROL_OPS(X)                                                                              \
+    X(LANE) X(MASK) X(BLOCK) X(BRA) X(BRX) X(CALL) X(RET) X(EXIT) X(TRAP) X(NOP)                        \
+    X(PAND) X(POR) X(PXOR) X(PNOT) X(PMOV) X(PCONST) X(SELP) X(PSELP) X(SREG) X(LOCALADDR)              \
+    X(ADDCC) X(SUBCC) X(MADCC) X(LD) X(ST) X(LDPARAM) X(ATOM) X(CVTA) X(ISSPACEP) X(PREFETCH)          \
+    X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ACTIVEMASK) X(ELECT) X(WARPSYNC)                                \
+    X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE) X(WATCH)
+
+enum sim_op {
+#define SIM_X(id) SIM_OP_##id,
+    SIM_CONTROL_OPS(SIM_X)
+#undef SIM_X
+    SIM_OP_COUNT
+};
+
+#define SIM_CLASSES(X)                                                                                  \
+    X(NONE, blocks) X(INTEGER, inst_integer) X(MULTIPLY, inst_multiply) X(DIVIDE, inst_divide)          \
+    X(CONVERT, inst_convert) X(F32, inst_f32) X(F64, inst_f64) X(F16, inst_f16) X(SPECIAL, inst_special) \
+    X(MOVE, inst_move) X(GLOBAL, inst_global) X(SHARED, inst_shared) X(LOCAL, inst_local)               \
+    X(CONST, inst_const) X(TEXTURE, inst_texture) X(CONTROL, inst_control) X(BARRIER, inst_barrier) X(WARP, inst_warp)
+enum sim_class {
+#define SIM_X(id, field) SIM_CLASS_##id,
+    SIM_CLASSES(SIM_X)
+#undef SIM_X
+    SIM_CLASS_COUNT
+};
+/* clang-format on */
+
+enum { /* flags: anything that the fast path does not do */
+       SIM_F_GUARD = 1,
+       SIM_F_GUARD_NOT = 2,
+       SIM_F_MODS = 4,   /* rounding, ftz or sat around a lane operation */
+       SIM_F_DIV = 8,    /* look for a zero divisor */
+       SIM_F_HELPER = 16 /* made by the decoder: not an instruction of the program, never counted */
+};
+enum {                  /* mods */
+       SIM_M_ROUND = 3, /* 0 nearest, 1 zero, 2 down, 3 up */
+       SIM_M_FTZ = 4,
+       SIM_M_SAT = 8,
+       SIM_M_RELU = 16
+};
+
+enum sim_order {
+    SIM_ORDER_WEAK,
+    SIM_ORDER_VOLATILE,
+    SIM_ORDER_RELAXED,
+    SIM_ORDER_ACQUIRE,
+    SIM_ORDER_RELEASE,
+    SIM_ORDER_ACQ_REL
+};
+
+#define SIM_NO_SLOT UINT32_MAX
+
+/* Variants that the decoder puts into sim_insn.sub. */
+#define SIM_ATOMICS(X) X(ADD) X(MIN) X(MAX) X(INC) X(DEC) X(AND) X(OR) X(XOR) X(EXCH) X(CAS)
+enum sim_atomic {
+#define SIM_X(id) SIM_ATOM_##id,
+    SIM_ATOMICS(SIM_X)
+#undef SIM_X
+};
+enum { SIM_LD_PLAIN, SIM_LD_COMPARED }; /* struct sim_statement's `compared` */
+enum { SIM_SHFL_UP, SIM_SHFL_DOWN, SIM_SHFL_BFLY, SIM_SHFL_IDX };
+enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };
+enum { SIM_BAR_SYNC, SIM_BAR_ARRIVE, SIM_BAR_POPC, SIM_BAR_AND, SIM_BAR_OR };
+enum {
+    SIM_MBAR_INIT,
+    SIM_MBAR_INVAL,
+    SIM_MBAR_ARRIVE,
+    SIM_MBAR_ARRIVE_DROP,
+    SIM_MBAR_EXPECT,
+    SIM_MBAR_ARRIVE_EXPECT,
+    SIM_MBAR_COMPLETE,
+    SIM_MBAR_WAIT,
+    SIM_MBAR_WAIT_PARITY,
+    SIM_MBAR_PENDING,
+    SIM_MBAR_CPASYNC
+};
+enum { SIM_CALL_VPRINTF, SIM_CALL_ASSERT };
+enum { SIM_SCOPE_CTA, SIM_SCOPE_GPU, SIM_SCOPE_SYS };
+
+/* How an address is made, in sim_insn.dst2 of memory instructions. */
+enum { SIM_A_BASE32 = 1, SIM_A_FRAME = 2, SIM_A_INTERNAL = 4 };
+
+struct sim_insn {
+    sim_lane_fn fn; /* LANE, MASK */
+    uint16_t op;
+    uint8_t flags, mods;
+    uint8_t type, space, vec, order; /* memory: element type; others: a variant */
+    uint8_t dsize, sub, scope, class;
+    uint32_t dst, a, b, c, e; /* byte offsets in the frame */
+    uint32_t guard;
+    uint32_t ext; /* branch target, block, or index into the kernel's extra operands */
+    uint32_t dst2;
+    int64_t imm;
+};
+
+struct sim_where {
+    unsigned ptx_line, file, line;
+    uint16_t lane_op; /* which row, for the disassembler and the classes */
+    uint16_t flops;   /* per thread; high bits: precision 0 f16, 1 f32, 2 f64 */
+    const char *text; /* its mnemonic in the module's text */
+};
+
+struct sim_block_info {    /* a basic block */
+    uint32_t first, count; /* first instruction, instructions that count */
+    uint32_t reconverge;   /* where a branch at its end reconverges (pc), or UINT32_MAX */
+};
+
+struct sim_code_function {
+    struct sim_function *function;
+    uint32_t entry_pc, end_pc;
+    uint32_t frame_bytes; /* constants first, then registers */
+    uint32_t registers_offset, const_offset, const_bytes;
+    const uint8_t *constants;
+    uint32_t local_bytes, local_align;
+    uint32_t param_count, return_count;
+    uint32_t *param_offsets, *param_sizes, *return_offsets,
+        *return_sizes; /* in the function's local memory */
+};
+
+struct sim_kernel {
+    struct sim_module *module;
+    struct sim_function *function;
+    struct sim_arena arena;
+    struct sim_insn *code;
+    struct sim_where *where;
+    uint32_t code_count;
+    struct sim_block_info *blocks;
+    uint32_t block_count;
+    uint32_t *extra;
+    uint32_t extra_count;
+    struct sim_code_function *functions;
+    uint32_t function_count;
+    struct sim_param *params;
+    uint32_t param_count, param_bytes;
+    uint64_t shared_bytes;                /* static, module-level and reserved included */
+    uint32_t reserved_at, reserved_bytes; /* of these, the system's */
+    uint32_t registers;
+    int communicates, recursive;
+    unsigned kernel_file;
+};
+
+/* sim_rows.c */
+int sim_rows_build(uint16_t *table);                           /* SIM_ROW_TABLE entries */
+int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
+
+/* Special registers: name, and how a lane's value is found (in sim_exec_lane.c). */
+/* clang-format off */
+#define SIM_SPECIALS(X)                                                                                            \
+    X(TID_X, "%tid.x") X(TID_Y, "%tid.y") X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y")             \
+    X(NTID_Z, "%ntid.z") X(CTAID_X, "%ctaid.x") X(CTAID_Y, "%ctaid.y") X(CTAID_Z, "%ctaid.z")                      \
+    X(NCTAID_X, "%nctaid.x") X(NCTAID_Y, "%nctaid.y") X(NCTAID_Z, "%nctaid.z") X(LANEID, "%laneid")                \
+    X(WARPID, "%warpid") X(NWARPID, "%nwarpid") X(SMID, "%smid") X(NSMID, "%nsmid") X(GRIDID, "%gridid")           \
+    X(LANEMASK_EQ, "%lanemask_eq") X(LANEMASK_LE, "%lanemask_le") X(LANEMASK_LT, "%lanemask_lt")                   \
+    X(LANEMASK_GE, "%lanemask_ge") X(LANEMASK_GT, "%lanemask_gt") X(CLOCK, "%clock") X(CLOCK_HI, "%clock_hi")      \
+    X(CLOCK64, "%clock64") X(GLOBALTIMER, "%globaltimer") X(GLOBALTIMER_LO, "%globaltimer_lo")                     \
+    X(GLOBALTIMER_HI, "%globaltimer_hi") X(DYN_SMEM, "%dynamic_smem_size") X(TOTAL_SMEM, "%total_smem_size")       \
+    X(AGGR_SMEM, "%aggr_smem_size") X(ENVREG1, "%envreg1") X(ENVREG2, "%envreg2") X(ENVREG_ZERO, "%envreg0")       \
+    X(CLUSTERID_X, "%clusterid.x") X(CLUSTERID_Y, "%clusterid.y") X(CLUSTERID_Z, "%clusterid.z")                   \
+    X(NCLUSTERID_X, "%nclusterid.x") X(NCLUSTERID_Y, "%nclusterid.y") X(NCLUSTERID_Z, "%nclusterid.z")             \
+    X(CLUSTER_CTAID_X, "%cluster_ctaid.x") X(CLUSTER_CTAID_Y, "%cluster_ctaid.y")                                  \
+    X(CLUSTER_CTAID_Z, "%cluster_ctaid.z") X(CLUSTER_NCTAID_X, "%cluster_nctaid.x")                                \
+    X(CLUSTER_NCTAID_Y, "%cluster_nctaid.y") X(CLUSTER_NCTAID_Z, "%cluster_nctaid.z")                              \
+    X(CLUSTER_CTARANK, "%cluster_ctarank") X(CLUSTER_NCTARANK, "%cluster_nctarank")                                \
+    X(IS_EXPLICIT_CLUSTER, "%is_explicit_cluster") X(WARP_SZ, "WARP_SZ")                                           \
+    X(RESERVED_BEGIN, "%reserved_smem_offset_begin") X(RESERVED_END, "%reserved_smem_offset_end")                  \
+    X(RESERVED_CAP, "%reserved_smem_offset_cap") X(RESERVED_0, "%reserved_smem_offset_0")                          \
+    X(RESERVED_1, "%reserved_smem_offset_1")
+enum sim_special {
+#define SIM_X(id, name) SIM_SPECIAL_##id,
+    SIM_SPECIALS(SIM_X)
+#undef SIM_X
+    SIM_SPECIAL_COUNT
+};
+/* clang-format on */
+int sim_special_find(const char *name, size_t length); /* -1 if none */
+
+/* ---- memory ---- */
+
+/* Windows of the generic address space. Global memory lies below, and address 0 is nobody's. */
+#define SIM_GLOBAL_BASE 0x0000010000000000ull
+#define SIM_WINDOW_BASE 0x0000700000000000ull
+#define SIM_SHARED_WINDOW 0x0000700000000000ull
+#define SIM_LOCAL_WINDOW 0x0000710000000000ull
+#define SIM_PARAM_WINDOW 0x0000720000000000ull
+#define SIM_WINDOW_BYTES 0x0000010000000000ull
+
+struct sim_region {
+    uint64_t base, bytes;
+    uint8_t *host;
+    uint64_t *valid;  /* one bit a byte, NULL while all of it is initialised */
+    uint64_t *cells;  /* race cells, one for each word */
+    uint64_t **after; /* more of them for reads after a write, a page of them where needed */
+    int any_after;
+    uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
+                         counted */
+    uint8_t read_only, module_owned;
+};
+#define SIM_CELLS_A_PAGE 512u
+#define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that any GPU may have */
+
+static inline uint64_t sim_after_pages(const struct sim_region *region) {
+    return (region->bytes / 4 + SIM_CELLS_A_PAGE) / SIM_CELLS_A_PAGE;
+}
+
+struct sim_freed {
+    uint64_t base, bytes;
+};
+
+struct sim_gpu {
+    pthread_mutex_t lock;
+    const struct sim_preset *preset;
+    struct sim_limits limits;
+    struct sim_region *regions; /* sorted by base */
+    size_t region_count, region_capacity;
+    struct sim_freed *freed;
+    size_t freed_count, freed_capacity;
+    uint64_t next_address, used_bytes;
+    uint64_t after_bytes; /* of all regions' pages of reads after a write */
+    struct sim_texture *textures;
+    size_t texture_count;
+    struct sim_module *modules;
+    uint32_t launches;
+    uint64_t grid_sync; /* the barrier of cooperative launches */
+    uint16_t *rows;     /* hash table: mnemonic to index + 1 in sim_lane_ops */
+};
+#define SIM_ROW_TABLE 4096u
+
+enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_t align,
+                                    int module_owned, uint64_t *address, struct sim_error *error);
+enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct sim_error *error);
+struct sim_region *sim_memory_find(struct sim_gpu *gpu, uint64_t address);
+const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_t address);
+void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes);
+int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64_t bytes);
+void sim_memory_close(struct sim_gpu *gpu);
+void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region);
+
+int sim_add(uint64_t a, uint64_t b, uint64_t *sum); /* 0 on overflow */
+int sim_multiply(uint64_t a, uint64_t b, uint64_t *product);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * sim_request.h: one memory instruction of one warp, and which bytes of shared memory were written.
+ */
+#ifndef SIM_REQUEST_H
+#define SIM_REQUEST_H
+
+#include "sim_run.h"
+
+/* Addresses, and what they have in common. */
+struct sim_span {
+    uint64_t least, most, bits; /* bits: all of them or-ed */
+    int64_t stride;             /* linear: from each lane's address to the next one's */
+    int linear;
+};
+
+struct sim_request {
+    struct sim_worker *w;
+    struct sim_warp *warp;
+    const struct sim_insn *in;
+    uint8_t *regs;
+    uint32_t pc, mask, bytes; /* bytes: of a lane's whole access */
+    uint8_t space, kind;
+    uint32_t local_base;
+    int moved;            /* the addresses were changed after they were made */
+    struct sim_span made; /* of all 32 lanes, active or not */
+    struct sim_span span; /* of the active lanes: sim_request_measure() */
+    uint64_t address[SIM_LANES];
+};
+
+/* ---- validity of shared memory: for each word, which of its bytes were written ---- */
+
+static inline uint8_t sim_byte_mask(uint64_t address, uint32_t bytes) {
+    return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << (address & 3));
+}
+
+static inline void sim_shared_mark(struct sim_block *b, uint64_t address, uint32_t bytes) {
+    uint8_t mask = sim_byte_mask(address, bytes);
+    for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
+        b->shared_valid[word] |= mask;
+}
+
+static inline void sim_shared_unmark(struct sim_block *b, uint64_t address, uint32_t bytes) {
+    uint8_t mask = sim_byte_mask(address, bytes);
+    for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
+        b->shared_valid[word] &= (uint8_t)~mask;
+}
+
+static inline int sim_shared_is_valid(const struct sim_block *b, uint64_t address, uint32_t bytes) {
+    uint8_t mask = sim_byte_mask(address, bytes);
+    for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
+        if ((b->shared_valid[word] & mask) != mask)
+            return 0;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * sim_run.h: a kernel while it runs. A launch has workers (host threads); a worker runs one block
+ * at a time; a block has warps; a warp has splits, usually one: lanes that go their own way because
+ * they wait for, or are waited for by, other lanes of the warp. Within a split diverged lanes are
+ * kept on a stack until they reconverge.
+ */
+#ifndef SIM_RUN_H
+#define SIM_RUN_H
+
+#include "sim_internal.h"
+
+#include <string.h>
+
+#define SIM_MAX_WARPS 32u
+#define SIM_BARRIERS 16u
+#define SIM_NO_PC UINT32_MAX
+
+typedef uint16_t SIM_ALIAS sim_u16;
+typedef int16_t SIM_ALIAS sim_s16;
+typedef uint32_t SIM_ALIAS sim_u32;
+typedef int32_t SIM_ALIAS sim_s32;
+typedef uint64_t SIM_ALIAS sim_u64;
+
+struct sim_entry { /* lanes that are together; the top of the stack runs */
+    uint32_t pc, reconverge, mask;
+};
+
+struct sim_frame { /* one call */
+    uint32_t function, base, local_base, call_pc;
+    uint32_t entry; /* where in the stack its lanes began: it is left when the stack is this deep */
+};
+
+enum sim_split_state { SIM_SPLIT_READY, SIM_SPLIT_BARRIER, SIM_SPLIT_SYNC, SIM_SPLIT_REJOIN };
+
+struct sim_split {
+    struct sim_entry *stack;
+    uint32_t depth, capacity;
+    struct sim_frame *frames;
+    uint32_t frame_count, frame_capacity;
+    enum sim_split_state state;
+    uint32_t barrier;   /* which, while at one */
+    uint32_t wait_mask; /* lanes waited for, at a warp-level synchronisation */
+    uint32_t synced;    /* the synchronisation at this pc is complete: go through */
+    uint32_t patience;  /* communicating instructions since the stack last shrank */
+};
+
+struct sim_late { /* lanes that others of the warp wait for at a barrier, and those others */
+    uint32_t mask, came, pc;
+};
+
+struct sim_warp {
+    struct sim_block *block;
+    uint32_t index;
+    uint32_t start_mask, live; /* lanes that exist; that have not exited */
+    uint8_t *regs;             /* frames */
+    uint32_t regs_bytes;
+    uint8_t *local;       /* local memory, lane after lane */
+    uint8_t *local_valid; /* one bit a byte; lane after lane as well */
+    uint32_t local_stride;
+    uint32_t local_top; /* where the deepest frame's local memory ends */
+    uint32_t tid[3][SIM_LANES];
+    struct sim_split *splits; /* room for one a lane, so that they never move */
+    uint32_t split_count, current, rotations;
+    uint64_t steps, waited; /* time passed: executed, and at barriers (sim_occupancy.c) */
+    uint64_t ahead;         /* steps of this turn that are not in `steps` yet */
+    uint32_t spin_pc, spin_count;
+    struct sim_late late[SIM_BARRIERS];
+    uint32_t late_ids;               /* barriers for which there are any */
+    struct sim_undefined *undefined; /* sim_undefined.c; NULL while it has no such values */
+    int done;
+};
+
+struct sim_barrier {
+    uint32_t arrived, expected; /* threads; expected 0: all that live */
+    uint32_t waiting_warps;
+    uint32_t popc, all, any; /* bar.red */
+    uint64_t time;           /* of the last that arrived */
+};
+
+/* What a block has printed. */
+struct sim_text {
+    char *data;
+    size_t bytes, capacity;
+    uint64_t block;
+    int cut, lost; /* there was more; for want of memory */
+};
+
+struct sim_block {
+    uint32_t index[3];
+    uint64_t linear;
+    struct sim_warp *warps;
+    uint32_t warp_count, live_threads;
+    uint8_t *shared;
+    uint8_t *shared_valid; /* a byte for each word: which of its four bytes were written */
+    uint64_t shared_bytes;
+    struct sim_barrier barriers[SIM_BARRIERS];
+    uint32_t barriers_begun; /* which of them somebody has reached */
+    struct sim_race_block *races;
+    struct sim_text text;
+    uint32_t next_warp;
+    uint64_t steps, idle_rounds;
+    uint64_t duration, active_time; /* until the last warp exits; of all warps together */
+    int64_t turn_left;
+    int has_token;
+    /* scheduling, under the launch's lock */
+    int running, wants_token, started;
+    struct sim_block *next;
+};
+
+static inline uint32_t sim_split_mask(const struct sim_split *split) {
+    return split->depth ? split->stack[split->depth - 1].mask : 0;
+}
+
+static inline const struct sim_frame *sim_split_frame(const struct sim_split *split) {
+    return &split->frames[split->frame_count - 1];
+}
+
+static inline uint64_t sim_warp_time(const struct sim_warp *warp) {
+    return warp->steps + warp->ahead + warp->waited;
+}
+
+/* Why a warp stopped running. */
+enum sim_stop {
+    SIM_STOP_SLICE,
+    SIM_STOP_BARRIER,
+    SIM_STOP_DONE,
+    SIM_STOP_YIELD,
+    SIM_STOP_SPLIT,
+    SIM_STOP_TOKEN,
+    SIM_STOP_ERROR
+};
+
+static inline uint32_t sim_lanes_in(uint32_t mask) {
+    if (SIM_LIKELY(mask == SIM_FULL))
+        return SIM_LANES;
+    mask -= mask >> 1 & 0x55555555u; /* not every processor that this is compiled for counts bits */
+    mask = (mask & 0x33333333u) + (mask >> 2 & 0x33333333u);
+    return ((mask + (mask >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
+}
+
+/* ---- events ---- */
+
+enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM_ACCESS_REDUCE };
+
+/* One memory instruction of one warp: what observers see. Addresses of shared memory are offsets.
+ */
+struct sim_access {
+    const struct sim_insn *in;
+    uint32_t pc, mask, bytes; /* bytes per lane */
+    uint8_t space, kind;
+    uint8_t linear;            /* each lane's address is `stride` after the lane's before it */
+    int64_t stride;            /* linear only */
+    uint64_t least, most;      /* addresses of active lanes */
+    const uint64_t *address;   /* 32 lanes */
+    struct sim_region *region; /* global: the one that all lanes are in, or NULL */
+    const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
+};
+
+/* All 32 lanes access memory in a row. */
+static inline int sim_contiguous(const struct sim_access *a) {
+    return a->mask == SIM_FULL && a->linear && a->stride == (int64_t)a->bytes;
+}
+
+/* Per instruction, and per basic block: what a worker counts. */
+struct sim_pc_count {
+    uint64_t guard_off, divergent;
+    uint64_t requests, sectors, bytes, moved, transactions; /* global memory; others' requests */
+    uint64_t shared_requests, wavefronts, conflicts, local_requests;
+};
+struct sim_block_count {
+    uint64_t warps, threads;
+};
+
+struct sim_worker {
+    struct sim_run *run;
+    struct sim_block *block;
+    struct sim_recorder *recorder; /* while it runs the block that is traced; else NULL */
+    struct sim_pc_count *pcs;
+    struct sim_block_count *blocks;
+    struct sim_region *last_region;
+    uint64_t blocks_done, warps_done;
+    uint64_t writes;                /* to global memory: what a waiting block never makes */
+    uint64_t dram_read, dram_write; /* sectors */
+    uint64_t steps, polled;         /* not yet counted for the launch; since the last poll */
+    enum sim_status status;
+    struct sim_error error;
+    int is_caller;
+    _Alignas(64) uint8_t scratch[5][SIM_LANES * 8];
+};
+
+struct sim_found {
+    struct sim_finding finding;
+    uint64_t block;
+    uint32_t pc;
+};
+
+struct sim_run {
+    struct sim_gpu *gpu;
+    const struct sim_preset *preset;
+    const struct sim_kernel *kernel;
+    const struct sim_launch *launch;
+    uint8_t *params;
+    uint64_t total_blocks, next_block;
+    uint32_t warps_per_block;
+    uint64_t shared_bytes;
+    uint32_t launch_number;
+    int check_races, check_uninit, collect, wide;
+    struct sim_occupancy occupancy;
+    uint64_t resident_limit, soft_limit;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct sim_block *ring, *ring_last, *token, *idle;
+    uint64_t ring_count, stalled_turns;
+    uint64_t steps_used;
+    uint64_t *durations, duration_capacity, active_time; /* sim_occupancy.c, of blocks that ended */
+    int stop;
+    int64_t last_poll;
+    pthread_mutex_t find_lock;
+    struct sim_found *found;
+    uint64_t found_count, found_lost;
+    uint32_t found_capacity;
+    struct sim_text *texts; /* sim_printf.c, of blocks that ended */
+    size_t text_count, text_capacity;
+    uint64_t text_bytes;
+    struct sim_release_log *releases; /* sim_races.c */
+    struct sim_recorder *recorder;    /* sim_trace.c; NULL: nothing is recorded */
+    struct sim_insn *watched;         /* sim_undefined.c; NULL while no warp needs it */
+    enum sim_status status;
+    struct sim_error error;
+};
+
+struct sim_report {
+    struct sim_counters total;
+    struct sim_line *lines;
+    size_t line_count;
+    struct sim_finding *findings;
+    size_t finding_count;
+    struct sim_occupancy occupancy;
+    double achieved_occupancy;
+    char *output; /* what the kernel printed, or NULL */
+    struct sim_recorder *recorder;
+};
+
+/* ---- a warp's registers: an operand's 32 lanes, and a predicate's bits ---- */
+#define U32(offset) ((sim_u32 *)(void *)(regs + (offset)))
+#define U64(offset) ((sim_u64 *)(void *)(regs + (offset)))
+#define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
+
+/* Only the lanes of the mask. */
+static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t bytes) {
+    if (bytes == 4) {
+        sim_u32 *d = (sim_u32 *)(void *)to;
+        const sim_u32 *s = (const sim_u32 *)(const void *)from;
+        for (uint32_t m = mask; m; m &= m - 1) {
+            int i = __builtin_ctz(m);
+            d[i] = s[i];
+        }
+    } else {
+        for (uint32_t m = mask; m; m &= m - 1) {
+            uint32_t i = (uint32_t)__builtin_ctz(m) * bytes;
+            memcpy(to + i, from + i, bytes);
+        }
+    }
+}
+
+/* ---- local memory: which of its bytes were written, one bit a byte ---- */
+
+static inline void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
+    for (uint32_t i = 0; i < bytes; i++)
+        warp->local_valid[(at + i) / 8] |= (uint8_t)(1u << ((at + i) & 7));
+}
+
+static inline int sim_local_is_valid(const struct sim_warp *warp, uint32_t lane, uint64_t address,
+                                     uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
+    const uint8_t *valid = warp->local_valid + at / 8;
+    if (bytes < 8) {
+        uint32_t mask = ((1u << bytes) - 1) << (at & 7);
+        return (*valid & mask) == mask;
+    }
+    for (uint32_t i = 0; i < bytes / 8; i++)
+        if (valid[i] != 0xff)
+            return 0;
+    return 1;
+}
+
+static inline void sim_local_unmark(struct sim_warp *warp, uint32_t lane, uint64_t address,
+                                    uint32_t bytes) {
+    const uint64_t at = (uint64_t)lane * warp->local_stride + address;
+    for (uint32_t i = 0; i < bytes; i++)
+        warp->local_valid[(at + i) / 8] &= (uint8_t) ~(1u << ((at + i) & 7));
+}
+
+/* ---- sim_warp.c ---- */
+int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask);
+int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame);
+int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes);
+void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes);
+int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split);
+int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
+                  uint32_t others_pc);
+void sim_warp_remove_split(struct sim_warp *warp, struct sim_split *split);
+void sim_warp_merge(struct sim_warp *warp);
+void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
+int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+                  uint32_t *mask, uint32_t members);
+
+/* ---- sim_findings.c ---- */
+/* Notes a finding; 1 when it ends the launch. */
+int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
+             const char *format, ...) SIM_PRINTF(8, 9);
+int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                           uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
+const char *sim_space_name(unsigned space); /* "shared": as a message says it */
+const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
+
+#endif

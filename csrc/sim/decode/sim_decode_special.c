@@ -1,0 +1,498 @@
+/*
+ * sim_decode_special.c: what is neither arithmetic nor memory: control flow, barriers, warp-wide
+ * instructions. One function per instruction; the table at the end finds it, or one of the other
+ * files', by the first word of the mnemonic.
+ */
+#include "sim_decode.h"
+#include "../ptx/sim_parser.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum sim_status decode_nothing(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    in.op = SIM_OP_NOP;
+    in.class = SIM_CLASS_MOVE;
+    return sim_emit(d, &in);
+}
+
+/* ---- control flow ---- */
+
+static enum sim_status block_of(struct sim_decoder *d, const struct sim_operand *o,
+                                uint32_t *block) {
+    if (o->kind != SIM_O_LABEL)
+        return sim_malformed(d, "expected a label");
+    uint32_t statement = sim_find_label(d->f, o->name, o->scope);
+    if (statement == UINT32_MAX)
+        return sim_malformed(d, "no label '%.*s'", sim_shown(o->name), o->name.text);
+    *block = d->statement_block[statement];
+    return SIM_OK;
+}
+
+static enum sim_status decode_bra(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    enum sim_status status = sim_operands(d, 1, 1);
+    if (status)
+        return status;
+    in.op = SIM_OP_BRA;
+    in.class = SIM_CLASS_CONTROL;
+    if ((status = block_of(d, &d->s->operands[0], &in.ext)) != SIM_OK)
+        return status;
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_brx(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *o = d->s->operands;
+    enum sim_status status = sim_operands(d, 2, 2);
+    if (status)
+        return status;
+    if (o[1].kind != SIM_O_SYMBOL || o[1].symbol->kind != SIM_SYM_TABLE ||
+        !o[1].symbol->targets->count)
+        return sim_malformed(d, "brx.idx needs a list of targets");
+    const struct sim_label_list *list = o[1].symbol->targets;
+    in.op = SIM_OP_BRX;
+    in.class = SIM_CLASS_CONTROL;
+    in.imm = list->count;
+    if ((status = sim_source(d, &o[0], SIM_T_U32, &in.a)) != SIM_OK)
+        return status;
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t block = 0;
+        if ((status = block_of(d, &list->items[i], &block)) != SIM_OK)
+            return status;
+        if ((status = sim_extra(d, block, i ? NULL : &in.ext)) != SIM_OK)
+            return status;
+    }
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_ret(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    in.class = SIM_CLASS_CONTROL;
+    if (d->f->function->is_entry || sim_part_at(d, 0, "exit")) {
+        in.op = SIM_OP_EXIT;
+    } else { /* all lanes of a call return together: through the function's one exit */
+        in.op = SIM_OP_BRA;
+        in.ext = d->return_block;
+    }
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_trap(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    in.op = SIM_OP_TRAP;
+    in.class = SIM_CLASS_CONTROL;
+    return sim_emit(d, &in);
+}
+
+/* The frame-local storage of an argument: a .param variable, or a register that is stored to a
+ * made-up one. */
+static enum sim_status argument(struct sim_decoder *d, const struct sim_operand *o, uint32_t bytes,
+                                uint32_t *offset) {
+    if (o->kind == SIM_O_SYMBOL && o->symbol->kind == SIM_SYM_VAR &&
+        o->symbol->space == SIM_S_PARAM && !o->symbol->is_entry_param &&
+        o->symbol->bytes >= bytes) {
+        *offset = (uint32_t)o->symbol->address;
+        return SIM_OK;
+    }
+    return sim_refuse(d, "a call argument that is not a .param variable of the right size");
+}
+
+static enum sim_status decode_call(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *o = d->s->operands, *returns = NULL, *arguments = NULL;
+    enum sim_status status = sim_operands(d, 1, 4);
+    if (status)
+        return status;
+    uint32_t i = 0;
+    if (o[0].kind == SIM_O_LIST)
+        returns = &o[i++];
+    if (i >= d->s->count || o[i].kind != SIM_O_LABEL)
+        return sim_refuse(d, "an indirect call: the simulated GPU has no function pointers and no "
+                             "virtual methods; call the function by its name (libcu++'s atomics "
+                             "are such calls where nvcc has -G: compile without it)");
+    struct sim_name name = o[i++].name;
+    if (i < d->s->count && o[i].kind == SIM_O_LIST)
+        arguments = &o[i++];
+    struct sim_function *callee = sim_module_function(d->module, name.text, name.length);
+    in.class = SIM_CLASS_CONTROL;
+    if (!callee)
+        return sim_malformed(d, "a call of '%.*s', which is not declared", sim_shown(name),
+                             name.text);
+    if (!callee->has_body) {
+        in.op = SIM_OP_SYSCALL;
+        in.sub = sim_name_is(name, "vprintf") ? SIM_CALL_VPRINTF : SIM_CALL_ASSERT;
+        if (in.sub != SIM_CALL_VPRINTF && !sim_name_is(name, "__assertfail"))
+            return sim_name_is(name, "malloc") || sim_name_is(name, "free")
+                       ? sim_refuse(d,
+                                    "a call of '%.*s': the simulated GPU has no memory that "
+                                    "kernels allocate; allocate it before the launch",
+                                    sim_shown(name), name.text)
+                       : sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name),
+                                    name.text);
+        in.b = SIM_NO_SLOT;
+        if (returns && returns->count)
+            if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
+                return status;
+        if (in.sub == SIM_CALL_VPRINTF) { /* the format's place, and above it the arguments' */
+            uint32_t places[2];
+            if (!arguments || arguments->count != 2)
+                return sim_malformed(d, "vprintf takes a format and its arguments' address");
+            for (uint32_t n = 0; n < 2; n++)
+                if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
+                    return status;
+            in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
+        } else { /* the places of the expression, the file and the line */
+            uint32_t place = 0, *index = &in.ext;
+            if (!arguments || arguments->count != 5)
+                return sim_malformed(d, "__assertfail takes an expression, a file, a line, a "
+                                        "function and a size");
+            for (uint32_t n = 0; n < 3; n++, index = NULL)
+                if ((status = argument(d, &arguments->items[n], n < 2 ? 8 : 4, &place)) ||
+                    (status = sim_extra(d, place, index)))
+                    return status;
+        }
+        return sim_emit(d, &in);
+    }
+    if (!callee->parsed || callee->is_entry)
+        return sim_refuse(d, "a call of the kernel '%.*s'", sim_shown(name), name.text);
+    const struct sim_code_function *cf = &d->kernel->functions[callee->parsed->index];
+    if ((arguments ? arguments->count : 0) != cf->param_count ||
+        (returns ? returns->count : 0) != cf->return_count)
+        return sim_malformed(d, "a call of '%.*s' with the wrong number of arguments",
+                             sim_shown(name), name.text);
+    in.op = SIM_OP_CALL;
+    in.imm = callee->parsed->index;
+    if ((status = sim_extra(d, callee->parsed->index, &in.ext)) != SIM_OK)
+        return status;
+    for (uint32_t n = 0; n < cf->param_count + cf->return_count; n++) {
+        uint32_t offset = 0;
+        const struct sim_operand *item =
+            n < cf->param_count ? &arguments->items[n] : &returns->items[n - cf->param_count];
+        if ((status = argument(d, item,
+                               n < cf->param_count ? cf->param_sizes[n]
+                                                   : cf->return_sizes[n - cf->param_count],
+                               &offset)) != SIM_OK)
+            return status;
+        if ((status = sim_extra(d, offset, NULL)) != SIM_OK)
+            return status;
+    }
+    return sim_emit(d, &in);
+}
+
+/* ---- warp-wide ---- */
+
+static enum sim_status member_mask(struct sim_decoder *d, uint32_t index, struct sim_insn *in) {
+    in->class = SIM_CLASS_WARP;
+    in->e = SIM_NO_SLOT;
+    if (!sim_part(d, "sync"))
+        return d->module->target >= 70
+                   ? sim_refuse(d, "'%.*s' without .sync does not exist since sm_70",
+                                sim_shown(d->s->mnemonic), d->s->mnemonic.text)
+                   : SIM_OK;
+    if (index >= d->s->count)
+        return sim_malformed(d, "a member mask is missing");
+    return sim_source(d, &d->s->operands[index], SIM_T_B32, &in->e);
+}
+
+static enum sim_status pair_target(struct sim_decoder *d, enum sim_type type, struct sim_insn *in,
+                                   const struct sim_operand **value) {
+    const struct sim_operand *o = &d->s->operands[0];
+    enum sim_status status;
+    in->dst2 = SIM_NO_SLOT;
+    *value = o;
+    if (o->kind == SIM_O_PAIR) {
+        *value = &o->items[0];
+        if ((status = sim_predicate_target(d, &o->items[1], &in->dst2)) != SIM_OK)
+            return status;
+    }
+    return sim_target(d, *value, type, &in->dst);
+}
+
+static enum sim_status decode_shfl(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *value, *o = d->s->operands;
+    enum sim_status status = sim_operands(d, 4, 5);
+    if (status)
+        return status;
+    in.op = SIM_OP_SHFL;
+    in.sub = sim_part(d, "up")     ? SIM_SHFL_UP
+             : sim_part(d, "down") ? SIM_SHFL_DOWN
+             : sim_part(d, "bfly") ? SIM_SHFL_BFLY
+                                   : SIM_SHFL_IDX;
+    in.dsize = 4;
+    if ((status = sim_source(d, &o[1], SIM_T_B32, &in.a)) != SIM_OK)
+        return status;
+    if ((status = sim_source(d, &o[2], SIM_T_B32, &in.b)) != SIM_OK)
+        return status;
+    if ((status = sim_source(d, &o[3], SIM_T_B32, &in.c)) != SIM_OK)
+        return status;
+    if ((status = member_mask(d, 4, &in)) != SIM_OK)
+        return status;
+    if ((status = pair_target(d, SIM_T_B32, &in, &value)) != SIM_OK)
+        return status;
+    if ((status = sim_emit(d, &in)) != SIM_OK)
+        return status;
+    return sim_finish(d, value, SIM_T_B32, in.dst);
+}
+
+static enum sim_status decode_vote(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *o = d->s->operands;
+    enum sim_status status = sim_operands(d, 2, 3);
+    if (status)
+        return status;
+    in.op = SIM_OP_VOTE;
+    in.sub = sim_part(d, "all")   ? SIM_VOTE_ALL
+             : sim_part(d, "any") ? SIM_VOTE_ANY
+             : sim_part(d, "uni") ? SIM_VOTE_UNI
+                                  : SIM_VOTE_BALLOT;
+    if ((status = sim_predicate(d, &o[1], &in.a)) != SIM_OK)
+        return status;
+    if ((status = member_mask(d, 2, &in)) != SIM_OK)
+        return status;
+    in.dsize = 4;
+    if (in.sub != SIM_VOTE_BALLOT) {
+        if ((status = sim_predicate_target(d, &o[0], &in.dst)) != SIM_OK)
+            return status;
+        if (in.dst == SIM_NO_SLOT)
+            in.dst = sim_temp(d);
+        return sim_emit(d, &in);
+    }
+    if ((status = sim_target(d, &o[0], SIM_T_B32, &in.dst)) != SIM_OK)
+        return status;
+    if ((status = sim_emit(d, &in)) != SIM_OK)
+        return status;
+    return sim_finish(d, &o[0], SIM_T_B32, in.dst);
+}
+
+static enum sim_status decode_match(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *value, *o = d->s->operands;
+    enum sim_type type = sim_last_type(d, 0);
+    enum sim_status status = sim_operands(d, 3, 3);
+    if (status)
+        return status;
+    if (o[0].kind == SIM_O_PAIR && sim_part(d, "any"))
+        return sim_malformed(d, "match.any has no predicate to write");
+    in.op = SIM_OP_MATCH;
+    in.sub = (uint8_t)sim_part(d, "all");
+    in.dsize = 4;
+    in.type = (uint8_t)type;
+    if ((status = sim_source(d, &o[1], type, &in.a)) != SIM_OK)
+        return status;
+    if ((status = member_mask(d, 2, &in)) != SIM_OK)
+        return status;
+    if ((status = pair_target(d, SIM_T_B32, &in, &value)) != SIM_OK)
+        return status;
+    if ((status = sim_emit(d, &in)) != SIM_OK)
+        return status;
+    return sim_finish(d, value, SIM_T_B32, in.dst);
+}
+
+static enum sim_status decode_redux(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *o = d->s->operands;
+    enum sim_type type = sim_last_type(d, 0);
+    enum sim_status status = sim_operands(d, 3, 3);
+    if (status)
+        return status;
+    if (sim_storage(type) != 4 || type == SIM_T_F32)
+        return sim_unsupported(d);
+    in.op = SIM_OP_REDUX;
+    in.type = (uint8_t)type;
+    in.dsize = 4;
+    in.sub = sim_part(d, "add")   ? SIM_ATOM_ADD
+             : sim_part(d, "min") ? SIM_ATOM_MIN
+             : sim_part(d, "max") ? SIM_ATOM_MAX
+             : sim_part(d, "and") ? SIM_ATOM_AND
+             : sim_part(d, "or")  ? SIM_ATOM_OR
+                                  : SIM_ATOM_XOR;
+    if ((status = sim_source(d, &o[1], type, &in.a)) != SIM_OK)
+        return status;
+    if ((status = member_mask(d, 2, &in)) != SIM_OK)
+        return status;
+    if ((status = sim_target(d, &o[0], type, &in.dst)) != SIM_OK)
+        return status;
+    if ((status = sim_emit(d, &in)) != SIM_OK)
+        return status;
+    return sim_finish(d, &o[0], type, in.dst);
+}
+
+static enum sim_status decode_activemask(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    enum sim_status status = sim_operands(d, 1, 1);
+    if (status)
+        return status;
+    in.op = SIM_OP_ACTIVEMASK;
+    in.class = SIM_CLASS_WARP;
+    in.dsize = 4;
+    if ((status = sim_target(d, &d->s->operands[0], SIM_T_B32, &in.dst)) != SIM_OK)
+        return status;
+    if ((status = sim_emit(d, &in)) != SIM_OK)
+        return status;
+    return sim_finish(d, &d->s->operands[0], SIM_T_B32, in.dst);
+}
+
+static enum sim_status decode_elect(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *value;
+    enum sim_status status = sim_operands(d, 2, 2);
+    if (status)
+        return status;
+    in.op = SIM_OP_ELECT;
+    in.dsize = 4;
+    if ((status = member_mask(d, 1, &in)) != SIM_OK)
+        return status;
+    return (status = pair_target(d, SIM_T_B32, &in, &value)) ? status : sim_emit(d, &in);
+}
+
+/* ---- barriers and fences ---- */
+
+static enum sim_status decode_cluster_barrier(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    enum sim_status status;
+    if (sim_part(d, "arrive")) /* a cluster is one block: the wait alone does the work of both */
+        return decode_nothing(d);
+    in.op = SIM_OP_BAR;
+    in.class = SIM_CLASS_BARRIER;
+    in.sub = SIM_BAR_SYNC;
+    in.b = in.c = in.dst = SIM_NO_SLOT;
+    if ((status = sim_constant_slot(d, 0, 4, &in.a)) != SIM_OK)
+        return status;
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_bar(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    const struct sim_operand *o = d->s->operands;
+    enum sim_status status;
+    if (sim_part(d, "cluster"))
+        return decode_cluster_barrier(d);
+    if (sim_part(d, "warp")) {
+        if ((status = sim_operands(d, 1, 1)) != SIM_OK)
+            return status;
+        in.op = SIM_OP_WARPSYNC;
+        if ((status = member_mask(d, 0, &in)) != SIM_OK)
+            return status;
+        in.class = SIM_CLASS_BARRIER;
+        return sim_emit(d, &in);
+    }
+    in.op = SIM_OP_BAR;
+    in.class = SIM_CLASS_BARRIER;
+    in.b = in.c = in.dst = SIM_NO_SLOT;
+    in.vec = sim_part_at(d, 0, "bar") || sim_part(d, "aligned");
+    in.sub = sim_part(d, "arrive") ? SIM_BAR_ARRIVE
+             : sim_part(d, "popc") ? SIM_BAR_POPC
+             : sim_part(d, "and")  ? SIM_BAR_AND
+             : sim_part(d, "or")   ? SIM_BAR_OR
+                                   : SIM_BAR_SYNC;
+    uint32_t n = 0, least = in.sub >= SIM_BAR_POPC ? 3 : in.sub == SIM_BAR_ARRIVE ? 2 : 1;
+    if ((status = sim_operands(d, least, in.sub == SIM_BAR_ARRIVE ? 2 : least + 1)) != SIM_OK)
+        return status;
+    if (in.sub >= SIM_BAR_POPC)
+        n = 1;
+    if (o[n].kind == SIM_O_INT && o[n].bits > 15)
+        return sim_malformed(d, "barrier %llu: there are 16, from 0 to 15",
+                             (unsigned long long)o[n].bits);
+    if ((status = sim_source(d, &o[n++], SIM_T_U32, &in.a)) != SIM_OK)
+        return status;
+    if (n < d->s->count - (in.sub >= SIM_BAR_POPC))
+        if ((status = sim_source(d, &o[n++], SIM_T_U32, &in.b)) != SIM_OK)
+            return status;
+    if (in.sub >= SIM_BAR_POPC) {
+        if ((status = sim_predicate(d, &o[n], &in.c)) != SIM_OK)
+            return status;
+        if (in.sub == SIM_BAR_POPC) {
+            in.dsize = 4;
+            if ((status = sim_target(d, &o[0], SIM_T_U32, &in.dst)) != SIM_OK)
+                return status;
+        } else {
+            if ((status = sim_predicate_target(d, &o[0], &in.dst)) != SIM_OK)
+                return status;
+        }
+    }
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_fence(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    in.op = SIM_OP_FENCE;
+    in.class = SIM_CLASS_BARRIER;
+    in.scope = sim_part(d, "cta") || sim_part(d, "cluster") ? SIM_SCOPE_CTA
+               : sim_part(d, "sys")                         ? SIM_SCOPE_SYS
+                                                            : SIM_SCOPE_GPU;
+    if (sim_part(d, "proxy") || sim_part(d, "mbarrier_init"))
+        return decode_nothing(d);
+    return sim_emit(d, &in);
+}
+
+static enum sim_status decode_nanosleep(struct sim_decoder *d) {
+    struct sim_insn in = {0};
+    in.op = SIM_OP_NANOSLEEP;
+    in.class = SIM_CLASS_CONTROL;
+    return sim_emit(d, &in);
+}
+
+/* ---- the table ---- */
+
+static const struct {
+    const char *name;
+    sim_decode_fn decode;
+} specials[] = {
+    {"ld", sim_decode_ld},
+    {"ldu", sim_decode_ld},
+    {"st", sim_decode_st},
+    {"atom", sim_decode_atom},
+    {"red", sim_decode_atom},
+    {"cvta", sim_decode_cvta},
+    {"isspacep", sim_decode_isspacep},
+    {"mapa", sim_decode_mapa},
+    {"getctarank", sim_decode_mapa},
+    {"prefetch", decode_nothing},
+    {"prefetchu", decode_nothing},
+    {"applypriority", decode_nothing},
+    {"discard", decode_nothing},
+    {"createpolicy", sim_decode_createpolicy},
+    {"griddepcontrol", decode_nothing},
+    {"pmevent", decode_nothing},
+    {"setmaxnreg", decode_nothing},
+    {"bra", decode_bra},
+    {"brx", decode_brx},
+    {"ret", decode_ret},
+    {"exit", decode_ret},
+    {"trap", decode_trap},
+    {"brkpt", decode_nothing},
+    {"call", decode_call},
+    {"shfl", decode_shfl},
+    {"vote", decode_vote},
+    {"match", decode_match},
+    {"redux", decode_redux},
+    {"activemask", decode_activemask},
+    {"elect", decode_elect},
+    {"bar", decode_bar},
+    {"barrier", decode_bar},
+    {"fence", decode_fence},
+    {"membar", decode_fence},
+    {"nanosleep", decode_nanosleep},
+    {"cp", sim_decode_cp},
+    {"mbarrier", sim_decode_mbarrier},
+    {"tex", sim_decode_tex},
+    {"cvt", sim_decode_cvt},
+    {"setp", sim_decode_setp},
+    {"set", sim_decode_set},
+    {"selp", sim_decode_selp},
+    {"mov", sim_decode_mov},
+    {"addc", sim_decode_carry},
+    {"subc", sim_decode_carry},
+    {"madc", sim_decode_carry},
+};
+
+sim_decode_fn sim_decode_special(const struct sim_decoder *d) {
+    for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
+        if (sim_part_at(d, 0, specials[i].name))
+            return specials[i].decode;
+    if (sim_part(d, "cc"))
+        return sim_decode_carry;
+    return sim_part_at(d, d->m->count - 1, "pred") ? sim_decode_predicate : NULL;
+}

@@ -1,0 +1,649 @@
+/*
+ * sim_exec.c: runs a split of a warp until it has to stop. Knows no counter and no scheduler: it
+ * counts how often basic blocks are entered, hands memory instructions on, and says why it stopped.
+ * The invariant at every stop: the top entry's pc is where to go on.
+ */
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
+
+#include <string.h>
+
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define LANE_LOOP _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; i++)
+#else
+#define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)
+#endif
+
+/* ---- calls ---- */
+
+/* Where another split keeps the registers of the same call from the same frame: with the lanes of
+ * both in one frame they see each other in a warp-wide instruction, and may become one split again.
+ * SIM_NO_SLOT: there is none. */
+static uint32_t shared_frame(const struct sim_warp *warp, const struct sim_split *split,
+                             uint32_t function) {
+    const uint32_t depth = split->frame_count;
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const struct sim_split *other = &warp->splits[s];
+        if (other != split && other->frame_count > depth &&
+            other->frames[depth].function == function &&
+            other->frames[depth - 1].base == split->frames[depth - 1].base)
+            return other->frames[depth].base;
+    }
+    return SIM_NO_SLOT;
+}
+
+static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+                uint32_t mask) {
+    const struct sim_kernel *k = w->run->kernel;
+    const struct sim_insn *in = &k->code[pc];
+    const uint32_t *extra = &k->extra[in->ext];
+    const struct sim_code_function *callee = &k->functions[extra[0]];
+    const struct sim_frame *top = sim_split_frame(split);
+    uint64_t base = 0, local_base = top->local_base + k->functions[top->function].local_bytes;
+    const uint32_t shared =
+        warp->split_count > 1 ? shared_frame(warp, split, extra[0]) : SIM_NO_SLOT;
+    for (uint32_t s = 0; s < warp->split_count; s++) { /* else above every frame in use */
+        const struct sim_frame *f = sim_split_frame(&warp->splits[s]);
+        uint64_t end = (uint64_t)f->base + k->functions[f->function].frame_bytes;
+        base = end > base ? end : base;
+    }
+    if (shared != SIM_NO_SLOT)
+        base = shared;
+    if (split->frame_count >= w->run->gpu->limits.call_depth ||
+        local_base + callee->local_bytes > w->run->gpu->limits.local_bytes ||
+        base + callee->frame_bytes > (1u << 28))
+        return sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_STACK, 0, NULL,
+                        "calls nest %u deep and need %llu bytes of stack; recursion has to end",
+                        split->frame_count, (unsigned long long)local_base),
+               1;
+    if (!sim_warp_reserve(warp, base + callee->frame_bytes, local_base + callee->local_bytes) ||
+        !sim_warp_push_frame(split, (struct sim_frame){extra[0], (uint32_t)base,
+                                                       (uint32_t)local_base, pc, split->depth}))
+        return w->status =
+                   sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
+               1;
+    if (warp->undefined && sim_undefined_frame(w, warp, base, callee->frame_bytes, mask))
+        return 1;
+    memcpy(warp->regs + base + callee->const_offset, callee->constants, callee->const_bytes);
+    for (uint32_t p = 0; p < callee->param_count; p++) {
+        for (uint32_t m = mask; m; m &= m - 1) {
+            uint64_t lane = (uint64_t)__builtin_ctz(m) * warp->local_stride;
+            sim_warp_copy_local(warp, lane + local_base + callee->param_offsets[p],
+                                lane + split->frames[split->frame_count - 2].local_base +
+                                    extra[1 + p],
+                                callee->param_sizes[p]);
+        }
+    }
+    if (local_base + callee->local_bytes > warp->local_top)
+        warp->local_top = (uint32_t)local_base + callee->local_bytes;
+    split->stack[split->depth - 1].pc = pc + 1;
+    if (!sim_warp_push(split, callee->entry_pc, SIM_NO_PC, mask))
+        return w->status =
+                   sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
+               1;
+    return 0;
+}
+
+static void return_from(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                        uint32_t mask) {
+    const struct sim_kernel *k = w->run->kernel;
+    const struct sim_frame callee = split->frames[split->frame_count - 1],
+                           caller = split->frames[split->frame_count - 2];
+    const uint32_t *extra = &k->extra[k->code[callee.call_pc].ext];
+    const struct sim_code_function *cf = &k->functions[callee.function];
+    for (uint32_t r = 0; r < cf->return_count; r++) {
+        for (uint32_t m = mask; m; m &= m - 1) {
+            uint64_t lane = (uint64_t)__builtin_ctz(m) * warp->local_stride,
+                     to = lane + caller.local_base + extra[1 + cf->param_count + r];
+            sim_warp_copy_local(warp, to, lane + callee.local_base + cf->return_offsets[r],
+                                cf->return_sizes[r]);
+        }
+    }
+    if (warp->split_count == 1)
+        warp->local_top = callee.local_base;
+    split->frame_count--;
+    split->depth--;
+}
+
+/* ---- branches ---- */
+
+/* Lanes part: `taken` go to target, the rest on at `fall`. Returns 0 when out of memory. */
+static int diverge(struct sim_split *split, uint32_t taken, uint32_t target, uint32_t fall,
+                   uint32_t meet) {
+    struct sim_entry *top = &split->stack[split->depth - 1];
+    uint32_t rest = top->mask & ~taken;
+    if (meet == SIM_NO_PC)
+        meet = top->reconverge; /* the exit is never reached from here: what was expected before
+                                   still holds */
+    if (top->reconverge == meet)
+        split->depth--; /* the entry below already waits there, with all these lanes */
+    else
+        top->pc = meet;
+    return (fall == meet || sim_warp_push(split, fall, meet, rest)) &&
+           (target == meet || sim_warp_push(split, target, meet, taken));
+}
+
+/* A branch of many targets: one entry for each that some lane takes. */
+static int branch_indexed(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                          const struct sim_insn *in, uint32_t pc, uint32_t mask,
+                          const uint8_t *regs) {
+    const struct sim_kernel *k = w->run->kernel;
+    const sim_u32 *index = (const sim_u32 *)(const void *)(regs + in->a);
+    struct sim_entry *top = &split->stack[split->depth - 1];
+    uint32_t meet = in->c, left = mask, rest = top->mask & ~mask,
+             first = k->extra[in->ext + (index[__builtin_ctz(mask)] < (uint64_t)in->imm
+                                             ? index[__builtin_ctz(mask)]
+                                             : 0)];
+    uint32_t same = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        if (index[lane] >= (uint64_t)in->imm) {
+            sim_find(w, warp, pc, lane, SIM_FIND_BAD_CALL, 0, NULL,
+                     "brx.idx with index %u of %lld targets", index[lane], (long long)in->imm);
+            return 1;
+        }
+        same += k->extra[in->ext + index[lane]] == first;
+    }
+    if (!rest && same == (uint32_t)__builtin_popcount(mask)) {
+        top->pc = first;
+        return 0;
+    }
+    w->pcs[pc].divergent++;
+    if (meet == SIM_NO_PC)
+        meet = top->reconverge;
+    if (top->reconverge == meet)
+        split->depth--;
+    else
+        top->pc = meet;
+    if (rest && pc + 1 != meet && !sim_warp_push(split, pc + 1, meet, rest))
+        return -1;
+    while (left) {
+        uint32_t target = k->extra[in->ext + index[__builtin_ctz(left)]], group = 0;
+        for (uint32_t m = left; m; m &= m - 1)
+            if (k->extra[in->ext + index[__builtin_ctz(m)]] == target)
+                group |= 1u << __builtin_ctz(m);
+        left &= ~group;
+        if (target != meet && !sim_warp_push(split, target, meet, group))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+/* A warp that sees the same value at the same instruction again and again waits for somebody: let
+ * others run. */
+static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
+    if (warp->spin_pc == pc && unchanged) {
+        if (++warp->spin_count >= 16) {
+            warp->spin_count = 15;
+            return 1;
+        }
+    } else {
+        warp->spin_count = 0;
+        warp->spin_pc = pc;
+    }
+    return 0;
+}
+
+/* Another worker may hand the token over at any time, and with it what its block wrote. */
+static int has_token(const struct sim_block *block) {
+    return __atomic_load_n(&block->has_token, __ATOMIC_ACQUIRE);
+}
+
+static int communicates(const struct sim_insn *in) {
+    return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
+}
+
+/* The launch lacks the grid's barrier, which the kernel asks for: grid.sync() then traps. */
+static int wants_grid(const struct sim_run *run) {
+    int asks = 0;
+    for (uint32_t pc = 0; pc < run->kernel->code_count; pc++)
+        asks |= run->kernel->code[pc].op == SIM_OP_SREG &&
+                run->kernel->code[pc].sub == SIM_SPECIAL_ENVREG1;
+    return asks && !(run->launch->flags & SIM_LAUNCH_COOPERATIVE);
+}
+
+/* Tiles of a warp, each with its own member mask. 0: not all their lanes are here; nothing is done.
+ */
+static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs) {
+    uint32_t same = 0;
+    for (uint32_t left = mask; left; left &= ~same)
+        if ((sim_exec_members(in, left, regs, &same) & warp->live) != same)
+            return 0;
+    for (uint32_t left = mask; left; left &= ~same) {
+        const uint32_t members = sim_exec_members(in, left, regs, &same);
+        sim_exec_warp_wide(w, warp, in, same, members, regs);
+    }
+    return 1;
+}
+
+enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                       uint64_t budget) {
+    struct sim_run *run = w->run;
+    const struct sim_kernel *k = run->kernel;
+    const struct sim_insn *const plain = w->recorder ? sim_trace_code(w->recorder) : k->code,
+                                 *code = warp->undefined ? run->watched : plain;
+    struct sim_block_count *counts = w->blocks;
+    uint64_t steps = 0;
+    uint32_t pc, active, local_base;
+    uint8_t *regs;
+    enum sim_stop stop = SIM_STOP_SLICE;
+
+#define RELOAD()                                                                 \
+    do {                                                                         \
+        const struct sim_entry *top_ = &split->stack[split->depth - 1];          \
+        const struct sim_frame *frame_ = &split->frames[split->frame_count - 1]; \
+        pc = top_->pc;                                                           \
+        active = top_->mask;                                                     \
+        regs = warp->regs + frame_->base;                                        \
+        local_base = frame_->local_base;                                         \
+    } while (0)
+    if (!split->depth)
+        return SIM_STOP_DONE;
+    RELOAD();
+    for (;;) {
+        const struct sim_insn *in = &code[pc];
+        if (active == SIM_FULL) { /* plain arithmetic of a whole warp needs nothing else */
+            for (; in->op == SIM_OP_LANE && !(in->flags & ~SIM_F_HELPER); in++)
+                in->fn(regs + in->dst, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
+            pc = (uint32_t)(in - code);
+        }
+    recorded:;
+        uint32_t mask = active;
+        if (SIM_UNLIKELY(in->flags & (SIM_F_GUARD | SIM_F_DIV))) {
+            if (in->flags & SIM_F_GUARD) {
+                uint32_t p = PRED(in->guard);
+                mask &= in->flags & SIM_F_GUARD_NOT ? ~p : p;
+                if (in->op != SIM_OP_BRA) {
+                    w->pcs[pc].guard_off += (uint64_t)__builtin_popcount(active & ~mask);
+                    if (!mask) {
+                        pc++;
+                        continue;
+                    }
+                }
+            }
+            if (in->flags & SIM_F_DIV) {
+                if (sim_undefined_division(w, warp, in, pc, mask, regs))
+                    goto failed;
+                code = warp->undefined ? run->watched : plain;
+            }
+        }
+        switch (in->op) {
+        case SIM_OP_LANE: {
+            uint8_t *to = mask == SIM_FULL ? regs + in->dst : w->scratch[0];
+            if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
+                sim_exec_modified(w, in, to, regs);
+            else
+                in->fn(to, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
+            if (mask != SIM_FULL)
+                sim_blend(regs + in->dst, to, mask, in->dsize);
+            break;
+        }
+        case SIM_OP_MASK: {
+            sim_u32 r;
+            if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
+                sim_exec_modified(w, in, (uint8_t *)&r, regs);
+            else
+                in->fn(&r, regs + in->a, regs + in->b, NULL, NULL);
+            uint32_t p = r, q = ~p;
+            if (in->sub) {
+                uint32_t other = PRED(in->e);
+                p = in->sub == 1 ? p & other : in->sub == 2 ? p | other : p ^ other;
+                q = in->sub == 1 ? q & other : in->sub == 2 ? q | other : q ^ other;
+            }
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | (p & mask);
+            if (in->dst2 != SIM_NO_SLOT)
+                PRED(in->dst2) = (PRED(in->dst2) & ~mask) | (q & mask);
+            break;
+        }
+        case SIM_OP_BLOCK: {
+            const struct sim_entry *top = &split->stack[split->depth - 1];
+            if (SIM_UNLIKELY(pc == top->reconverge)) {
+                split->depth--;
+                split->patience = 0;
+                while (split->depth && !split->stack[split->depth - 1].mask)
+                    split->depth--;
+                RELOAD();
+                if (warp->split_count > 1) {
+                    split->state = SIM_SPLIT_REJOIN;
+                    stop = SIM_STOP_SPLIT;
+                    goto stopped;
+                }
+                continue;
+            }
+            if (SIM_UNLIKELY(steps >= budget))
+                goto stopped;
+            counts[in->ext].warps++;
+            counts[in->ext].threads += sim_lanes_in(active);
+            steps += k->blocks[in->ext].count + 1;
+            break;
+        }
+        case SIM_OP_BRA: {
+            if (mask == active) {
+                pc = in->ext;
+                continue;
+            }
+            if (!mask)
+                break;
+            w->pcs[pc].divergent++;
+            if (!diverge(split, mask, in->ext, pc + 1, in->c))
+                goto out_of_memory;
+            while (!split->stack[split->depth - 1].mask)
+                split->depth--;
+            RELOAD();
+            continue;
+        }
+        case SIM_OP_BRX: {
+            split->stack[split->depth - 1].pc = pc;
+            int r = branch_indexed(w, warp, split, in, pc, mask, regs);
+            if (r > 0)
+                goto failed;
+            if (r < 0)
+                goto out_of_memory;
+            RELOAD();
+            continue;
+        }
+        case SIM_OP_CALL:
+            if (call(w, warp, split, pc, mask))
+                goto failed;
+            RELOAD();
+            continue;
+        case SIM_OP_RET:
+            return_from(w, warp, split, mask);
+            while (split->depth && !split->stack[split->depth - 1].mask)
+                split->depth--;
+            if (!split->depth) {
+                stop = SIM_STOP_DONE;
+                goto left;
+            }
+            RELOAD();
+            continue;
+        case SIM_OP_EXIT:
+            if (SIM_UNLIKELY(warp->late_ids) && sim_barrier_passed(w, warp, mask, SIM_BARRIERS, pc))
+                goto failed;
+            if (mask != active)
+                split->stack[split->depth - 1].pc = pc + 1;
+            sim_warp_exit(warp, split, mask);
+            if (!split->depth) {
+                stop = SIM_STOP_DONE;
+                goto left;
+            }
+            RELOAD();
+            continue;
+        case SIM_OP_TRAP:
+            sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_TRAP, 0, NULL,
+                     "the kernel executed trap%s",
+                     wants_grid(run) ? "; its grid.sync() needs a cooperative launch, and this is "
+                                       "none: Python cannot make one on the simulated GPU"
+                                     : "");
+            goto failed;
+        case SIM_OP_NOP:
+        case SIM_OP_PREFETCH:
+        case SIM_OP_CPWAIT:
+            break;
+        case SIM_OP_PAND:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | (PRED(in->a) & PRED(in->b) & mask);
+            break;
+        case SIM_OP_POR:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | ((PRED(in->a) | PRED(in->b)) & mask);
+            break;
+        case SIM_OP_PXOR:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | ((PRED(in->a) ^ PRED(in->b)) & mask);
+            break;
+        case SIM_OP_PNOT:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | (~PRED(in->a) & mask);
+            break;
+        case SIM_OP_PMOV:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | (PRED(in->a) & mask);
+            break;
+        case SIM_OP_PCONST:
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | (in->imm ? mask : 0);
+            break;
+        case SIM_OP_SELP: {
+            uint32_t p = PRED(in->c);
+            uint8_t *to = mask == SIM_FULL ? regs + in->dst : w->scratch[0];
+            if (in->dsize == 4) {
+                const sim_u32 *a = U32(in->a), *b = U32(in->b);
+                sim_u32 *d = (sim_u32 *)(void *)to;
+                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
+            } else if (in->dsize == 8) {
+                const sim_u64 *a = U64(in->a), *b = U64(in->b);
+                sim_u64 *d = (sim_u64 *)(void *)to;
+                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
+            } else {
+                const sim_u16 *a = (sim_u16 *)(void *)(regs + in->a),
+                              *b = (sim_u16 *)(void *)(regs + in->b);
+                sim_u16 *d = (sim_u16 *)(void *)to;
+                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
+            }
+            if (mask != SIM_FULL)
+                sim_blend(regs + in->dst, to, mask, in->dsize);
+            break;
+        }
+        case SIM_OP_SREG:
+            sim_exec_special(w, warp, in, mask, regs);
+            break;
+        case SIM_OP_LOCALADDR:
+            for (uint32_t m = mask; m; m &= m - 1) {
+                uint64_t address = (uint64_t)in->imm + local_base;
+                memcpy(regs + in->dst + (uint32_t)__builtin_ctz(m) * in->dsize, &address,
+                       in->dsize);
+            }
+            break;
+        case SIM_OP_ADDCC:
+        case SIM_OP_SUBCC:
+        case SIM_OP_MADCC:
+            sim_exec_carry(in, mask, regs);
+            break;
+        case SIM_OP_CVTA:
+            for (uint32_t m = mask; m; m &= m - 1) {
+                uint32_t lane = (uint32_t)__builtin_ctz(m);
+                uint64_t value = 0;
+                memcpy(&value, regs + in->a + lane * in->dsize, in->dsize);
+                value += (uint64_t)in->imm;
+                memcpy(regs + in->dst + lane * in->dsize, &value, in->dsize);
+            }
+            break;
+        case SIM_OP_ISSPACEP: {
+            uint32_t yes = 0;
+            uint64_t window = in->space == SIM_S_SHARED  ? SIM_SHARED_WINDOW
+                              : in->space == SIM_S_LOCAL ? SIM_LOCAL_WINDOW
+                                                         : SIM_PARAM_WINDOW;
+            for (uint32_t m = mask; m; m &= m - 1) {
+                int lane = __builtin_ctz(m);
+                uint64_t address = U64(in->a)[lane];
+                int is = in->space == SIM_S_GLOBAL || in->space == SIM_S_CONST
+                             ? address < SIM_WINDOW_BASE
+                             : address - window < SIM_WINDOW_BYTES;
+                yes |= (uint32_t)is << lane;
+            }
+            PRED(in->dst) = (PRED(in->dst) & ~mask) | yes;
+            break;
+        }
+        case SIM_OP_LD:
+        case SIM_OP_ST:
+            split->stack[split->depth - 1].pc = pc;
+            if (SIM_UNLIKELY(in->order != SIM_ORDER_WEAK)) {
+                if (!has_token(warp->block) && communicates(in)) {
+                    stop = SIM_STOP_TOKEN;
+                    goto stopped;
+                }
+                split->patience++;
+                uint32_t lane = (uint32_t)__builtin_ctz(mask), bytes = in->dsize;
+                uint64_t before = 0, after = 0;
+                if (in->op == SIM_OP_LD && in->dst != SIM_NO_SLOT)
+                    memcpy(&before, regs + in->dst + lane * bytes, bytes);
+                if (in->op == SIM_OP_LD ? sim_exec_load(w, warp, in, mask, regs, local_base)
+                                        : sim_exec_store(w, warp, in, mask, regs, local_base))
+                    goto failed;
+                code = warp->undefined ? run->watched : plain;
+                if (in->op == SIM_OP_LD && in->dst != SIM_NO_SLOT)
+                    memcpy(&after, regs + in->dst + lane * bytes, bytes);
+                if (in->op == SIM_OP_LD && spinning(warp, pc, before == after)) {
+                    pc++;
+                    stop = SIM_STOP_YIELD;
+                    goto stopped;
+                }
+                break;
+            }
+            if (in->op == SIM_OP_LD ? sim_exec_load(w, warp, in, mask, regs, local_base)
+                                    : sim_exec_store(w, warp, in, mask, regs, local_base))
+                goto failed;
+            code = warp->undefined ? run->watched : plain;
+            break;
+        case SIM_OP_LDPARAM:
+            split->stack[split->depth - 1].pc = pc;
+            if (sim_load_param(w, warp, in, mask, regs))
+                goto failed;
+            break;
+        case SIM_OP_ATOM: {
+            split->stack[split->depth - 1].pc = pc;
+            if (!has_token(warp->block) && communicates(in)) {
+                stop = SIM_STOP_TOKEN;
+                goto stopped;
+            }
+            split->patience++;
+            uint32_t lane = (uint32_t)__builtin_ctz(mask);
+            uint64_t before = 0, after = 1;
+            if (in->dst != SIM_NO_SLOT)
+                memcpy(&before, regs + in->dst + lane * in->dsize, in->dsize);
+            if (sim_exec_atomic(w, warp, in, mask, regs))
+                goto failed;
+            if (in->dst != SIM_NO_SLOT && (after = 0, 1))
+                memcpy(&after, regs + in->dst + lane * in->dsize, in->dsize);
+            if (spinning(warp, pc, before == after)) {
+                pc++;
+                stop = SIM_STOP_YIELD;
+                goto stopped;
+            }
+            break;
+        }
+        case SIM_OP_SHFL:
+        case SIM_OP_VOTE:
+        case SIM_OP_MATCH:
+        case SIM_OP_REDUX:
+        case SIM_OP_ELECT:
+        case SIM_OP_WARPSYNC: {
+            uint32_t same, members = sim_exec_members(in, mask, regs, &same);
+            split->stack[split->depth - 1].pc = pc;
+            if (SIM_UNLIKELY(same != mask)) {
+                if (exec_tiles(w, warp, in, mask, regs))
+                    break;
+                if (mask != active && !sim_warp_part(warp, split, mask, pc + 1))
+                    goto out_of_memory;
+                if (!sim_warp_part(warp, split, same, pc))
+                    goto out_of_memory;
+                if (w->recorder)
+                    sim_trace_undo(w->recorder);
+                stop = SIM_STOP_SPLIT; /* the first tile comes here again, and so do the others */
+                goto stopped;
+            }
+            if (SIM_UNLIKELY(members != mask)) {
+                int r = sim_warp_sync(w, warp, split, pc, &mask, members);
+                if (r < 0)
+                    goto failed;
+                if (r > 0) { /* others have to come first */
+                    if (w->recorder)
+                        sim_trace_undo(w->recorder);
+                    stop = SIM_STOP_SPLIT;
+                    goto stopped;
+                }
+                if (w->recorder)
+                    sim_trace_members(w->recorder, mask);
+            }
+            if (mask & ~active)
+                sim_exec_joined(w, warp, split, pc, mask, members);
+            else
+                sim_exec_warp_wide(w, warp, in, mask, members, regs);
+            break;
+        }
+        case SIM_OP_ACTIVEMASK:
+            for (uint32_t m = mask; m; m &= m - 1)
+                U32(in->dst)[__builtin_ctz(m)] = mask;
+            break;
+        case SIM_OP_BAR: {
+            split->stack[split->depth - 1].pc = pc;
+            warp->ahead = steps;
+            int r = sim_warp_barrier(w, warp, split, in, mask, regs);
+            if (r < 0)
+                goto failed;
+            if (r > 0) { /* what to go on with is noted */
+                stop = r == 1 ? SIM_STOP_BARRIER : SIM_STOP_SPLIT;
+                goto left;
+            }
+            break;
+        }
+        case SIM_OP_FENCE:
+            if (run->check_races)
+                sim_races_fence(run, warp, in->scope);
+            break;
+        case SIM_OP_NANOSLEEP:
+            pc++;
+            stop = SIM_STOP_YIELD;
+            goto stopped;
+        case SIM_OP_CPASYNC:
+        case SIM_OP_BULK:
+            split->stack[split->depth - 1].pc = pc;
+            if (sim_exec_copy(w, warp, in, mask, regs))
+                goto failed;
+            break;
+        case SIM_OP_MBAR: {
+            int waits = 0;
+            split->stack[split->depth - 1].pc = pc;
+            if (sim_exec_mbarrier(w, warp, in, mask, regs, &waits))
+                goto failed;
+            if (waits) {
+                split->patience++;
+                pc++;
+                stop = SIM_STOP_YIELD;
+                goto stopped;
+            }
+            break;
+        }
+        case SIM_OP_TEX:
+            split->stack[split->depth - 1].pc = pc;
+            if (sim_exec_texture(w, warp, in, mask, regs))
+                goto failed;
+            break;
+        case SIM_OP_SYSCALL:
+            split->stack[split->depth - 1].pc = pc;
+            if (in->sub == SIM_CALL_ASSERT) {
+                sim_assert_call(w, warp, in, pc, mask, local_base);
+                goto failed;
+            }
+            if (sim_printf_call(w, warp, in, pc, mask, local_base))
+                goto failed;
+            break;
+        case SIM_OP_TRACE:
+            sim_trace_instruction(w, warp, pc, active, regs);
+            in = &k->code[pc];
+            goto recorded;
+        case SIM_OP_WATCH:
+            if (sim_undefined_watch(w, warp, pc, active, regs))
+                goto failed;
+            in = &plain[pc];
+            goto recorded;
+        default:
+            break;
+        }
+        pc++;
+    }
+out_of_memory:
+    w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
+failed:
+    stop = SIM_STOP_ERROR;
+stopped:
+    if (stop == SIM_STOP_TOKEN && w->recorder)
+        sim_trace_undo(w->recorder);
+    if (split->depth)
+        split->stack[split->depth - 1].pc = pc;
+left:
+    warp->steps += steps;
+    warp->ahead = 0;
+    warp->block->turn_left -= (int64_t)steps;
+    return stop;
+#undef RELOAD
+}

@@ -1,0 +1,68 @@
+/*
+ * sim_exec.h: what executes instructions. Calls observers; knows no scheduler.
+ */
+#ifndef SIM_EXEC_H
+#define SIM_EXEC_H
+
+#include "../core/sim_run.h"
+
+/* ---- sim_exec.c ---- */
+enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct sim_split *split,
+                       uint64_t budget);
+
+/* ---- sim_exec_lane.c ---- */
+void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
+                       const uint8_t *regs);
+void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs);
+void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+
+/* ---- sim_exec_warp.c ---- */
+uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
+                          uint32_t *same);
+void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                        uint32_t mask, uint32_t members, uint8_t *regs);
+void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                     uint32_t pc, uint32_t mask, uint32_t members);
+
+/* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
+int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask, uint8_t *regs, uint32_t local_base);
+int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs, uint32_t local_base);
+int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t mask, uint8_t *regs);
+int sim_exec_copy(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask, uint8_t *regs);
+int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                      uint32_t mask, uint8_t *regs, int *waits);
+int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t mask, uint8_t *regs);
+int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs);
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host);
+
+/* ---- sim_barrier.c ---- */
+int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                     const struct sim_insn *in, uint32_t mask, uint8_t *regs);
+void sim_barrier_check(struct sim_run *run, struct sim_block *block); /* after an exit */
+/* Lanes come to another barrier, or, with no id, to their end. 1: the launch ends. */
+int sim_barrier_passed(struct sim_worker *w, struct sim_warp *warp, uint32_t mask, uint32_t id,
+                       uint32_t pc);
+/* Nobody gets on any more. 1: because of lanes that never came to a barrier. */
+int sim_barrier_overdue(struct sim_worker *w, struct sim_block *block);
+
+/* ---- sim_printf.c: a call of vprintf: 1 when a finding ends the launch; the others: 0 for no
+ * memory ---- */
+int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base);
+/* a call of __assertfail: the same */
+int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t pc, uint32_t mask, uint32_t local_base);
+int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
+int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */
+void sim_printf_close(struct sim_run *run);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * sim_exec_atomic.c: atomics, in lane order, and the checked access of instructions that move more
+ * than registers.
+ */
+#include "sim_address.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
+
+#include <string.h>
+
+/* ---- atomics ---- */
+
+/* A lane operation of ops.def on one lane, for what floats add and compare to. */
+static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a, uint64_t b,
+                         uint32_t bytes) {
+    int row = sim_row_find(w->run->gpu->rows, mnemonic);
+    uint64_t r = 0;
+    if (row < 0)
+        return 0;
+    memset(w->scratch[1], 0, sizeof w->scratch[1]);
+    memset(w->scratch[2], 0, sizeof w->scratch[2]);
+    memcpy(w->scratch[1], &a, bytes);
+    memcpy(w->scratch[2], &b, bytes);
+    sim_lane_ops[row].plain(w->scratch[3], w->scratch[1], w->scratch[2], w->scratch[1],
+                            w->scratch[1]);
+    memcpy(&r, w->scratch[3], bytes);
+    return r;
+}
+
+/* atom.add.f32 flushes subnormal numbers in global memory, and there alone (PTX ISA, atom). */
+static uint32_t flushed(uint32_t x, int flushes) {
+    return flushes && !(x & 0x7f800000u) ? x & 0x80000000u : x;
+}
+
+static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
+                              uint64_t value, uint32_t bytes, int is_global) {
+    char mnemonic[16];
+    const char *op = in->sub == SIM_ATOM_ADD   ? "add."
+                     : in->sub == SIM_ATOM_MIN ? "min."
+                                               : "max.",
+               *type = sim_types[in->type].name;
+    size_t n = strlen(op);
+    if (in->sub == SIM_ATOM_ADD && in->type == SIM_T_F32) {
+        float a, b;
+        uint32_t r, x = flushed((uint32_t)old, is_global), y = flushed((uint32_t)value, is_global);
+        memcpy(&a, &x, 4);
+        memcpy(&b, &y, 4);
+        a += b;
+        memcpy(&r, &a, 4);
+        return a != a ? 0x7fffffffu : flushed(r, is_global);
+    }
+    memcpy(mnemonic, op, n);
+    memcpy(mnemonic + n, type, strlen(type) + 1);
+    return one_lane(w, mnemonic, old, value, bytes);
+}
+
+static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
+                        uint64_t value, uint64_t compare, uint32_t bytes, int is_global) {
+    int is_signed = sim_types[in->type].class == SIM_C_SINT, less;
+    if ((sim_types[in->type].class == SIM_C_FLOAT || sim_types[in->type].class == SIM_C_HALF) &&
+        in->sub <= SIM_ATOM_MAX)
+        return combine_float(w, in, old, value, bytes, is_global);
+    less = !is_signed   ? old < value
+           : bytes == 4 ? (int32_t)old < (int32_t)value
+                        : (int64_t)old < (int64_t)value;
+    switch (in->sub) {
+    case SIM_ATOM_ADD:
+        return old + value;
+    case SIM_ATOM_MIN:
+        return less ? old : value;
+    case SIM_ATOM_MAX:
+        return less ? value : old;
+    case SIM_ATOM_INC:
+        return (uint32_t)old >= (uint32_t)value ? 0 : old + 1;
+    case SIM_ATOM_DEC:
+        return (uint32_t)old == 0 || (uint32_t)old > (uint32_t)value ? value : old - 1;
+    case SIM_ATOM_AND:
+        return old & value;
+    case SIM_ATOM_OR:
+        return old | value;
+    case SIM_ATOM_XOR:
+        return old ^ value;
+    case SIM_ATOM_EXCH:
+        return value;
+    default:
+        return old == value ? compare
+                            : old; /* cas: value is what is expected, compare what replaces it */
+    }
+}
+
+static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
+    const struct sim_insn *in = l->in;
+    uint32_t bytes = l->bytes;
+    struct sim_block *block = l->warp->block;
+    const uint32_t *sources = &in->b, *targets = &in->dst;
+    if (in->vec != 1) {
+        sources = &l->w->run->kernel->extra[in->e];
+        targets = sources + in->vec;
+    }
+    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, always the same */
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        struct sim_region *own = l->space == SIM_S_SHARED ? NULL
+                                 : region                 ? region
+                                          : sim_request_region(l->w, l->address[lane], bytes);
+        uint8_t *at =
+            own ? own->host + (l->address[lane] - own->base) : block->shared + l->address[lane];
+        if (own && own->read_only) {
+            if (sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_READ_ONLY, l->address[lane], NULL,
+                         "atomic on constant memory at 0x%llx",
+                         (unsigned long long)l->address[lane]))
+                return 1;
+            continue;
+        }
+        int valid = own ? sim_memory_is_valid(own, l->address[lane] - own->base, bytes)
+                        : sim_shared_is_valid(block, l->address[lane], bytes);
+        if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH &&
+            sim_request_uninitialised(l, lane))
+            return 1;
+        for (uint32_t v = 0, each = bytes / in->vec; v < in->vec; v++) {
+            uint64_t old = 0, value = 0, compare = 0;
+            memcpy(&old, at + v * each, each);
+            memcpy(&value, l->regs + sources[v] + (size_t)lane * in->dsize, each);
+            if (in->sub == SIM_ATOM_CAS)
+                memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, each);
+            uint64_t made = combine(l->w, in, old, value, compare, each, own != NULL);
+            l->w->writes += own && made != old;
+            memcpy(at + v * each, &made, each);
+            if (in->dst != SIM_NO_SLOT)
+                memcpy(l->regs + targets[v] + (size_t)lane * in->dsize, &old, in->dsize);
+        }
+        if (own && own->valid)
+            sim_memory_mark(own, l->address[lane] - own->base, bytes);
+        else if (!own)
+            sim_shared_mark(block, l->address[lane], bytes);
+    }
+    return 0;
+}
+
+static int atomic_global(struct sim_request *l) {
+    sim_request_measure(l);
+    struct sim_region *region;
+    if (sim_request_check_alignment(l) || sim_request_regions(l, &region) < 0)
+        return 1;
+    return l->mask ? sim_request_event(l, region, NULL) || atomic_lanes(l, region) : 0;
+}
+
+static int atomic_shared(struct sim_request *l) {
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_check_limit(l, l->warp->block->shared_bytes))
+        return 1;
+    return l->mask ? sim_request_event(l, NULL, NULL) || atomic_lanes(l, NULL) : 0;
+}
+
+int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                    uint32_t mask, uint8_t *regs) {
+    struct sim_request l;
+    sim_request_begin(&l, w, warp, in, mask, regs, 0,
+                      in->dst == SIM_NO_SLOT ? SIM_ACCESS_REDUCE : SIM_ACCESS_ATOMIC);
+    sim_request_addresses(&l, in->a, in->ext, in->imm);
+    if (w->run->check_races)
+        sim_races_order(w->run, warp, in->order,
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
+                        1, 1);
+    return in->space == SIM_S_SHARED ? atomic_shared(&l)
+           : in->space == SIM_S_GLOBAL
+               ? atomic_global(&l)
+               : sim_request_by_window(&l, atomic_global, atomic_shared, NULL, NULL);
+}
+
+/* ---- for instructions that move more than registers ---- */
+
+/* Checks one access of `bytes` per lane in any space, raises its event, and gives each lane's host
+   address. Lanes that may not are taken out of *mask. 1: the launch ends. */
+int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                     uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
+                     uint32_t bytes, uint8_t **host) {
+    struct sim_request l;
+    sim_request_begin(&l, w, warp, in, *mask, NULL, 0, (uint8_t)kind);
+    l.bytes = bytes;
+    l.moved = 1;
+    memcpy(l.address, address, sizeof l.address);
+    if (space == SIM_S_GENERIC) { /* all lanes of these instructions are in one space */
+        uint64_t a = address[__builtin_ctz(*mask)];
+        space = a - SIM_SHARED_WINDOW < SIM_WINDOW_BYTES ? SIM_S_SHARED : SIM_S_GLOBAL;
+        for (int i = 0; i < SIM_LANES && space == SIM_S_SHARED; i++)
+            l.address[i] -= SIM_SHARED_WINDOW;
+    }
+    l.space = (uint8_t)space;
+    sim_request_measure(&l);
+    struct sim_region *region = NULL;
+    struct sim_block *b = warp->block;
+    if (sim_request_check_alignment(&l) ||
+        (space == SIM_S_SHARED ? sim_request_check_limit(&l, b->shared_bytes)
+                               : sim_request_regions(&l, &region) < 0))
+        return 1;
+    *mask = l.mask;
+    if (l.mask && sim_request_event(&l, region, NULL))
+        return 1;
+    for (uint32_t m = l.mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        uint64_t at = l.address[lane];
+        struct sim_region *own = space == SIM_S_SHARED ? NULL
+                                 : region              ? region
+                                                       : sim_request_region(w, at, bytes);
+        host[lane] = own ? own->host + (at - own->base) : b->shared + at;
+        int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
+        int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
+                        : sim_shared_is_valid(b, at, bytes);
+        for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
+            valid = own ? sim_memory_is_valid(own, at - own->base + i, 1) /* a copy takes padding */
+                        : sim_shared_is_valid(b, at + i, 1);
+        if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
+            return 1;
+        if (kind != SIM_ACCESS_LOAD && own && own->read_only)
+            return sim_find(w, warp, l.pc, lane, SIM_FIND_READ_ONLY, at, NULL,
+                            "write to constant memory at 0x%llx", (unsigned long long)at),
+                   1;
+        if (kind != SIM_ACCESS_LOAD && own)
+            sim_memory_mark(own, at - own->base, bytes);
+        else if (kind != SIM_ACCESS_LOAD)
+            sim_shared_mark(b, at, bytes);
+    }
+    return 0;
+}

@@ -1,0 +1,441 @@
+/*
+ * sim_exec_memory.c: loads and stores: from checked addresses to registers and back. A whole warp
+ * at addresses in a row is one copy; anything else goes lane by lane, in lane order.
+ */
+#include "sim_address.h"
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
+
+#include <string.h>
+
+/* ---- between memory and registers ---- */
+
+/* Lane i's data is at base + at[i]. base is a host address less the simulated one of its region, so
+ * that it points nowhere by itself. */
+struct places {
+    uintptr_t base;
+    const uint64_t *at;
+    uint32_t mask;
+};
+
+static inline uint8_t *place_of(const struct places *p, uint32_t lane) {
+    return (uint8_t *)(p->base + (uintptr_t)p->at[lane]);
+}
+
+/* One element of each lane, `offset` bytes into its access: widened to a register, or cut from it.
+ * Addresses are aligned to the whole access, so that lanes meet exactly or not at all. */
+#define EACH_LANE(statement)                               \
+    if (SIM_LIKELY(p->mask == SIM_FULL)) {                 \
+        for (uint32_t i = 0; i < SIM_LANES; i++)           \
+            statement;                                     \
+    } else {                                               \
+        for (uint32_t m = p->mask; m; m &= m - 1) {        \
+            const uint32_t i = (uint32_t)__builtin_ctz(m); \
+            statement;                                     \
+        }                                                  \
+    }
+#define GET(memory, reg)                 \
+    EACH_LANE(((reg *)(void *)slot)[i] = \
+                  (reg) * (const memory *)(const void *)(place_of(p, i) + offset))
+#define PUT(memory, reg)                                     \
+    EACH_LANE(*(memory *)(void *)(place_of(p, i) + offset) = \
+                  (memory)((const reg *)(const void *)slot)[i])
+#define BY_REGISTER(move, memory) \
+    switch (dsize) {              \
+    case 2:                       \
+        move(memory, sim_u16);    \
+        break;                    \
+    case 4:                       \
+        move(memory, sim_u32);    \
+        break;                    \
+    default:                      \
+        move(memory, sim_u64);    \
+        break;                    \
+    }                             \
+    break
+
+static void get_element(const struct places *p, uint8_t *slot, uint32_t dsize, unsigned type,
+                        uint32_t offset) {
+    switch (sim_types[type].bytes + (sim_types[type].class == SIM_C_SINT ? 16u : 0u)) {
+    case 1:
+        BY_REGISTER(GET, uint8_t);
+    case 17:
+        BY_REGISTER(GET, int8_t);
+    case 2:
+        BY_REGISTER(GET, sim_u16);
+    case 18:
+        BY_REGISTER(GET, sim_s16);
+    case 4:
+        BY_REGISTER(GET, sim_u32);
+    case 20:
+        BY_REGISTER(GET, sim_s32);
+    default:
+        BY_REGISTER(GET, sim_u64);
+    }
+}
+
+static void put_element(const struct places *p, const uint8_t *slot, uint32_t dsize, unsigned type,
+                        uint32_t offset) {
+    switch (sim_types[type].bytes) {
+    case 1:
+        BY_REGISTER(PUT, uint8_t);
+    case 2:
+        BY_REGISTER(PUT, sim_u16);
+    case 4:
+        BY_REGISTER(PUT, sim_u32);
+    default:
+        BY_REGISTER(PUT, sim_u64);
+    }
+}
+
+static void put_into_registers(const struct sim_request *l, const struct places *p) {
+    const struct sim_insn *in = l->in;
+    if (in->vec != 1) {
+        const uint32_t *slots = &l->w->run->kernel->extra[in->ext];
+        for (uint32_t v = 0; v < in->vec; v++)
+            if (slots[v] != SIM_NO_SLOT)
+                get_element(p, l->regs + slots[v], in->dsize, in->type,
+                            v * sim_types[in->type].bytes);
+    } else if (in->dst != SIM_NO_SLOT) {
+        get_element(p, l->regs + in->dst, in->dsize, in->type, 0);
+    }
+}
+
+static void take_from_registers(const struct sim_request *l, const struct places *p) {
+    const struct sim_insn *in = l->in;
+    if (in->vec != 1) {
+        const uint32_t *slots = &l->w->run->kernel->extra[in->ext];
+        for (uint32_t v = 0; v < in->vec; v++)
+            put_element(p, l->regs + slots[v], in->dsize, in->type, v * sim_types[in->type].bytes);
+    } else {
+        put_element(p, l->regs + in->b, in->dsize, in->type, 0);
+    }
+}
+
+/* The register's lanes are laid out as the memory is. */
+static inline int is_direct(const struct sim_request *l) {
+    return l->in->vec == 1 && l->bytes == l->in->dsize;
+}
+
+/* A whole warp's load of one element each, from addresses in a row or from one: 1 if it was. */
+static inline int load_row(const struct sim_request *l, const uint8_t *from) {
+    if (!is_direct(l) || l->in->dst == SIM_NO_SLOT)
+        return 0;
+    uint8_t *to = l->regs + l->in->dst;
+    if (sim_request_contiguous(l)) {
+        if (l->bytes == 4)
+            memcpy(to, from, SIM_LANES * 4);
+        else
+            memcpy(to, from, SIM_LANES * (size_t)l->bytes);
+        return 1;
+    }
+    if (!sim_request_uniform(l) || l->bytes < 4 || l->bytes > 8)
+        return 0;
+    uint64_t value = 0;
+    memcpy(&value, from, l->bytes);
+    if (l->bytes == 4)
+        for (int i = 0; i < SIM_LANES; i++)
+            ((sim_u32 *)(void *)to)[i] = (uint32_t)value;
+    else
+        for (int i = 0; i < SIM_LANES; i++)
+            ((sim_u64 *)(void *)to)[i] = value;
+    return 1;
+}
+
+/* ---- what of local memory was written: one bit a byte ---- */
+
+static void local_places(const struct sim_request *l, uint64_t at[SIM_LANES]) {
+    for (uint32_t i = 0; i < SIM_LANES; i++)
+        at[i] = (uint64_t)i * l->warp->local_stride + l->address[i];
+}
+
+/* ---- loads ---- */
+
+/* Lanes in different allocations. */
+static int load_scattered(struct sim_request *l) {
+    for (uint32_t m = l->mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        struct sim_region *own = sim_request_region(l->w, l->address[lane], l->bytes);
+        if (l->w->run->check_uninit &&
+            !sim_memory_is_valid(own, l->address[lane] - own->base, l->bytes) &&
+            sim_undefined_load(l, own, lane))
+            return 1;
+        put_into_registers(
+            l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base, l->address, m & -m});
+    }
+    return 0;
+}
+
+static int load_global(struct sim_request *l) {
+    struct sim_region *region;
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_regions(l, &region) < 0)
+        return 1;
+    if (!l->mask)
+        return 0;
+    if (sim_request_event(l, region, NULL))
+        return 1;
+    if (!region)
+        return load_scattered(l);
+    const uint64_t first = l->span.least - region->base,
+                   room = l->span.most - l->span.least + l->bytes;
+    if (region->valid && l->w->run->check_uninit &&
+        (room > SIM_LANES * 32 || !sim_memory_is_valid(region, first, room)))
+        for (uint32_t m = l->mask; m; m &= m - 1) {
+            uint32_t lane = (uint32_t)__builtin_ctz(m);
+            if (!sim_memory_is_valid(region, l->address[lane] - region->base, l->bytes) &&
+                sim_undefined_load(l, region, lane))
+                return 1;
+        }
+    if (!load_row(l, region->host + first))
+        put_into_registers(l, &(struct places){(uintptr_t)region->host - (uintptr_t)region->base,
+                                               l->address, l->mask});
+    return 0;
+}
+
+/* Every word that the lanes read was written, byte for byte. Few words are looked at all at once.
+ */
+static int shared_words_are_valid(const struct sim_request *l) {
+    const struct sim_block *b = l->warp->block;
+    uint8_t all = 15;
+    if (sim_request_contiguous(l) && l->bytes == 4) {
+        uint64_t row[4];
+        memcpy(row, b->shared_valid + l->span.least / 4, sizeof row);
+        return (row[0] & row[1] & row[2] & row[3]) == 0x0f0f0f0f0f0f0f0full;
+    }
+    if (l->bytes == 4) {
+        for (uint32_t m = l->mask; m; m &= m - 1)
+            all &= b->shared_valid[l->address[__builtin_ctz(m)] / 4];
+        return all == 15;
+    }
+    for (uint32_t m = l->mask; m; m &= m - 1)
+        if (!sim_shared_is_valid(b, l->address[__builtin_ctz(m)], l->bytes))
+            return 0;
+    return 1;
+}
+
+static int load_shared(struct sim_request *l) {
+    struct sim_block *b = l->warp->block;
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_check_limit(l, b->shared_bytes))
+        return 1;
+    if (!l->mask)
+        return 0;
+    if (sim_request_event(l, NULL, NULL))
+        return 1;
+    if (l->w->run->check_uninit && !shared_words_are_valid(l))
+        for (uint32_t m = l->mask; m; m &= m - 1) {
+            uint32_t lane = (uint32_t)__builtin_ctz(m);
+            if (!sim_shared_is_valid(b, l->address[lane], l->bytes) &&
+                sim_undefined_load(l, NULL, lane))
+                return 1;
+        }
+    if (!load_row(l, b->shared + l->span.least))
+        put_into_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
+    return 0;
+}
+
+static int load_local(struct sim_request *l) {
+    struct sim_warp *warp = l->warp;
+    uint64_t at[SIM_LANES];
+    int internal = (l->in->dst2 & SIM_A_INTERNAL) != 0;
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_check_limit(l, warp->local_top))
+        return 1;
+    if (!internal && l->mask && sim_request_event(l, NULL, NULL))
+        return 1;
+    local_places(l, at);
+    const int checked = l->w->run->check_uninit && (!internal || warp->undefined);
+    for (uint32_t m = checked ? l->mask : 0; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        if (!sim_local_is_valid(warp, lane, l->address[lane], l->bytes) &&
+            sim_undefined_load(l, NULL, lane))
+            return 1;
+    }
+    put_into_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
+    return 0;
+}
+
+static int load_params(struct sim_request *l) {
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) ||
+        sim_request_check_limit(l, l->w->run->kernel->param_bytes))
+        return 1;
+    put_into_registers(l, &(struct places){(uintptr_t)l->w->run->params, l->address, l->mask});
+    return 0;
+}
+
+int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask, uint8_t *regs, uint32_t local_base) {
+    struct sim_request l;
+    int failed;
+    sim_request_begin(&l, w, warp, in, mask, regs, local_base, SIM_ACCESS_LOAD);
+    sim_request_addresses(&l, in->a, in->dst2, in->imm);
+    switch (in->space) {
+    case SIM_S_GLOBAL:
+    case SIM_S_CONST:
+        failed = load_global(&l);
+        break;
+    case SIM_S_SHARED:
+        failed = load_shared(&l);
+        break;
+    case SIM_S_LOCAL:
+        failed = load_local(&l);
+        break;
+    default:
+        failed = sim_request_by_window(&l, load_global, load_shared, load_local, load_params);
+        break;
+    }
+    if (!failed && w->run->check_races && in->order != SIM_ORDER_WEAK)
+        sim_races_order(w->run, warp, in->order,
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
+                        0, 1);
+    return failed;
+}
+
+int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs) {
+    static const uint64_t one_place[SIM_LANES];
+    struct sim_request l;
+    sim_request_begin(&l, w, warp, in, mask, regs, 0, SIM_ACCESS_LOAD);
+    if (in->a != SIM_NO_SLOT) {
+        sim_request_addresses(&l, in->a, in->dst2, in->imm);
+        return load_params(&l);
+    }
+    /* within the parameters: the decoder saw to it */
+    l.span = (struct sim_span){.linear = 1};
+    if (load_row(&l, w->run->params + in->imm))
+        return 0;
+    put_into_registers(&l,
+                       &(struct places){(uintptr_t)(w->run->params + in->imm), one_place, mask});
+    return 0;
+}
+
+/* ---- stores ---- */
+
+/* What the race detector compares with what is there already: 32 lanes' values in a row, made only
+ * where the register does not hold them so. */
+static const uint8_t *stored_values(const struct sim_request *l, uint8_t *values) {
+    uint64_t at[SIM_LANES];
+    if (is_direct(l))
+        return l->regs + l->in->b;
+    if (!l->w->run->check_races)
+        return NULL;
+    for (uint32_t i = 0; i < SIM_LANES; i++)
+        at[i] = (uint64_t)i * l->bytes;
+    take_from_registers(l, &(struct places){(uintptr_t)values, at, l->mask});
+    return values;
+}
+
+/* Lanes in different allocations, or in constant memory. */
+static int store_scattered(struct sim_request *l) {
+    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order: the last one stays */
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        struct sim_region *own = sim_request_region(l->w, l->address[lane], l->bytes);
+        if (own->read_only) {
+            if (sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_READ_ONLY, l->address[lane], NULL,
+                         "write of %u bytes to constant memory at 0x%llx", l->bytes,
+                         (unsigned long long)l->address[lane]))
+                return 1;
+            continue;
+        }
+        take_from_registers(
+            l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base, l->address, m & -m});
+        sim_memory_mark(own, l->address[lane] - own->base, l->bytes);
+    }
+    return 0;
+}
+
+static int store_global(struct sim_request *l) {
+    struct sim_region *region;
+    _Alignas(32) uint8_t values[SIM_LANES * 32];
+    l->w->writes++;
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_regions(l, &region) < 0)
+        return 1;
+    if (!l->mask)
+        return 0;
+    if (sim_request_event(l, region, stored_values(l, values)))
+        return 1;
+    if (!region || region->read_only)
+        return store_scattered(l);
+    const uint64_t first = l->span.least - region->base;
+    if (is_direct(l) && sim_request_contiguous(l))
+        memcpy(region->host + first, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
+    else
+        take_from_registers(l, &(struct places){(uintptr_t)region->host - (uintptr_t)region->base,
+                                                l->address, l->mask});
+    if (region->valid) {
+        if (sim_request_contiguous(l))
+            sim_memory_mark(region, first, SIM_LANES * (uint64_t)l->bytes);
+        else
+            for (uint32_t m = l->mask; m; m &= m - 1)
+                sim_memory_mark(region, l->address[__builtin_ctz(m)] - region->base, l->bytes);
+    }
+    return 0;
+}
+
+static int store_shared(struct sim_request *l) {
+    struct sim_block *b = l->warp->block;
+    _Alignas(32) uint8_t values[SIM_LANES * 32];
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_check_limit(l, b->shared_bytes))
+        return 1;
+    if (!l->mask)
+        return 0;
+    if (sim_request_event(l, NULL, stored_values(l, values)))
+        return 1;
+    if (sim_request_contiguous(l) && is_direct(l) && l->bytes >= 4) {
+        memcpy(b->shared + l->span.least, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
+        memset(b->shared_valid + l->span.least / 4, 15, SIM_LANES * (size_t)l->bytes / 4);
+    } else {
+        take_from_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
+        if (l->bytes == 4)
+            for (uint32_t m = l->mask; m; m &= m - 1)
+                b->shared_valid[l->address[__builtin_ctz(m)] / 4] = 15;
+        else
+            for (uint32_t m = l->mask; m; m &= m - 1)
+                sim_shared_mark(b, l->address[__builtin_ctz(m)], l->bytes);
+    }
+    if (SIM_UNLIKELY(l->warp->undefined != NULL))
+        sim_undefined_store(l);
+    return 0;
+}
+
+static int store_local(struct sim_request *l) {
+    struct sim_warp *warp = l->warp;
+    uint64_t at[SIM_LANES];
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || sim_request_check_limit(l, warp->local_top))
+        return 1;
+    if (!(l->in->dst2 & SIM_A_INTERNAL) && l->mask && sim_request_event(l, NULL, NULL))
+        return 1;
+    local_places(l, at);
+    take_from_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
+    for (uint32_t m = l->mask; m; m &= m - 1)
+        sim_warp_mark_local(warp, at[__builtin_ctz(m)], l->bytes);
+    if (SIM_UNLIKELY(warp->undefined != NULL))
+        sim_undefined_store(l);
+    return 0;
+}
+
+int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs, uint32_t local_base) {
+    struct sim_request l;
+    sim_request_begin(&l, w, warp, in, mask, regs, local_base, SIM_ACCESS_STORE);
+    sim_request_addresses(&l, in->a, in->dst2, in->imm);
+    if (w->run->check_races && in->order != SIM_ORDER_WEAK)
+        sim_races_order(w->run, warp, in->order,
+                        &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
+                        1, 0);
+    switch (in->space) {
+    case SIM_S_GLOBAL:
+        return store_global(&l);
+    case SIM_S_SHARED:
+        return store_shared(&l);
+    case SIM_S_LOCAL:
+        return store_local(&l);
+    default:
+        return sim_request_by_window(&l, store_global, store_shared, store_local, NULL);
+    }
+}

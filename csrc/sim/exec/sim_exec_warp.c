@@ -1,0 +1,222 @@
+/*
+ * sim_exec_warp.c: instructions in which the lanes of a warp see each other: shuffles, votes,
+ * matches, reductions, the election of one, and warp barriers.
+ */
+#include "sim_exec.h"
+#include "../observe/sim_observe.h"
+
+#include <string.h>
+
+static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in, uint32_t mask,
+                                 uint8_t *regs) {
+    const sim_u32 *a = U32(in->a), *b = U32(in->b), *c = U32(in->c);
+    sim_u32 *out = (sim_u32 *)(void *)w->scratch[0];
+    uint32_t in_range = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        int lane = __builtin_ctz(m);
+        int by = (int)(b[lane] & 31), clamp = (int)(c[lane] & 31),
+            segment = (int)(c[lane] >> 8 & 31);
+        int most = (lane & segment) | (clamp & ~segment), least = lane & segment, from, ok;
+        switch (in->sub) {
+        case SIM_SHFL_UP:
+            from = lane - by;
+            ok = from >= most;
+            break; /* for up, the clamp is the least */
+        case SIM_SHFL_DOWN:
+            from = lane + by;
+            ok = from <= most;
+            break;
+        case SIM_SHFL_BFLY:
+            from = lane ^ by;
+            ok = from <= most;
+            break;
+        default:
+            from = least | (by & ~segment);
+            ok = from <= most;
+            break;
+        }
+        if (!ok)
+            from = lane;
+        if (SIM_UNLIKELY(w->recorder != NULL))
+            sim_trace_shuffle(w->recorder, (uint32_t)lane, (uint32_t)from);
+        out[lane] = a[from];
+        in_range |= (uint32_t)ok << lane;
+    }
+    sim_blend(regs + in->dst, w->scratch[0], mask, 4);
+    if (in->dst2 != SIM_NO_SLOT)
+        PRED(in->dst2) = (PRED(in->dst2) & ~mask) | in_range;
+}
+
+static SIM_NOINLINE void vote(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+    uint32_t yes = PRED(in->a) & mask;
+    if (in->sub == SIM_VOTE_BALLOT) {
+        for (uint32_t m = mask; m; m &= m - 1)
+            U32(in->dst)[__builtin_ctz(m)] = yes;
+        return;
+    }
+    int result = in->sub == SIM_VOTE_ALL   ? yes == mask
+                 : in->sub == SIM_VOTE_ANY ? yes != 0
+                                           : yes == mask || !yes;
+    PRED(in->dst) = (PRED(in->dst) & ~mask) | (result ? mask : 0);
+}
+
+static SIM_NOINLINE void match(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+    uint32_t bytes = sim_types[in->type].bytes, results[SIM_LANES], all = 1;
+    const uint8_t *a = regs + in->a;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        results[lane] = 0;
+        for (uint32_t n = mask; n; n &= n - 1) {
+            uint32_t other = (uint32_t)__builtin_ctz(n);
+            if (memcmp(a + lane * bytes, a + other * bytes, bytes) == 0)
+                results[lane] |= 1u << other;
+        }
+        all &= results[lane] == mask;
+    }
+    for (uint32_t m = mask; m; m &= m - 1) {
+        int lane = __builtin_ctz(m);
+        U32(in->dst)[lane] = in->sub ? (all ? mask : 0) : results[lane];
+    }
+    if (in->dst2 != SIM_NO_SLOT)
+        PRED(in->dst2) = (PRED(in->dst2) & ~mask) | (all ? mask : 0);
+}
+
+static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+    const sim_u32 *a = U32(in->a);
+    uint32_t r = a[__builtin_ctz(mask)];
+    for (uint32_t m = mask & (mask - 1); m; m &= m - 1) {
+        uint32_t x = a[__builtin_ctz(m)];
+        switch (in->sub) {
+        case SIM_ATOM_ADD:
+            r += x;
+            break;
+        case SIM_ATOM_MIN:
+            r = in->type == SIM_T_S32 ? ((int32_t)x < (int32_t)r ? x : r) : (x < r ? x : r);
+            break;
+        case SIM_ATOM_MAX:
+            r = in->type == SIM_T_S32 ? ((int32_t)x > (int32_t)r ? x : r) : (x > r ? x : r);
+            break;
+        case SIM_ATOM_AND:
+            r &= x;
+            break;
+        case SIM_ATOM_OR:
+            r |= x;
+            break;
+        default:
+            r ^= x;
+            break;
+        }
+    }
+    for (uint32_t m = mask; m; m &= m - 1)
+        U32(in->dst)[__builtin_ctz(m)] = r;
+}
+
+/* The member mask of the first active lane, and in *same the active lanes that name the same one:
+   tiles of a warp each have their own. */
+uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
+                          uint32_t *same) {
+    *same = mask;
+    if (in->e == SIM_NO_SLOT)
+        return mask;
+    const sim_u32 *masks = (const sim_u32 *)(const void *)(regs + in->e);
+    uint32_t members = masks[__builtin_ctz(mask)], differ = 0;
+    for (int i = 0; i < SIM_LANES; i++)
+        differ |= masks[i] ^ members;
+    if (SIM_LIKELY(!differ))
+        return members;
+    for (uint32_t m = mask; m; m &= m - 1)
+        if (masks[__builtin_ctz(m)] != members)
+            *same &= ~(1u << __builtin_ctz(m));
+    return members;
+}
+
+void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                        uint32_t mask, uint32_t members, uint8_t *regs) {
+    switch (in->op) {
+    case SIM_OP_SHFL:
+        shuffle(w, in, mask, regs);
+        break;
+    case SIM_OP_VOTE:
+        vote(in, mask, regs);
+        break;
+    case SIM_OP_MATCH:
+        match(in, mask, regs);
+        break;
+    case SIM_OP_REDUX:
+        redux(in, mask, regs);
+        break;
+    case SIM_OP_ELECT: {
+        uint32_t leader = (uint32_t)__builtin_ctz(mask);
+        for (uint32_t m = mask; m; m &= m - 1)
+            U32(in->dst)[__builtin_ctz(m)] = leader;
+        if (in->dst2 != SIM_NO_SLOT)
+            PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
+        break;
+    }
+    default:
+        if (w->run->check_races)
+            sim_races_warp_sync(w->run, warp, members);
+        break;
+    }
+}
+
+/* ---- lanes of several splits ---- */
+
+enum { PLACES = 5, SOURCES = 3, PLACE_BYTES = SIM_LANES * 8 }; /* a, b, c; dst, dst2 */
+
+static uint32_t slot_of(const struct sim_insn *in, int place) {
+    const uint32_t slots[PLACES] = {in->a, in->b, in->c, in->dst, in->dst2};
+    const int is_used = place == 0   ? in->op != SIM_OP_ELECT
+                        : place < 3  ? in->op == SIM_OP_SHFL
+                        : place == 4 ? in->op != SIM_OP_VOTE && in->op != SIM_OP_REDUX
+                                     : 1;
+    return is_used ? slots[place] : SIM_NO_SLOT;
+}
+
+/* Copies sources of these lanes from their frames to the area, or results back. */
+static void copy_places(const struct sim_warp *warp, const struct sim_insn *in, uint32_t mask,
+                        uint8_t *area, int back) {
+    for (uint32_t s = 0; s < warp->split_count; s++) {
+        const uint32_t lanes = sim_split_mask(&warp->splits[s]) & mask;
+        for (int i = back ? SOURCES : 0; i < (back ? PLACES : SOURCES); i++) {
+            const uint32_t slot = slot_of(in, i);
+            if (slot == SIM_NO_SLOT)
+                continue;
+            uint8_t *here = area + i * PLACE_BYTES,
+                    *there = warp->regs + sim_split_frame(&warp->splits[s])->base + slot,
+                    *to = back ? there : here, *from = back ? here : there;
+            if (i == 4 || (in->op == SIM_OP_VOTE && (i == 0 || in->sub != SIM_VOTE_BALLOT)))
+                *(sim_u32 *)(void *)to =
+                    (*(sim_u32 *)(void *)to & ~lanes) | (*(sim_u32 *)(void *)from & lanes);
+            else
+                sim_blend(to, from, lanes,
+                          i == 0 && in->op == SIM_OP_MATCH ? sim_types[in->type].bytes : 4);
+        }
+    }
+}
+
+/* The same for lanes of several splits, which sim_warp_sync() has brought together at this pc.
+ * Those that called the function from elsewhere have their registers elsewhere. */
+void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                     uint32_t pc, uint32_t mask, uint32_t members) {
+    const struct sim_insn *in = &w->run->kernel->code[pc];
+    const uint32_t base = sim_split_frame(split)->base;
+    _Alignas(64) uint8_t area[PLACES * PLACE_BYTES] = {0};
+    uint32_t apart = 0;
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (sim_split_frame(&warp->splits[s])->base != base)
+            apart |= sim_split_mask(&warp->splits[s]) & mask;
+    if (!apart || in->op == SIM_OP_WARPSYNC) {
+        sim_exec_warp_wide(w, warp, in, mask, members, warp->regs + base);
+        return;
+    }
+    struct sim_insn here = *in;
+    here.a = 0;
+    here.b = PLACE_BYTES;
+    here.c = 2 * PLACE_BYTES;
+    here.dst = 3 * PLACE_BYTES;
+    here.dst2 = slot_of(in, 4) == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * PLACE_BYTES;
+    copy_places(warp, in, mask, area, 0);
+    sim_exec_warp_wide(w, warp, &here, mask, members, area);
+    copy_places(warp, in, mask, area, 1);
+}

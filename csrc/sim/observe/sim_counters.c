@@ -1,0 +1,467 @@
+/*
+ * sim_counters.c: the observer that counts. Per memory instruction: requests, sectors, wavefronts,
+ * transactions, by Nsight Compute's definitions; at the end of a launch everything is summed by
+ * class, by source line and in all.
+ */
+#include "sim_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How many different aligned pieces of 2^shift bytes the active lanes touch. Accesses are aligned
+ * to their size, so that none spans two pieces, but for those of the bulk copies. */
+static uint32_t distinct(const struct sim_access *a, unsigned shift) {
+    const uint64_t first = a->least >> shift, last = (a->most + a->bytes - 1) >> shift,
+                   bytes = a->bytes;
+    const int64_t piece_bytes = 1ll << shift;
+    enum { TABLE = 128, SEEN = SIM_LANES * 2 };
+    uint64_t seen[SEEN];
+    uint8_t table[TABLE] = {0};
+    uint32_t count = 0;
+    if (first == last)
+        return 1;
+    if (a->mask == SIM_FULL && a->linear) {
+        if (a->stride >= -piece_bytes && a->stride <= piece_bytes)
+            return (uint32_t)(last - first) + 1; /* none is left out */
+        if ((a->least & (bytes - 1)) == 0 && bytes <= (uint64_t)piece_bytes)
+            return SIM_LANES;
+    }
+    if (last - first < 64) {
+        uint64_t touched = 0;
+        for (uint32_t m = a->mask; m; m &= m - 1) {
+            uint64_t at = a->address[__builtin_ctz(m)], from = (at >> shift) - first,
+                     to = ((at + bytes - 1) >> shift) - first;
+            touched |= (2ull << to) - (1ull << from);
+        }
+        return (uint32_t)__builtin_popcountll(touched);
+    }
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        uint64_t at = a->address[__builtin_ctz(m)], end = (at + bytes - 1) >> shift;
+        for (uint64_t piece = at >> shift; piece <= end; piece++) {
+            uint32_t slot = (uint32_t)(piece * 0x9e3779b97f4a7c15ull >> 57);
+            while (table[slot] && seen[table[slot] - 1] != piece)
+                slot = (slot + 1) % TABLE;
+            if (table[slot] || count == SEEN)
+                continue;
+            seen[count++] = piece;
+            table[slot] = (uint8_t)count;
+        }
+    }
+    return count;
+}
+
+/* ---- coalescing rules (transactions, and the bytes that they move) ---- */
+
+struct moved {
+    uint64_t transactions, bytes;
+};
+
+/* 1.0, 1.1: lane k of a half-warp takes word k of one aligned region, or every lane pays for
+ * itself. */
+static struct moved strict_rule(const struct sim_access *a, uint32_t half) {
+    uint32_t lanes = a->mask & half, first = (uint32_t)__builtin_ctz(half);
+    struct moved r = {0, 0};
+    uint64_t base = 0;
+    int ok = a->bytes == 4 || a->bytes == 8 || a->bytes == 16, have = 0;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        uint32_t lane = (uint32_t)__builtin_ctz(m);
+        uint64_t start = a->address[lane] - (uint64_t)(lane - first) * a->bytes;
+        if (have && start != base)
+            ok = 0;
+        base = start;
+        have = 1;
+    }
+    if (have && ok && base % (16u * a->bytes) == 0) {
+        r.transactions = a->bytes == 16 ? 2 : 1;
+        r.bytes = 16ull * a->bytes;
+    } else if (have) {
+        r.transactions = (uint64_t)__builtin_popcount(lanes) * (a->bytes > 16 ? a->bytes / 16 : 1);
+        r.bytes = (uint64_t)__builtin_popcount(lanes) *
+                  (a->bytes < 32 ? 32 : a->bytes); /* a transaction moves at least 32 bytes */
+    }
+    return r;
+}
+
+/* 1.2, 1.3: segments of 32, 64 or 128 bytes by word size, each halved while only one half is used.
+ */
+static struct moved segment_rule(const struct sim_access *a, uint32_t half) {
+    struct moved r = {0, 0};
+    uint32_t left = a->mask & half;
+    uint64_t size = a->bytes == 1 ? 32 : a->bytes == 2 ? 64 : 128;
+    while (left) {
+        uint64_t base = a->address[__builtin_ctz(left)] / size * size, least = UINT64_MAX, most = 0,
+                 from = base, span = size;
+        for (uint32_t m = left; m; m &= m - 1) {
+            uint64_t at = a->address[__builtin_ctz(m)];
+            if (at / size * size != base)
+                continue;
+            left &= ~(1u << __builtin_ctz(m));
+            least = at < least ? at : least;
+            most = at + a->bytes - 1 > most ? at + a->bytes - 1 : most;
+        }
+        while (span > 32 && (most < from + span / 2 || least >= from + span / 2)) {
+            from += least >= from + span / 2 ? span / 2 : 0;
+            span /= 2;
+        }
+        r.transactions++;
+        r.bytes += span;
+    }
+    return r;
+}
+
+static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rule,
+                             uint32_t sectors) {
+    if (rule == SIM_COALESCE_STRICT || rule == SIM_COALESCE_SEGMENTS) {
+        struct moved low = rule == SIM_COALESCE_STRICT ? strict_rule(a, 0x0000ffffu)
+                                                       : segment_rule(a, 0x0000ffffu);
+        struct moved high = rule == SIM_COALESCE_STRICT ? strict_rule(a, 0xffff0000u)
+                                                        : segment_rule(a, 0xffff0000u);
+        return (struct moved){low.transactions + high.transactions, low.bytes + high.bytes};
+    }
+    uint32_t lines = distinct(a, 7);
+    if (rule == SIM_COALESCE_LINES &&
+        a->kind == SIM_ACCESS_LOAD) /* Fermi's loads fill whole lines of L1 */
+        return (struct moved){lines, lines * 128ull};
+    return (struct moved){lines, sectors * (uint64_t)SIM_SECTOR};
+}
+
+/* ---- shared memory: passes through the banks ---- */
+
+/* A word is served to every lane that wants it; two words in one bank need two passes. */
+static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t words,
+                            uint32_t banks) {
+    uint64_t seen[SIM_LANES * 4];
+    uint8_t bank_of[SIM_LANES * 4];
+    uint8_t load[32] = {0};
+    uint32_t count = 0, most = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint64_t word = address[__builtin_ctz(m)] >> 2;
+        for (uint32_t n = 0; n < words; n++, word++) {
+            uint32_t bank = (uint32_t)(word & (banks - 1)), i = 0;
+            if (load[bank]) { /* only then can the word have been there */
+                while (i < count && !(bank_of[i] == bank && seen[i] == word))
+                    i++;
+                if (i < count)
+                    continue;
+            }
+            bank_of[count] = (uint8_t)bank;
+            seen[count++] = word;
+            load[bank]++;
+            most = load[bank] > most ? load[bank] : most;
+        }
+    }
+    return most;
+}
+
+/* The same for words a constant step apart: lanes meet in a bank when they are a whole number of
+ * `period` lanes apart. */
+static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
+    uint32_t shared = (uint32_t)__builtin_ctzll(step | banks), period = banks >> shared, most = 1;
+    if (!step || period >= SIM_LANES)
+        return 1;
+    uint32_t lanes = 1;
+    for (uint32_t at = period; at < SIM_LANES; at += period)
+        lanes |= 1u << at;
+    for (uint32_t i = 0; i < period; i++) {
+        uint32_t meet = (uint32_t)__builtin_popcount(mask & lanes << i);
+        most = meet > most ? meet : most;
+    }
+    return most;
+}
+
+/* Wide accesses are served a half-warp (8 bytes) or a quarter-warp (16 bytes) at a time. */
+static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *p,
+                           uint32_t *least) {
+    uint32_t words = (a->bytes + 3) / 4,
+             group = p->bank_group / (words > 1 ? (words < 4 ? words : 4) : 1), passes = 0;
+    *least = 0;
+    if (sim_contiguous(a) && words <= 4 && p->bank_group == SIM_LANES) {
+        *least = a->bytes >= 4 ? words : 1;
+        return *least;
+    }
+    if (group == 0)
+        group = 1;
+    uint32_t lanes = group >= 32 ? SIM_FULL : (1u << group) - 1;
+    for (uint32_t at = 0; at < SIM_LANES; at += group) {
+        uint32_t mask = a->mask & (lanes << at);
+        if (mask) {
+            passes += a->linear && words <= 4 && (!a->stride || a->stride == (int64_t)a->bytes)
+                          ? 1 /* a word for all, or each in a bank of its own */
+                      : a->linear && a->bytes == 4
+                          ? linear_passes(mask, (uint64_t)a->stride / 4, p->banks)
+                          : bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
+            ++*least;
+        }
+    }
+    return passes;
+}
+
+/* ---- the event ---- */
+
+/* A sector's mark after a load (bit 0) or a store (bit 1); marks with another tag are of other
+ * launches. What was stored is there to be loaded. */
+static inline uint8_t touch(uint8_t old, uint8_t tag, uint8_t bit) {
+    const uint8_t seen = (old & ~3) == tag ? old & 3 : 0;
+    return (seen & bit) || (bit == 1 && seen & 2) ? old : (uint8_t)(tag | seen | bit);
+}
+
+/* What a cache that holds everything would still have to fetch or write back: sectors touched for
+ * the first time, exactly, though blocks on several host threads touch them. */
+static void first_touch(struct sim_worker *w, const struct sim_access *a) {
+    struct sim_region *r = a->region;
+    const uint8_t bit = a->kind == SIM_ACCESS_LOAD ? 1 : 2;
+    if (!r || !r->touched)
+        return;
+    uint64_t *count = bit == 1 ? &w->dram_read : &w->dram_write;
+    const uint8_t tag = (uint8_t)((w->run->launch_number % 63 + 1) << 2);
+    const int row = sim_contiguous(a);
+    const uint32_t each = 0x01010101u; /* of four sectors */
+    for (uint32_t m = row ? 1 : a->mask; m; m &= m - 1) {
+        const uint64_t at = row ? a->least : a->address[__builtin_ctz(m)],
+                       end = (row ? a->most : at) + a->bytes - 1;
+        uint64_t s = (at - r->base) >> 5, last = (end - r->base) >> 5;
+        for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four alike at once */
+            sim_u32 *four = (sim_u32 *)(void *)&r->touched[s];
+            uint32_t was = __atomic_load_n(four, __ATOMIC_RELAXED);
+            const uint8_t now = touch((uint8_t)was, tag, bit);
+            if (was != each * (uint8_t)was)
+                break;
+            if (now == (uint8_t)was)
+                continue;
+            if (!__atomic_compare_exchange_n(four, &was, each * now, 0, __ATOMIC_RELAXED,
+                                             __ATOMIC_RELAXED))
+                break;
+            *count += 4;
+        }
+        for (; s <= last; s++) {
+            uint8_t old = __atomic_load_n(&r->touched[s], __ATOMIC_RELAXED), now;
+            while ((now = touch(old, tag, bit)) != old &&
+                   !__atomic_compare_exchange_n(&r->touched[s], &old, now, 1, __ATOMIC_RELAXED,
+                                                __ATOMIC_RELAXED))
+                continue;
+            *count += now != old;
+        }
+    }
+}
+
+void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
+    struct sim_pc_count *c = &w->pcs[a->pc];
+    const struct sim_preset *p = w->run->preset;
+    if (a->space == SIM_S_SHARED) {
+        uint32_t least, passes = wavefronts(a, p, &least);
+        c->shared_requests++;
+        c->wavefronts += passes;
+        c->conflicts += passes - least;
+    } else if (a->space == SIM_S_LOCAL) {
+        c->local_requests++;
+    } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
+        uint32_t sectors = distinct(a, 5);
+        struct moved m = coalesce(a, p->coalescing, sectors);
+        c->requests++;
+        c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
+        c->sectors += sectors;
+        c->transactions += m.transactions;
+        c->moved += m.bytes;
+        first_touch(w, a);
+    }
+}
+
+/* ---- the report ---- */
+
+/* What an instruction is: its class, and its floating-point operations per thread by precision (0
+ * f16, 1 f32, 2 f64). */
+enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
+                            unsigned *precision) {
+    const struct sim_insn *in = &k->code[pc];
+    *flops = 0;
+    *precision = 1;
+    if ((in->op != SIM_OP_LANE && in->op != SIM_OP_MASK) || k->where[pc].lane_op == UINT16_MAX)
+        return (enum sim_class)in->class;
+    const struct sim_lane_op *row = &sim_lane_ops[k->where[pc].lane_op];
+    const char *m = row->mnemonic;
+    static const char *const special[] = {"rcp.", "sqrt.", "rsqrt.", "sin.",
+                                          "cos.", "ex2.",  "lg2.",   "tanh."};
+    static const char *const counted[] = {"add.", "sub.", "mul.", "div.", "fma.", "min.", "max."};
+    enum sim_type type = (enum sim_type)row->types[1];
+    int floating = sim_types[type].class == SIM_C_FLOAT || sim_types[type].class == SIM_C_HALF;
+    if (strncmp(m, "cvt.", 4) == 0 || strncmp(m, "~r", 2) == 0)
+        return SIM_CLASS_CONVERT;
+    if (strncmp(m, "mov.", 4) == 0 || strncmp(m, "slct.", 5) == 0 || m[0] == '~')
+        return SIM_CLASS_MOVE;
+    if (floating) {
+        *precision = type == SIM_T_F32 ? 1 : type == SIM_T_F64 ? 2 : 0;
+        int packed = type == SIM_T_F16X2 || type == SIM_T_BF16X2;
+        for (size_t i = 0; i < sizeof special / sizeof *special; i++) {
+            if (strncmp(m, special[i], strlen(special[i])) == 0) {
+                *flops = packed ? 2 : 1;
+                return SIM_CLASS_SPECIAL;
+            }
+        }
+        for (size_t i = 0; i < sizeof counted / sizeof *counted - 2; i++)
+            if (strncmp(m, counted[i], 4) == 0)
+                *flops = (i == 4 ? 2u : 1u) * (packed ? 2u : 1u);
+        return *precision == 1 ? SIM_CLASS_F32 : *precision == 2 ? SIM_CLASS_F64 : SIM_CLASS_F16;
+    }
+    if (strncmp(m, "div.", 4) == 0 || strncmp(m, "rem.", 4) == 0)
+        return SIM_CLASS_DIVIDE;
+    return strncmp(m, "mul", 3) == 0 || strncmp(m, "mad", 3) == 0 || strncmp(m, "dp", 2) == 0
+               ? SIM_CLASS_MULTIPLY
+               : SIM_CLASS_INTEGER;
+}
+
+/* What one instruction did in each space: a generic address may lie in any. An asynchronous copy is
+ * a load from global memory, or a store to it; what it does in shared memory is no instruction. */
+static void add_memory(struct sim_counters *c, const struct sim_insn *in,
+                       const struct sim_pc_count *n) {
+    const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
+              to_global = in->op == SIM_OP_BULK && in->sub;
+    if (in->op == SIM_OP_TEX)
+        c->texture_requests += n->requests;
+    if (in->op == SIM_OP_BAR)
+        c->barriers += n->requests;
+    if (in->op == SIM_OP_LD) {
+        c->shared_load_requests += n->shared_requests;
+        c->shared_load_wavefronts += n->wavefronts;
+        c->shared_load_conflicts += n->conflicts;
+        c->local_load_requests += n->local_requests;
+    } else if (in->op == SIM_OP_ST) {
+        c->shared_store_requests += n->shared_requests;
+        c->shared_store_wavefronts += n->wavefronts;
+        c->shared_store_conflicts += n->conflicts;
+        c->local_store_requests += n->local_requests;
+    } else if (in->op == SIM_OP_ATOM) {
+        c->shared_atomics += n->shared_requests;
+        c->global_atomics += n->requests;
+    }
+    if (in->op == SIM_OP_LD || (copy && !to_global)) {
+        c->global_load_requests += n->requests;
+        c->global_load_sectors += n->sectors;
+        c->global_load_bytes += n->bytes;
+    } else if (in->op == SIM_OP_ST || to_global) {
+        c->global_store_requests += n->requests;
+        c->global_store_sectors += n->sectors;
+        c->global_store_bytes += n->bytes;
+    }
+    c->global_bytes_moved += n->moved;
+    c->global_transactions += n->transactions;
+}
+
+static void add_class(struct sim_counters *c, enum sim_class class, uint64_t warps) {
+    switch (class) {
+#define SIM_X(id, field)                                          \
+    case SIM_CLASS_##id:                                          \
+        c->field += SIM_CLASS_##id == SIM_CLASS_NONE ? 0 : warps; \
+        break;
+        SIM_CLASSES(SIM_X)
+#undef SIM_X
+    default:
+        break;
+    }
+}
+
+/* One instruction's counts, from all workers, into a set of counters. */
+static void add_instruction(const struct sim_kernel *k, uint32_t pc,
+                            const struct sim_block_count *b, const struct sim_pc_count *n,
+                            struct sim_counters *c) {
+    const struct sim_insn *in = &k->code[pc];
+    unsigned flops, precision;
+    enum sim_class class = sim_class_of(k, pc, &flops, &precision);
+    uint64_t on = b->threads - (n->guard_off < b->threads ? n->guard_off : b->threads);
+    c->warp_instructions += b->warps;
+    c->thread_instructions += b->threads;
+    c->predicated_on_threads += on;
+    add_class(c, class, b->warps);
+    *(precision == 0   ? &c->flops_f16
+      : precision == 1 ? &c->flops_f32
+                       : &c->flops_f64) += flops * on;
+    if (in->op == SIM_OP_BRA || in->op == SIM_OP_BRX) {
+        c->branches += b->warps;
+        c->divergent_branches += n->divergent;
+    }
+    add_memory(c, in, n);
+}
+
+static int same_line(const struct sim_line *line, const char *file, unsigned number, unsigned ptx) {
+    return line->file == file && line->line == number && (file || line->ptx_line == ptx);
+}
+
+static struct sim_line *line_of(struct sim_report *report, size_t *capacity, const char *file,
+                                unsigned number, unsigned ptx) {
+    for (size_t i = report->line_count; i-- > 0;)
+        if (same_line(&report->lines[i], file, number, ptx))
+            return &report->lines[i];
+    if (report->line_count == *capacity) {
+        size_t wanted = *capacity ? *capacity * 2 : 64;
+        struct sim_line *grown = realloc(report->lines, wanted * sizeof *grown);
+        if (!grown)
+            return NULL;
+        report->lines = grown;
+        *capacity = wanted;
+    }
+    struct sim_line *made = &report->lines[report->line_count++];
+    memset(made, 0, sizeof *made);
+    made->file = file;
+    made->line = number;
+    made->ptx_line = ptx;
+    return made;
+}
+
+static int by_place(const void *a, const void *b) {
+    const struct sim_line *x = a, *y = b;
+    int files =
+        !x->file || !y->file ? (x->file != NULL) - (y->file != NULL) : strcmp(x->file, y->file);
+    return files                ? files
+           : x->line != y->line ? (x->line > y->line) - (x->line < y->line)
+                                : (x->ptx_line > y->ptx_line) - (x->ptx_line < y->ptx_line);
+}
+
+int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
+                     struct sim_report *report) {
+    const struct sim_kernel *k = run->kernel;
+    size_t capacity = 0;
+    struct sim_block_count block = {0, 0};
+    for (uint32_t pc = 0; pc < k->code_count; pc++) {
+        struct sim_pc_count sum = {0};
+        if (k->code[pc].op == SIM_OP_BLOCK) {
+            block = (struct sim_block_count){0, 0};
+            for (unsigned i = 0; i < count; i++) {
+                block.warps += workers[i].blocks[k->code[pc].ext].warps;
+                block.threads += workers[i].blocks[k->code[pc].ext].threads;
+            }
+            continue;
+        }
+        if ((k->code[pc].flags & SIM_F_HELPER) || !block.warps)
+            continue;
+        for (unsigned i = 0; i < count; i++) {
+            const struct sim_pc_count *n = &workers[i].pcs[pc];
+            sum.requests += n->requests;
+            sum.shared_requests += n->shared_requests;
+            sum.local_requests += n->local_requests;
+            sum.wavefronts += n->wavefronts;
+            sum.sectors += n->sectors;
+            sum.bytes += n->bytes;
+            sum.moved += n->moved;
+            sum.transactions += n->transactions;
+            sum.conflicts += n->conflicts;
+            sum.guard_off += n->guard_off;
+            sum.divergent += n->divergent;
+        }
+        int system;
+        const char *file = sim_module_file(k->module, k->where[pc].file, &system);
+        struct sim_line *line =
+            line_of(report, &capacity, file, file ? k->where[pc].line : 0, k->where[pc].ptx_line);
+        add_instruction(k, pc, &block, &sum, &report->total);
+        if (!line)
+            return 0;
+        add_instruction(k, pc, &block, &sum, &line->counters);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        report->total.blocks += workers[i].blocks_done;
+        report->total.warps += workers[i].warps_done;
+        report->total.dram_read_bytes += workers[i].dram_read * SIM_SECTOR;
+        report->total.dram_write_bytes += workers[i].dram_write * SIM_SECTOR;
+    }
+    if (report->line_count)
+        qsort(report->lines, report->line_count, sizeof *report->lines, by_place);
+    return 1;
+}

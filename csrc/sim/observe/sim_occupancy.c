@@ -1,0 +1,84 @@
+/*
+ * sim_occupancy.c: achieved occupancy: how full the multiprocessors are on average. There is no
+ * clock; time is counted in steps. In a step every warp that does not wait at a barrier executes an
+ * instruction; a warp is active from its block's start to its own exit, waiting included; a block
+ * lasts until its last warp exits. Blocks are placed in the order of their indices, first one on
+ * each multiprocessor in turn, later wherever there is room first. So the result depends on the
+ * program and the preset alone.
+ */
+#include "sim_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A place for one block on a multiprocessor. */
+struct place {
+    uint64_t free_at;
+    uint64_t index; /* place / sm_count counts a multiprocessor's, place % sm_count is which */
+};
+
+static int earlier(const struct place *a, const struct place *b) {
+    return a->free_at != b->free_at ? a->free_at < b->free_at : a->index < b->index;
+}
+
+static void sift_down(struct place *heap, uint64_t count) {
+    for (uint64_t i = 0, child; (child = 2 * i + 1) < count; i = child) {
+        if (child + 1 < count && earlier(&heap[child + 1], &heap[child]))
+            child++;
+        if (!earlier(&heap[child], &heap[i]))
+            return;
+        struct place kept = heap[i];
+        heap[i] = heap[child];
+        heap[child] = kept;
+    }
+}
+
+/* Notes a block that has ended, under the launch's lock; 0: no memory. */
+int sim_occupancy_note(struct sim_run *run, const struct sim_block *block) {
+    if (block->linear >= run->duration_capacity) {
+        uint64_t wanted = run->duration_capacity * 2 + 256;
+        wanted = wanted > block->linear ? wanted : block->linear + 1;
+        uint64_t *grown = realloc(run->durations, (size_t)wanted * sizeof *grown);
+        if (!grown)
+            return 0;
+        memset(grown + run->duration_capacity, 0,
+               (size_t)(wanted - run->duration_capacity) * sizeof *grown);
+        run->durations = grown;
+        run->duration_capacity = wanted;
+    }
+    run->durations[block->linear] = block->duration;
+    run->active_time += block->active_time;
+    return 1;
+}
+
+/* Active warps over the most that a multiprocessor holds, on average over the time in which it has
+ * any; 0 where no block has ended. 0: no memory. */
+int sim_occupancy_achieved(const struct sim_run *run, double *achieved) {
+    const uint64_t sms = run->preset->sm_count, places = run->occupancy.blocks_per_sm * sms,
+                   blocks = run->total_blocks < run->duration_capacity ? run->total_blocks
+                                                                       : run->duration_capacity,
+                   count = places < blocks ? places : blocks;
+    uint64_t busy = 0;
+    struct place *heap = calloc((size_t)count + 1, sizeof *heap);
+    uint64_t *ends = calloc((size_t)sms, sizeof *ends);
+    const int made = heap && ends;
+    *achieved = 0;
+    for (uint64_t i = 0; i < count && made; i++)
+        heap[i].index = i;
+    for (uint64_t i = 0; i < blocks && made; i++) {
+        if (!run->durations[i])
+            continue; /* it never ended */
+        heap[0].free_at += run->durations[i];
+        uint64_t *end = &ends[heap[0].index % sms];
+        *end = *end > heap[0].free_at ? *end : heap[0].free_at;
+        sift_down(heap, count);
+    }
+    for (uint64_t i = 0; i < sms && made; i++)
+        busy += ends[i];
+    if (busy)
+        *achieved =
+            (double)run->active_time / ((double)busy * (double)run->occupancy.max_warps_per_sm);
+    free(heap);
+    free(ends);
+    return made;
+}

@@ -1,0 +1,501 @@
+/*
+ * sim_undefined.c: values that nobody defined: read from memory that nobody wrote, or quotients of
+ * a division by zero. Compilers load and divide ahead of the condition that says whether the value
+ * counts, and copy whole structs with their padding: such a value is no mistake before something
+ * depends on it: a branch, an address, an atomic, a store to global memory.
+ *
+ * A warp without such values pays nothing for this. From its first one on it runs a copy of the
+ * code in which SIM_OP_WATCH stands for every instruction, and keeps for each register which lanes
+ * are undefined. What is put together from defined and undefined bits counts as defined, and so
+ * does what comes from another lane: better to miss a mistake here than to invent one.
+ */
+#include "sim_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct origin { /* where undefined values of a warp came from */
+    uint32_t pc;
+    uint8_t kind, space, bytes;
+    uint64_t address[SIM_LANES];
+};
+
+#define ORIGINS_MOST 256u
+
+struct value {                /* of a register, found by its place in the frames */
+    uint32_t lanes, computed; /* undefined; and the result of arithmetic, so no padding */
+    uint32_t origin;
+};
+
+struct sim_undefined {
+    struct value *values;
+    uint64_t count;
+    struct origin *origins;
+    uint32_t origin_count, origin_capacity;
+};
+
+void sim_undefined_free(struct sim_warp *warp) {
+    if (!warp->undefined)
+        return;
+    free(warp->undefined->values);
+    free(warp->undefined->origins);
+    free(warp->undefined);
+    warp->undefined = NULL;
+}
+
+static int out_of_memory(struct sim_worker *w) {
+    w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for undefined values");
+    return 1;
+}
+
+/* The code of warps with undefined values: made once for a launch. */
+static int make_code(struct sim_run *run) {
+    const struct sim_kernel *k = run->kernel;
+    pthread_mutex_lock(&run->lock);
+    if (!run->watched) {
+        struct sim_insn *code = calloc(k->code_count + 1ull, sizeof *code);
+        for (uint32_t pc = 0; code && pc < k->code_count; pc++)
+            if (k->code[pc].op == SIM_OP_BLOCK)
+                code[pc] = k->code[pc];
+            else
+                code[pc].op = SIM_OP_WATCH;
+        run->watched = code;
+    }
+    pthread_mutex_unlock(&run->lock);
+    return run->watched != NULL;
+}
+
+/* Room for the frames as they are now. 0: no memory. */
+static int fit(struct sim_worker *w, struct sim_warp *warp) {
+    if (!warp->undefined) {
+        warp->undefined = make_code(w->run) ? calloc(1, sizeof *warp->undefined) : NULL;
+        if (!warp->undefined)
+            return 0;
+    }
+    struct sim_undefined *u = warp->undefined;
+    const uint64_t wanted = warp->regs_bytes / 4 + 1;
+    if (u->count >= wanted)
+        return 1;
+    struct value *grown = realloc(u->values, wanted * sizeof *grown);
+    if (!grown)
+        return 0;
+    memset(grown + u->count, 0, (wanted - u->count) * sizeof *grown);
+    u->values = grown;
+    u->count = wanted;
+    return 1;
+}
+
+static struct value *values_at(const struct sim_warp *warp, const uint8_t *regs) {
+    return warp->undefined->values + (regs - warp->regs) / 4;
+}
+
+/* The origin of that place and kind. UINT32_MAX: no memory. */
+static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding_kind kind) {
+    for (uint32_t i = 0; i < u->origin_count; i++)
+        if (u->origins[i].pc == pc && u->origins[i].kind == kind)
+            return i;
+    const struct origin made = {.pc = pc, .kind = (uint8_t)kind};
+    if (u->origin_count == ORIGINS_MOST) { /* an older one's values are then said to be from here */
+        u->origins[pc % ORIGINS_MOST] = made;
+        return pc % ORIGINS_MOST;
+    }
+    if (u->origin_count == u->origin_capacity) {
+        const uint32_t capacity = u->origin_capacity ? u->origin_capacity * 2 : 4;
+        struct origin *grown = realloc(u->origins, capacity * sizeof *grown);
+        if (!grown)
+            return UINT32_MAX;
+        u->origins = grown;
+        u->origin_capacity = capacity;
+    }
+    u->origins[u->origin_count] = made;
+    return u->origin_count++;
+}
+
+/* ---- where they come from ---- */
+
+static int byte_is_valid(const struct sim_request *l, const struct sim_region *own, uint32_t lane,
+                         uint32_t offset) {
+    const uint64_t at = l->address[lane] + offset;
+    return l->space == SIM_S_SHARED  ? sim_shared_is_valid(l->warp->block, at, 1)
+           : l->space == SIM_S_LOCAL ? sim_local_is_valid(l->warp, lane, at, 1)
+                                     : sim_memory_is_valid(own, at - own->base, 1);
+}
+
+int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane) {
+    const uint32_t one = l->in->dst, *slots = &one, each = sim_types[l->in->type].bytes;
+    uint32_t origin = UINT32_MAX;
+    if (l->in->vec != 1)
+        slots = &l->w->run->kernel->extra[l->in->ext];
+    for (uint32_t v = 0; v < l->in->vec; v++) {
+        int any = slots[v] == SIM_NO_SLOT;
+        for (uint32_t i = 0; i < each && !any; i++)
+            any = byte_is_valid(l, own, lane, v * each + i);
+        if (any)
+            continue;
+        if (origin == UINT32_MAX) {
+            if (!fit(l->w, l->warp) || (origin = origin_of(l->warp->undefined, l->pc,
+                                                           SIM_FIND_UNINITIALISED)) == UINT32_MAX)
+                return out_of_memory(l->w);
+            struct origin *o = &l->warp->undefined->origins[origin];
+            o->space = l->space;
+            o->bytes = (uint8_t)l->bytes;
+            o->address[lane] = l->address[lane];
+        }
+        struct value *to = values_at(l->warp, l->regs) + slots[v] / 4;
+        to->lanes |= 1u << lane;
+        to->computed &= ~(1u << lane);
+        to->origin = origin;
+    }
+    return 0;
+}
+
+int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                           uint32_t pc, uint32_t mask, const uint8_t *regs) {
+    uint32_t zeros = 0, origin;
+    if (in->dsize == 4) {
+        const sim_u32 *b = (const sim_u32 *)(const void *)(regs + in->b);
+        for (int i = 0; i < SIM_LANES; i++)
+            zeros |= (uint32_t)(b[i] == 0) << i;
+    } else if (in->dsize == 8) {
+        const sim_u64 *b = (const sim_u64 *)(const void *)(regs + in->b);
+        for (int i = 0; i < SIM_LANES; i++)
+            zeros |= (uint32_t)(b[i] == 0) << i;
+    } else {
+        const sim_u16 *b = (const sim_u16 *)(const void *)(regs + in->b);
+        for (int i = 0; i < SIM_LANES; i++)
+            zeros |= (uint32_t)(b[i] == 0) << i;
+    }
+    if (SIM_LIKELY(!(zeros & mask)))
+        return 0;
+    if (!fit(w, warp) || (origin = origin_of(warp->undefined, pc, SIM_FIND_DIVISION)) == UINT32_MAX)
+        return out_of_memory(w);
+    struct value *to = values_at(warp, regs) + in->dst / 4;
+    to->lanes |= zeros & mask;
+    to->computed |= zeros & mask;
+    to->origin = origin;
+    return 0;
+}
+
+/* ---- where they are used ---- */
+
+struct watch { /* one instruction of a warp */
+    struct sim_worker *w;
+    struct sim_warp *warp;
+    const struct sim_insn *in;
+    struct value *values;
+    uint8_t *regs;
+    uint32_t mask;
+};
+
+static uint32_t lanes_of(const struct watch *s, uint32_t slot) {
+    return slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].lanes & s->mask;
+}
+
+/* Something depends on these lanes of a register. 1: the launch ends. */
+static int use(const struct watch *s, uint32_t slot, uint32_t lanes) {
+    lanes &= lanes_of(s, slot);
+    if (SIM_LIKELY(!lanes))
+        return 0;
+    const struct origin *o = &s->warp->undefined->origins[s->values[slot / 4].origin];
+    const uint32_t lane = (uint32_t)__builtin_ctz(lanes);
+    s->values[slot / 4].lanes &= ~lanes; /* found once */
+    s->values[slot / 4].computed &= ~lanes;
+    if (o->kind == SIM_FIND_DIVISION)
+        return sim_find(s->w, s->warp, o->pc, lane, SIM_FIND_DIVISION, 0, NULL,
+                        "an integer is divided by zero; guard the division, or make sure that the "
+                        "divisor cannot be 0");
+    return sim_find_uninitialised(s->w, s->warp, o->pc, lane, o->space, o->bytes, o->address[lane]);
+}
+
+static void define(const struct watch *s, uint32_t slot, uint32_t lanes, uint32_t computed,
+                   uint32_t origin) {
+    if (slot == SIM_NO_SLOT)
+        return;
+    struct value *to = &s->values[slot / 4];
+    to->lanes = (to->lanes & ~s->mask) | (lanes & s->mask);
+    to->computed = (to->computed & ~s->mask) | (computed & lanes & s->mask);
+    if (lanes & s->mask)
+        to->origin = origin;
+}
+
+enum made { MOVED, COMPUTED, TOGETHER };
+
+/* A result of up to four sources: undefined where one of them is, or, if it is put together from
+ * their bits, where all are. */
+static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources, int count,
+                    enum made made) {
+    uint32_t any = 0, every = SIM_FULL, computed = made == COMPUTED ? SIM_FULL : 0, origin = 0;
+    for (int i = 0; i < count; i++) {
+        const struct value *from = &s->values[sources[i] / 4];
+        const uint32_t lanes = lanes_of(s, sources[i]);
+        origin = lanes ? from->origin : origin;
+        any |= lanes;
+        every &= lanes;
+        computed |= from->computed;
+    }
+    define(s, dst, made == TOGETHER ? every : any, computed, origin);
+}
+
+/* Lanes in which an AND with this operand takes out a few bits, as the write of a bit-field does.
+ */
+static uint32_t keeps_most(const struct watch *s, uint32_t slot) {
+    uint32_t lanes = 0;
+    for (uint32_t m = s->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m), bytes = s->in->dsize;
+        uint64_t bits = 0;
+        memcpy(&bits, s->regs + slot + lane * bytes, bytes);
+        lanes |= (uint32_t)((uint32_t)__builtin_popcountll(bits) > bytes * 4) << lane;
+    }
+    return lanes;
+}
+
+static void conjunction(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t a = lanes_of(s, in->a), b = lanes_of(s, in->b);
+    if (!(a | b)) {
+        define(s, in->dst, 0, 0, 0);
+        return;
+    }
+    define(s, in->dst, (a & (b | ~keeps_most(s, in->b))) | (b & (a | ~keeps_most(s, in->a))),
+           SIM_FULL, s->values[(a ? in->a : in->b) / 4].origin);
+}
+
+static void lane_operation(const struct watch *s) {
+    static const char *const together[] = {"or.", "lop3.", "bfi.", "prmt.", "~pack."};
+    static const char *const moves[] = {"mov.", "cvt.", "slct.", "~part"};
+    const struct sim_lane_op *row = &sim_lane_ops[s->in->ext];
+    const uint32_t sources[4] = {s->in->a, s->in->b, s->in->c, s->in->e};
+    enum made made = COMPUTED;
+    int count = 0;
+    while (count < 4 && row->types[count + 1])
+        count++;
+    for (size_t i = 0; i < sizeof together / sizeof *together; i++)
+        made = strncmp(row->mnemonic, together[i], strlen(together[i])) == 0 ? TOGETHER : made;
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        made = strncmp(row->mnemonic, moves[i], strlen(moves[i])) == 0 ? MOVED : made;
+    if (strncmp(row->mnemonic, "and.", 4) == 0)
+        conjunction(s);
+    else
+        combine(s, s->in->dst, sources, count, made);
+}
+
+/* p AND q, p OR q: undefined only where the other one does not decide. kind: as in sim_insn.sub of
+ * a comparison. */
+static uint32_t boolean(uint32_t p, uint32_t p_undefined, uint32_t q, uint32_t q_undefined,
+                        unsigned kind) {
+    const uint32_t p_open = kind == 1   ? p
+                            : kind == 2 ? ~p
+                                        : SIM_FULL,
+                   q_open = kind == 1   ? q
+                            : kind == 2 ? ~q
+                                        : SIM_FULL;
+    return (p_undefined & (q_open | q_undefined)) | (q_undefined & (p_open | p_undefined));
+}
+
+static void comparison(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint8_t *regs = s->regs;
+    const uint32_t undefined = lanes_of(s, in->a) | lanes_of(s, in->b);
+    uint32_t origin = s->values[(lanes_of(s, in->a) ? in->a : in->b) / 4].origin;
+    if (!in->sub) {
+        define(s, in->dst, undefined, SIM_FULL, origin);
+        define(s, in->dst2, undefined, SIM_FULL, origin);
+        return;
+    }
+    sim_u32 r = 0;
+    in->fn(&r, regs + in->a, regs + in->b, NULL, NULL);
+    const uint32_t third = *(const sim_u32 *)(const void *)(regs + in->e),
+                   third_undefined = lanes_of(s, in->e);
+    if (!undefined)
+        origin = s->values[in->e / 4].origin;
+    define(s, in->dst, boolean(r, undefined, third, third_undefined, in->sub), SIM_FULL, origin);
+    define(s, in->dst2, boolean(~r, undefined, third, third_undefined, in->sub), SIM_FULL, origin);
+}
+
+static void predicates(const struct watch *s, unsigned kind) {
+    const struct sim_insn *in = s->in;
+    uint8_t *regs = s->regs;
+    const uint32_t a = lanes_of(s, in->a), b = lanes_of(s, in->b);
+    define(s, in->dst, boolean(PRED(in->a), a, PRED(in->b), b, kind), SIM_FULL,
+           s->values[(a ? in->a : in->b) / 4].origin);
+}
+
+static void selection(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    uint8_t *regs = s->regs;
+    const uint32_t p = PRED(in->c), by = lanes_of(s, in->c), a = lanes_of(s, in->a) & p,
+                   b = lanes_of(s, in->b) & ~p;
+    const struct value *const from = &s->values[(by ? in->c : a ? in->a : in->b) / 4];
+    define(s, in->dst, by | a | b,
+           by | (s->values[in->a / 4].computed & p) | (s->values[in->b / 4].computed & ~p),
+           from->origin);
+}
+
+/* Stores to global memory of nothing that anybody defined: of computed values, or of no defined
+ * value at all, since a vector may have padding. Shared and local memory is then as if nobody wrote
+ * it, sim_undefined_store(), which would not say so of a quotient. */
+static int leaves(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t *slots = in->vec == 1 ? &in->b : &s->w->run->kernel->extra[in->ext];
+    uint32_t global = in->space == SIM_S_GLOBAL || in->space == SIM_S_GENERIC ? s->mask : 0, all;
+    if (in->space == SIM_S_GENERIC && in->a != SIM_NO_SLOT)
+        for (uint32_t m = global; m; m &= m - 1) {
+            const uint32_t lane = (uint32_t)__builtin_ctz(m);
+            const uint64_t base = in->dst2 & SIM_A_BASE32
+                                      ? ((const sim_u32 *)(const void *)(s->regs + in->a))[lane]
+                                      : ((const sim_u64 *)(const void *)(s->regs + in->a))[lane];
+            if (base + (uint64_t)in->imm >= SIM_WINDOW_BASE)
+                global &= ~(1u << lane);
+        }
+    all = global;
+    for (uint32_t v = 0; v < in->vec; v++)
+        all &= lanes_of(s, slots[v]);
+    for (uint32_t v = 0; v < in->vec; v++) {
+        const struct value *value = &s->values[slots[v] / 4];
+        const int quotient = lanes_of(s, slots[v]) &&
+                             s->warp->undefined->origins[value->origin].kind == SIM_FIND_DIVISION;
+        if (use(s, slots[v], quotient ? SIM_FULL : all | (global & value->computed)))
+            return 1;
+    }
+    return 0;
+}
+
+static void loads(const struct watch *s) {
+    const uint32_t *slots = s->in->vec == 1 ? &s->in->dst : &s->w->run->kernel->extra[s->in->ext];
+    for (uint32_t v = 0; v < s->in->vec; v++)
+        define(s, slots[v], 0, 0, 0);
+}
+
+static int atomics(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t *sources = &in->b, *targets = &in->dst;
+    if (in->vec != 1) {
+        sources = &s->w->run->kernel->extra[in->e];
+        targets = sources + in->vec;
+    }
+    if (use(s, in->a, SIM_FULL) || (in->sub == SIM_ATOM_CAS && use(s, in->c, SIM_FULL)))
+        return 1;
+    for (uint32_t v = 0; v < in->vec; v++) {
+        if (use(s, sources[v], SIM_FULL))
+            return 1;
+        if (in->dst != SIM_NO_SLOT)
+            define(s, targets[v], 0, 0, 0);
+    }
+    return 0;
+}
+
+static int instruction(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t sources[] = {in->a, in->b, in->c, in->e};
+    switch (in->op) {
+    case SIM_OP_LANE:
+        lane_operation(s);
+        return 0;
+    case SIM_OP_MASK:
+        comparison(s);
+        return 0;
+    case SIM_OP_PAND:
+    case SIM_OP_POR:
+    case SIM_OP_PXOR:
+        predicates(s, in->op == SIM_OP_PAND ? 1 : in->op == SIM_OP_POR ? 2 : 3);
+        return 0;
+    case SIM_OP_PNOT:
+    case SIM_OP_PMOV:
+    case SIM_OP_CVTA:
+    case SIM_OP_ISSPACEP:
+        combine(s, in->dst, sources, 1, MOVED);
+        return 0;
+    case SIM_OP_SELP:
+        selection(s);
+        return 0;
+    case SIM_OP_ADDCC:
+    case SIM_OP_SUBCC:
+    case SIM_OP_MADCC:
+        combine(s, in->dst, sources, in->op == SIM_OP_MADCC ? 3 : 2, COMPUTED);
+        return 0;
+    case SIM_OP_LD:
+    case SIM_OP_LDPARAM:
+        if (use(s, in->a, SIM_FULL))
+            return 1;
+        loads(s);
+        return 0;
+    case SIM_OP_ST:
+        return use(s, in->a, SIM_FULL) || leaves(s);
+    case SIM_OP_ATOM:
+        return atomics(s);
+    case SIM_OP_BRX:
+    case SIM_OP_CPASYNC:
+    case SIM_OP_BULK:
+        return use(s, in->a, SIM_FULL);
+    case SIM_OP_TEX:
+        for (uint32_t i = 0; i < 4; i++)
+            define(s, s->w->run->kernel->extra[in->ext + i], 0, 0, 0);
+        for (uint32_t i = 0; i < in->sub; i++)
+            if (use(s, sources[1 + i], SIM_FULL))
+                return 1;
+        return 0;
+    case SIM_OP_SHFL:
+    case SIM_OP_MATCH:
+    case SIM_OP_ELECT:
+        define(s, in->dst2, 0, 0, 0);
+        define(s, in->dst, 0, 0, 0);
+        return 0;
+    case SIM_OP_VOTE:
+    case SIM_OP_REDUX:
+    case SIM_OP_ACTIVEMASK:
+    case SIM_OP_BAR:
+    case SIM_OP_MBAR:
+    case SIM_OP_SREG:
+    case SIM_OP_LOCALADDR:
+    case SIM_OP_PCONST:
+        define(s, in->dst, 0, 0, 0);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t active,
+                        uint8_t *regs) {
+    const struct sim_insn *in = &w->run->kernel->code[pc];
+    if (!fit(w, warp))
+        return out_of_memory(w);
+    struct watch s = {w, warp, in, values_at(warp, regs), regs, active};
+    if (in->flags & SIM_F_GUARD) {
+        if (use(&s, in->guard, SIM_FULL))
+            return 1;
+        s.mask &= in->flags & SIM_F_GUARD_NOT ? ~PRED(in->guard) : PRED(in->guard);
+    }
+    return s.mask ? instruction(&s) : 0;
+}
+
+/* ---- memory that holds them stays unwritten; calls ---- */
+
+void sim_undefined_store(const struct sim_request *l) {
+    const struct sim_insn *in = l->in;
+    const uint32_t *slots = in->vec == 1 ? &in->b : &l->w->run->kernel->extra[in->ext],
+                   each = sim_types[in->type].bytes;
+    const struct value *values = values_at(l->warp, l->regs);
+    for (uint32_t v = 0; v < in->vec; v++)
+        for (uint32_t m = l->mask & values[slots[v] / 4].lanes; m; m &= m - 1) {
+            const uint32_t lane = (uint32_t)__builtin_ctz(m);
+            const uint64_t at = l->address[lane] + (uint64_t)v * each;
+            if (l->space == SIM_S_SHARED)
+                sim_shared_unmark(l->warp->block, at, each);
+            else
+                sim_local_unmark(l->warp, lane, at, each);
+        }
+}
+
+/* The frame that these lanes enter lies where another one did. */
+int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
+                        uint32_t mask) {
+    if (!fit(w, warp))
+        return out_of_memory(w);
+    struct value *values = warp->undefined->values + base / 4;
+    for (uint64_t i = 0; i < bytes / 4; i++) {
+        values[i].lanes &= ~mask;
+        values[i].computed &= ~mask;
+    }
+    return 0;
+}

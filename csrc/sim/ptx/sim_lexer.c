@@ -1,0 +1,274 @@
+/*
+ * sim_lexer.c: PTX text to tokens, one at a time. Never allocates, never reads at or past `end`,
+ * knows no grammar.
+ */
+#include "sim_parser.h"
+
+#include <string.h>
+
+enum { C_SPACE = 1, C_WORD0 = 2, C_WORD = 4, C_DIGIT = 8, C_HEX = 16 };
+
+static unsigned classify(char ch) {
+    unsigned char c = (unsigned char)ch;
+    if (c >= '0' && c <= '9')
+        return C_WORD | C_DIGIT | C_HEX;
+    if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
+        return C_WORD0 | C_WORD | C_HEX;
+    if ((c >= 'g' && c <= 'z') || (c >= 'G' && c <= 'Z') || c == '_' || c == '$' || c == '%')
+        return C_WORD0 | C_WORD;
+    if (c == '.')
+        return C_WORD0 | C_WORD;
+    if (c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v')
+        return C_SPACE;
+    return 0;
+}
+
+void sim_lexer_start(struct sim_lexer *lexer, const char *text, const char *end, unsigned line) {
+    memset(lexer, 0, sizeof *lexer);
+    lexer->at = lexer->line_start = text;
+    lexer->end = end;
+    lexer->line = line;
+}
+
+static void bad(struct sim_lexer *lexer, const char *problem) {
+    lexer->token.kind = SIM_TOK_BAD;
+    lexer->problem = problem;
+}
+
+/* Past white space and comments. 0 when a comment never ends. */
+static int skip_blank(struct sim_lexer *lexer) {
+    const char *p = lexer->at, *end = lexer->end;
+    while (p < end) {
+        if (*p == '\n') {
+            p++;
+            lexer->line++;
+            lexer->line_start = p;
+        } else if (classify(*p) & C_SPACE) {
+            p++;
+        } else if (*p == '/' && end - p > 1 && p[1] == '/') {
+            while (p < end && *p != '\n')
+                p++;
+        } else if (*p == '/' && end - p > 1 && p[1] == '*') {
+            for (p += 2; end - p > 1 && !(p[0] == '*' && p[1] == '/'); p++) {
+                if (*p == '\n') {
+                    lexer->line++;
+                    lexer->line_start = p + 1;
+                }
+            }
+            if (end - p < 2) {
+                lexer->at = end;
+                return 0;
+            }
+            p += 2;
+        } else {
+            break;
+        }
+    }
+    lexer->at = p;
+    return 1;
+}
+
+static unsigned hex_value(char c) {
+    return c <= '9' ? (unsigned)(c - '0') : (unsigned)((c | 32) - 'a' + 10);
+}
+
+/* 0f and 0d followed by 8 or 16 hexadecimal digits: the bits of a float. */
+static void hex_float(struct sim_lexer *lexer, const char *p, unsigned digits) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < digits; i++) {
+        if (p >= lexer->end || !(classify(*p) & C_HEX)) {
+            lexer->at = p;
+            bad(lexer, digits == 8 ? "a 0f literal needs 8 hexadecimal digits"
+                                   : "a 0d literal needs 16 hexadecimal digits");
+            return;
+        }
+        bits = bits << 4 | hex_value(*p++);
+    }
+    lexer->at = p;
+    lexer->token.kind = digits == 8 ? SIM_TOK_F32 : SIM_TOK_F64;
+    lexer->token.bits = bits;
+}
+
+/* A decimal float. Correctly rounded would need big integers; nvcc writes hexadecimal ones, so
+ * scale a double. */
+static void decimal_float(struct sim_lexer *lexer, const char *p) {
+    double value = 0, scale = 1;
+    int exponent = 0, sign = 1, point = 0;
+    for (; p < lexer->end && ((classify(*p) & C_DIGIT) || (*p == '.' && !point)); p++) {
+        if (*p == '.') {
+            point = 1;
+        } else {
+            value = value * 10 + (*p - '0');
+            scale *= point ? 10 : 1;
+        }
+    }
+    if (p < lexer->end && (*p | 32) == 'e') {
+        p++;
+        if (p < lexer->end && (*p == '-' || *p == '+'))
+            sign = *p++ == '-' ? -1 : 1;
+        for (; p < lexer->end && (classify(*p) & C_DIGIT); p++)
+            exponent = exponent < 10000 ? exponent * 10 + (*p - '0') : exponent;
+    }
+    value /= scale;
+    for (; exponent > 0 && value != 0 && value < 1e308; exponent--)
+        value = sign > 0 ? value * 10 : value / 10;
+    lexer->at = p;
+    lexer->token.kind = SIM_TOK_F64;
+    memcpy(&lexer->token.bits, &value, sizeof value);
+}
+
+static void number(struct sim_lexer *lexer) {
+    const char *p = lexer->at, *end = lexer->end;
+    unsigned base = 10;
+    uint64_t value = 0;
+    int overflow = 0;
+    if (*p == '0' && end - p > 1) {
+        char second = (char)(p[1] | 32);
+        if (second == 'f' || second == 'd') {
+            hex_float(lexer, p + 2, second == 'f' ? 8 : 16);
+            return;
+        }
+        if (second == 'x' || second == 'b') {
+            base = second == 'x' ? 16 : 2;
+            p += 2;
+        } else {
+            base = 8;
+        }
+    }
+    const char *digits = p;
+    for (; p < end && (classify(*p) & C_HEX); p++) {
+        unsigned digit = hex_value(*p);
+        if (digit >= base) {
+            if (base != 16 && digit >= 10)
+                break;
+            if (base == 8) { /* 09.5 and the like: a decimal float, or an error below */
+                base = 10;
+            } else {
+                break;
+            }
+        }
+        overflow |= value > (UINT64_MAX - digit) / base;
+        value = value * base + digit;
+    }
+    if (p < end && base != 16 && base != 2 && (*p == '.' || (*p | 32) == 'e')) {
+        decimal_float(lexer, lexer->at);
+        return;
+    }
+    if (p == digits) {
+        lexer->at = p;
+        bad(lexer, "a number without digits");
+        return;
+    }
+    if (p < end && (*p | 32) == 'u') {
+        lexer->token.is_unsigned = 1;
+        p++;
+    }
+    lexer->at = p;
+    lexer->token.kind = SIM_TOK_INT;
+    lexer->token.bits = value;
+    if (overflow)
+        bad(lexer, "an integer literal that does not fit 64 bits");
+    else if (p < end && (classify(*p) & C_WORD) && *p != '.')
+        bad(lexer, "a malformed number");
+}
+
+static void word(struct sim_lexer *lexer) {
+    const char *p = lexer->at, *end = lexer->end;
+    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 one */
+    for (p++;;) {
+        while (p < end && (classify(*p) & C_WORD) && !(directive && *p == '.'))
+            p++;
+        /* shared::cluster is one word; the colon of a label is not */
+        if (end - p > 2 && p[0] == ':' && p[1] == ':' && (classify(p[2]) & C_WORD))
+            p += 2;
+        else
+            break;
+    }
+    lexer->token.kind = SIM_TOK_WORD;
+    lexer->at = p;
+}
+
+static void string(struct sim_lexer *lexer) {
+    const char *p = lexer->at + 1;
+    while (p < lexer->end && *p != '"' && *p != '\n')
+        p += *p == '\\' && lexer->end - p > 1 ? 2 : 1;
+    if (p >= lexer->end || *p != '"') {
+        lexer->at = p < lexer->end ? p : lexer->end;
+        bad(lexer, "a string that never ends");
+        return;
+    }
+    lexer->at = p + 1;
+    lexer->token.kind = SIM_TOK_STRING;
+}
+
+void sim_lexer_next(struct sim_lexer *lexer) {
+    struct sim_token *token = &lexer->token;
+    int complete = skip_blank(lexer);
+    memset(token, 0, sizeof *token);
+    token->line = lexer->line;
+    token->column = (unsigned)(lexer->at - lexer->line_start) + 1;
+    token->text = lexer->at;
+    if (!complete) {
+        bad(lexer, "a comment that never ends");
+    } else if (lexer->at >= lexer->end) {
+        token->kind = SIM_TOK_END;
+    } else {
+        unsigned class = classify(*lexer->at);
+        if (class & C_DIGIT) {
+            number(lexer);
+        } else if (class & C_WORD0) {
+            word(lexer);
+        } else if (*lexer->at == '"') {
+            string(lexer);
+        } else {
+            token->kind = SIM_TOK_PUNCT;
+            token->bits = (unsigned char)*lexer->at++;
+            if (token->bits < 32 || token->bits > 126)
+                bad(lexer, "a character that PTX does not have");
+        }
+    }
+    token->length = (uint32_t)(lexer->at - token->text);
+}
+
+int sim_lexer_skip_body(struct sim_lexer *lexer) {
+    const char *p = lexer->at, *end = lexer->end;
+    uint64_t depth = 1;
+    for (; p < end; p++) {
+        switch (*p) {
+        case '\n':
+            lexer->line++;
+            lexer->line_start = p + 1;
+            break;
+        case '{':
+            depth++;
+            break;
+        case '}':
+            if (--depth == 0) {
+                lexer->at = p + 1;
+                return 1;
+            }
+            break;
+        case '"':
+        case '/':
+            lexer->at = p;
+            if (*p == '"') {
+                struct sim_token kept = lexer->token;
+                string(lexer);
+                int ended = lexer->token.kind == SIM_TOK_STRING;
+                lexer->token = kept;
+                if (!ended)
+                    return 0;
+                p = lexer->at - 1;
+            } else if (end - p > 1 && (p[1] == '/' || p[1] == '*')) {
+                if (!skip_blank(lexer))
+                    return 0;
+                p = lexer->at - 1;
+            }
+            break;
+        default:
+            break;
+        }
+    }
+    lexer->at = end;
+    return 0;
+}

@@ -1,0 +1,454 @@
+/*
+ * sim_module.c: what stands at file level. One pass over the text finds functions (their bodies are
+ * skipped, and parsed when a kernel that needs them is first asked for) and places the module's
+ * variables in memory.
+ */
+#include "sim_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum sim_status no_memory(struct sim_parser *parser) {
+    char most[64];
+    enum sim_status status = sim_arena_why(parser->arena, most, sizeof most);
+    return sim_parse_fail(parser, status, "the module needs more memory than %s", most);
+}
+
+/* .file 1 "path" [, time, size] */
+static enum sim_status file_directive(struct sim_parser *parser) {
+    struct sim_module *module = parser->module;
+    const struct sim_token *token = &parser->lexer.token;
+    enum sim_status status = sim_parse_next(parser);
+    if (status)
+        return status;
+    if (token->kind != SIM_TOK_INT)
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected a file number");
+    unsigned number = (unsigned)token->bits;
+    if ((status = sim_parse_next(parser)))
+        return status;
+    if (token->kind != SIM_TOK_STRING)
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected a file name");
+    struct sim_file_name *files = sim_grow(parser->arena, module->files, &module->file_capacity,
+                                           module->file_count + 1, sizeof *files);
+    char *path = sim_arena_alloc(parser->arena, token->length, 1);
+    if (!files || !path)
+        return no_memory(parser);
+    memcpy(path, token->text + 1, token->length - 2);
+    module->files = files;
+    files[module->file_count++] = (struct sim_file_name){
+        number, path,
+        strstr(path, "/targets/") || strstr(path, "/include/crt/") || strstr(path, "/cccl/") ||
+            strstr(path, "/cooperative_groups") || strstr(path, "/include/c++/")};
+    if ((status = sim_parse_next(parser)))
+        return status;
+    while (sim_parse_is(parser, ','))
+        if ((status = sim_parse_next(parser)) || (status = sim_parse_next(parser)))
+            return status;
+    return SIM_OK;
+}
+
+/* .entry name (...) ... { } or .func (...) name (...) ... { } or ; */
+static enum sim_status function_directive(struct sim_parser *parser, int is_entry) {
+    struct sim_module *module = parser->module;
+    const struct sim_token *token = &parser->lexer.token;
+    struct sim_function *f = sim_arena_alloc(parser->arena, 1, sizeof *f);
+    enum sim_status status = sim_parse_next(parser);
+    if (status)
+        return status;
+    if (!f)
+        return no_memory(parser);
+    while (sim_parse_word_is(parser, ".noreturn") || sim_parse_word_is(parser, ".unique"))
+        if ((status = sim_parse_next(parser)))
+            return status;
+    f->module = module;
+    f->is_entry = is_entry;
+    f->header = token->text;
+    f->line = f->header_line = token->line;
+    for (int depth = 0;
+         !status && (depth || !(sim_parse_is(parser, '{') || sim_parse_is(parser, ';')));) {
+        depth += sim_parse_is(parser, '(') - sim_parse_is(parser, ')');
+        if (token->kind == SIM_TOK_END || depth < 0 || depth > 1)
+            return sim_parse_fail(parser, SIM_SYNTAX, "a function header that never ends");
+        if (!depth && token->kind == SIM_TOK_WORD && token->text[0] != '.' && !f->name.length)
+            f->name = (struct sim_name){token->text, token->length};
+        int threads = !depth && (sim_parse_word_is(parser, ".maxntid") ||
+                                 sim_parse_word_is(parser, ".reqntid"));
+        const int only = threads && sim_parse_word_is(parser, ".reqntid");
+        int cluster = !depth && sim_parse_word_is(parser, ".reqnctapercluster");
+        status = sim_parse_next(parser);
+        if (!status && (threads || cluster)) {
+            uint64_t product = 1;
+            uint32_t block[3] = {1, 1, 1}, given = 0;
+            while (!status && token->kind == SIM_TOK_INT) {
+                if (given < 3)
+                    block[given++] = token->bits > 4096 ? 4096 : (uint32_t)token->bits;
+                if (!sim_multiply(product, token->bits, &product) || product > 4096)
+                    product = 4096;
+                if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
+                    status = sim_parse_next(parser);
+            }
+            if (cluster)
+                f->cluster_blocks = (unsigned)product;
+            else
+                f->max_threads = (unsigned)product;
+            if (only && product)
+                memcpy(f->block, block, sizeof f->block);
+        }
+    }
+    if (status)
+        return status;
+    if (!f->name.length)
+        return sim_parse_fail(parser, SIM_SYNTAX, "a function without a name");
+    f->c_name = sim_arena_alloc(parser->arena, (uint64_t)f->name.length + 1, 1);
+    if (!f->c_name)
+        return no_memory(parser);
+    memcpy(f->c_name, f->name.text, f->name.length);
+    if (sim_parse_is(parser, '{')) {
+        f->has_body = 1;
+        f->body = parser->lexer.at;
+        f->body_line = parser->lexer.line;
+        if (!sim_lexer_skip_body(&parser->lexer))
+            return sim_parse_fail(parser, SIM_SYNTAX, "the body of '%.60s' never ends", f->c_name);
+    }
+    f->body_end = parser->lexer.at;
+    *module->last_function = f;
+    module->last_function = &f->next;
+    module->function_count++;
+    return sim_parse_next(parser);
+}
+
+/* ---- variables ---- */
+
+struct initialiser {
+    uint8_t *host;
+    uint64_t bytes, at, element;
+    enum sim_type type;
+};
+
+static enum sim_status initial_value(struct sim_parser *parser, struct initialiser *init) {
+    const struct sim_token *token = &parser->lexer.token;
+    enum sim_status status;
+    uint64_t bits = 0;
+    if (init->at > init->bytes - init->element || init->bytes < init->element)
+        return sim_parse_fail(parser, SIM_SYNTAX, "more initial values than elements");
+    if (token->kind == SIM_TOK_F32 || token->kind == SIM_TOK_F64) {
+        bits = token->bits;
+        if (token->kind == SIM_TOK_F64 && init->type == SIM_T_F32) {
+            double d;
+            memcpy(&d, &bits, 8);
+            float f = (float)d;
+            bits = 0;
+            memcpy(&bits, &f, 4);
+        }
+        status = sim_parse_next(parser);
+    } else if (token->kind == SIM_TOK_WORD && token->text[0] != '.') {
+        int generic = sim_parse_word_is(parser, "generic");
+        if (generic &&
+            ((status = sim_parse_next(parser)) || (status = sim_parse_expect(parser, '('))))
+            return status;
+        struct sim_symbol *other =
+            token->kind == SIM_TOK_WORD
+                ? sim_module_variable(parser->module, token->text, token->length)
+                : NULL;
+        if (token->kind != SIM_TOK_WORD)
+            return sim_parse_fail(parser, SIM_SYNTAX, "expected a name as an initial value");
+        /* otherwise a function's address: calls through one are refused where they stand, so any
+           address that is nobody's will do */
+        bits =
+            other ? other->address : 0x7f00000000000000ull + sim_hash(token->text, token->length);
+        status = sim_parse_next(parser);
+        if (!status && generic)
+            status = sim_parse_expect(parser, ')');
+        if (!status && sim_parse_is(parser, '+')) {
+            uint64_t more = 0;
+            if ((status = sim_parse_next(parser)) == SIM_OK)
+                status = sim_parse_constant(parser, &more);
+            bits += more;
+        }
+    } else {
+        status = sim_parse_constant(parser, &bits);
+    }
+    if (!status)
+        memcpy(init->host + init->at, &bits, (size_t)init->element); /* little-endian, as the GPU */
+    init->at += init->element;
+    return status;
+}
+
+/* = value, or = { values }, nested to any depth that is bounded: the nesting only groups them */
+static enum sim_status initial_values(struct sim_parser *parser, struct initialiser *init) {
+    uint32_t depth = 0;
+    enum sim_status status = sim_parse_next(parser);
+    for (;;) {
+        while (!status && sim_parse_is(parser, '{')) {
+            if (++depth > SIM_MAX_NESTING)
+                return sim_parse_fail(parser, SIM_LIMIT, "braces nest deeper than %u",
+                                      SIM_MAX_NESTING);
+            status = sim_parse_next(parser);
+        }
+        if (!status && !sim_parse_is(parser, '}'))
+            status = initial_value(parser, init);
+        while (!status && depth && sim_parse_is(parser, '}')) {
+            depth--;
+            status = sim_parse_next(parser);
+        }
+        if (status || !depth)
+            return status;
+        status = sim_parse_expect(parser, ',');
+    }
+}
+
+static enum sim_status own_allocation(struct sim_parser *parser, uint64_t address) {
+    struct sim_module *module = parser->module;
+    uint64_t *list = sim_grow(parser->arena, module->allocations, &module->allocation_capacity,
+                              module->allocation_count + 1, sizeof *list);
+    if (!list) {
+        sim_memory_release(module->gpu, address, NULL);
+        return no_memory(parser);
+    }
+    module->allocations = list;
+    list[module->allocation_count++] = address;
+    return SIM_OK;
+}
+
+static enum sim_status variable_directive(struct sim_parser *parser, int is_extern) {
+    struct sim_module *module = parser->module;
+    struct sim_declaration d;
+    enum sim_status status = sim_parse_declaration(parser, &d);
+    if (status)
+        return status;
+    if (d.space == SIM_S_REG || d.space == SIM_S_PARAM || d.space == SIM_S_LOCAL)
+        return sim_parse_fail(parser, SIM_UNSUPPORTED,
+                              "a register, parameter or local variable outside a function");
+    struct sim_symbol *symbol = sim_arena_alloc(parser->arena, 1, sizeof *symbol);
+    if (!symbol)
+        return no_memory(parser);
+    uint64_t element = sim_types[d.type].bytes, align = element * d.vector;
+    *symbol = (struct sim_symbol){.name = d.name,
+                                  .kind = SIM_SYM_VAR,
+                                  .type = d.type,
+                                  .space = d.space,
+                                  .is_extern = is_extern,
+                                  .align = d.align > align ? d.align : align,
+                                  .reg = UINT32_MAX};
+    if (sim_module_variable(module, d.name.text, d.name.length))
+        return sim_parse_fail(parser, SIM_SYNTAX, "a variable is declared twice");
+    if (!sim_multiply(d.elements, align, &symbol->bytes) ||
+        symbol->bytes > module->gpu->limits.device_bytes)
+        return sim_parse_fail(parser, SIM_LIMIT, "a variable is larger than the simulated memory");
+    if (d.space == SIM_S_SHARED) {
+        if (!is_extern) {
+            module->shared_bytes += symbol->bytes + symbol->align;
+            if (module->shared_bytes > (1u << 24))
+                return sim_parse_fail(parser, SIM_LIMIT, "more shared memory than any GPU has");
+        }
+    } else if (is_extern) {
+        return sim_parse_fail(parser, SIM_UNSUPPORTED,
+                              "an external variable: there is nothing to link with");
+    } else {
+        struct initialiser init = {.bytes = symbol->bytes, .element = element, .type = d.type};
+        uint64_t align_up = symbol->align > 256 ? symbol->align : 256;
+        struct sim_error problem;
+        if ((status = sim_memory_allocate(module->gpu, symbol->bytes, align_up, 1, &symbol->address,
+                                          &problem)))
+            return sim_parse_fail(parser, status, "%s", problem.text);
+        if ((status = own_allocation(parser, symbol->address)))
+            return status;
+        struct sim_region *region = sim_memory_find(module->gpu, symbol->address);
+        init.host = region->host;
+        region->read_only = d.space == SIM_S_CONST;
+        free(region->valid); /* module variables start as zeros */
+        region->valid = NULL;
+        if (sim_parse_is(parser, '=') && (status = initial_values(parser, &init)))
+            return status;
+    }
+    symbol->hash = sim_hash(d.name.text, d.name.length);
+    symbol->chain = module->globals[symbol->hash % module->global_table];
+    module->globals[symbol->hash % module->global_table] = symbol;
+    symbol->next_in_scope = module->variables;
+    module->variables = symbol;
+    return sim_parse_expect(parser, ';');
+}
+
+/* .section name { ... }: debugging data that the simulator has no use for */
+static enum sim_status section_directive(struct sim_parser *parser) {
+    enum sim_status status = sim_parse_next(parser);
+    if (!status)
+        status = sim_parse_next(parser);
+    if (status)
+        return status;
+    if (!sim_parse_is(parser, '{'))
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected '{' after a section's name");
+    if (!sim_lexer_skip_body(&parser->lexer))
+        return sim_parse_fail(parser, SIM_SYNTAX, "a section that never ends");
+    return sim_parse_next(parser);
+}
+
+static enum sim_status header_directive(struct sim_parser *parser) {
+    int target = sim_parse_word_is(parser, ".target"),
+        size = sim_parse_word_is(parser, ".address_size");
+    const struct sim_token *token = &parser->lexer.token;
+    enum sim_status status = sim_parse_next(parser);
+    if (status)
+        return status;
+    if (size && (token->kind != SIM_TOK_INT || token->bits != 64))
+        return sim_parse_fail(parser, SIM_UNSUPPORTED, "only 64-bit addresses are supported");
+    if (target && token->kind == SIM_TOK_WORD && token->length > 3)
+        for (uint32_t i = 3;
+             i < token->length && i < 7 && token->text[i] >= '0' && token->text[i] <= '9'; i++)
+            parser->module->target = parser->module->target * 10 + (unsigned)(token->text[i] - '0');
+    status = sim_parse_next(parser);
+    while (!status && target && sim_parse_is(parser, ',')) /* sm_90a, debug */
+        if ((status = sim_parse_next(parser)) == SIM_OK)
+            status = sim_parse_next(parser);
+    return status;
+}
+
+static enum sim_status directives(struct sim_parser *parser) {
+    enum sim_status status = sim_parse_next(parser);
+    int is_extern = 0;
+    while (!status && parser->lexer.token.kind != SIM_TOK_END) {
+        if (sim_parse_word_is(parser, ".version") || sim_parse_word_is(parser, ".target") ||
+            sim_parse_word_is(parser, ".address_size")) {
+            status = header_directive(parser);
+        } else if (sim_parse_word_is(parser, ".extern") || sim_parse_word_is(parser, ".visible") ||
+                   sim_parse_word_is(parser, ".weak") || sim_parse_word_is(parser, ".common")) {
+            is_extern |= sim_parse_word_is(parser, ".extern");
+            status = sim_parse_next(parser);
+            continue;
+        } else if (sim_parse_word_is(parser, ".entry")) {
+            status = function_directive(parser, 1);
+        } else if (sim_parse_word_is(parser, ".func")) {
+            status = function_directive(parser, 0);
+        } else if (sim_parse_word_is(parser, ".file")) {
+            status = file_directive(parser);
+        } else if (sim_parse_word_is(parser, ".section")) {
+            status = section_directive(parser);
+        } else if (sim_parse_word_is(parser, ".pragma") || sim_parse_word_is(parser, ".alias")) {
+            status = sim_parse_skip_statement(parser);
+        } else if (sim_parse_is(parser, ';')) {
+            status = sim_parse_next(parser);
+        } else {
+            status = variable_directive(parser, is_extern);
+        }
+        is_extern = 0;
+    }
+    return status;
+}
+
+static enum sim_status index_functions(struct sim_parser *parser) {
+    struct sim_module *module = parser->module;
+    uint64_t size = (uint64_t)module->function_count * 2 + 16;
+    module->by_name = sim_arena_alloc(parser->arena, size, sizeof(struct sim_function *));
+    module->entries = sim_arena_alloc(parser->arena, (uint64_t)module->function_count + 1,
+                                      sizeof(struct sim_function *));
+    if (!module->by_name || !module->entries)
+        return no_memory(parser);
+    module->table_size = (uint32_t)size;
+    for (struct sim_function *f = module->functions; f; f = f->next) {
+        uint32_t i = sim_hash(f->name.text, f->name.length) % module->table_size;
+        for (; module->by_name[i]; i = (i + 1) % module->table_size)
+            if (module->by_name[i]->name.length == f->name.length &&
+                memcmp(module->by_name[i]->name.text, f->name.text, f->name.length) == 0)
+                break;
+        struct sim_function *other = module->by_name[i];
+        if (other && other->has_body && f->has_body)
+            return sim_fail(parser->error, SIM_SYNTAX, f->line, 1,
+                            "PTX line %u: function '%.60s' is defined twice", f->line, f->c_name);
+        if (!other || f->has_body)
+            module->by_name[i] = f; /* a definition replaces its declaration */
+        if (f->is_entry && f->has_body)
+            module->entries[module->entry_count++] = f;
+    }
+    return SIM_OK;
+}
+
+static void module_free(struct sim_module *module) {
+    for (uint32_t i = 0; i < module->entry_count; i++) {
+        if (!module->entries[i]->kernel)
+            continue;
+        struct sim_arena arena = module->entries[i]->kernel->arena; /* it holds the kernel itself */
+        sim_arena_free(&arena);
+    }
+    for (uint32_t i = 0; i < module->allocation_count; i++)
+        sim_memory_release(module->gpu, module->allocations[i], NULL);
+    sim_arena_free(&module->arena);
+    free(module);
+}
+
+enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t bytes,
+                                struct sim_module **out, struct sim_error *error) {
+    struct sim_module *module = NULL;
+    struct sim_parser *parser;
+    enum sim_status status;
+    *out = NULL;
+    if (bytes > gpu->limits.ptx_bytes || bytes > UINT32_MAX / 2)
+        return sim_fail(error, SIM_LIMIT, 0, 0, "%zu bytes of PTX are more than the limit of %llu",
+                        bytes, (unsigned long long)gpu->limits.ptx_bytes);
+    pthread_mutex_lock(&gpu->lock);
+    status = SIM_NO_MEMORY;
+    module = calloc(1, sizeof *module);
+    if (!module)
+        goto done;
+    module->arena.limit = gpu->limits.parse_bytes;
+    module->gpu = gpu;
+    module->bytes = bytes;
+    module->last_function = &module->functions;
+    module->global_table = 1024;
+    module->globals =
+        sim_arena_alloc(&module->arena, module->global_table, sizeof *module->globals);
+    module->text = sim_arena_alloc(&module->arena, (uint64_t)bytes + 1, 1);
+    parser = sim_arena_alloc(&module->arena, 1, sizeof *parser);
+    if (!module->text || !module->globals || !parser)
+        goto done;
+    memcpy(module->text, text, bytes);
+    parser->module = module;
+    parser->arena = &module->arena;
+    parser->error = error;
+    sim_lexer_start(&parser->lexer, module->text, module->text + bytes, 1);
+    if (bytes && module->text[bytes - 1] == 0) /* a C string's NUL may come along */
+        parser->lexer.end--;
+    if ((status = directives(parser)) || (status = index_functions(parser)))
+        goto done;
+    module->next = gpu->modules;
+    gpu->modules = module;
+    *out = module;
+done:
+    if (status && module)
+        module_free(module);
+    pthread_mutex_unlock(&gpu->lock);
+    if (status == SIM_NO_MEMORY)
+        return sim_fail(error, status, 0, 0, "out of memory for a module of %zu bytes", bytes);
+    return status;
+}
+
+void sim_module_unload(struct sim_module *module) {
+    if (!module)
+        return;
+    struct sim_gpu *gpu = module->gpu;
+    pthread_mutex_lock(&gpu->lock);
+    for (struct sim_module **at = &gpu->modules; *at; at = &(*at)->next) {
+        if (*at == module) {
+            *at = module->next;
+            break;
+        }
+    }
+    module_free(module);
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+size_t sim_module_kernels(const struct sim_module *module) { return module->entry_count; }
+
+const char *sim_module_kernel_name(const struct sim_module *module, size_t index) {
+    return index < module->entry_count ? module->entries[index]->c_name : NULL;
+}
+
+enum sim_status sim_module_symbol(struct sim_module *module, const char *name, uint64_t *address,
+                                  uint64_t *bytes, struct sim_error *error) {
+    const struct sim_symbol *symbol = sim_module_variable(module, name, strlen(name));
+    if (!symbol || symbol->space == SIM_S_SHARED)
+        return sim_fail(error, SIM_NOT_FOUND, 0, 0,
+                        "the module has no global or constant variable '%.100s'", name);
+    *address = symbol->address;
+    *bytes = symbol->bytes;
+    return SIM_OK;
+}

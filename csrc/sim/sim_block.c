@@ -1,0 +1,371 @@
+/*
+ * sim_block.c: a block: its making, and the scheduler of its warps. The order in which warps run
+ * depends on the program alone, never on the host.
+ */
+#include "sim_block.h"
+
+#include "exec/sim_exec.h"
+#include "observe/sim_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POLL_NS 20000000
+#define WARP_BUDGET 20000u
+#define STALL_ROUNDS 20000u
+#define SPLIT_PATIENCE 64u
+
+/* ---- time, budget, interruption ---- */
+
+int64_t sim_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
+    struct sim_run *run = w->run;
+    w->steps += steps;
+    if (w->steps < SIM_POLL_STEPS && !last)
+        return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
+    uint64_t used = __atomic_add_fetch(&run->steps_used, w->steps, __ATOMIC_RELAXED),
+             limit = run->gpu->limits.steps;
+    w->polled += w->steps;
+    w->steps = 0;
+    if (limit && used > limit) {
+        if (!w->status)
+            w->status = sim_fail(&w->error, SIM_STEPS, 0, 0,
+                                 "kernel %.120s ran more than %llu warp instructions; does one of "
+                                 "its loops never end?",
+                                 run->kernel->function->c_name, (unsigned long long)limit);
+        return 1;
+    }
+    if (w->is_caller && run->launch->poll && w->polled >= SIM_POLL_STEPS) {
+        w->polled = 0;
+        int64_t now = sim_now_ns();
+        if (now - run->last_poll > POLL_NS) {
+            run->last_poll = now;
+            if (run->launch->poll(run->launch->poll_arg)) {
+                w->status =
+                    sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
+                             run->kernel->function->c_name);
+                return 1;
+            }
+        }
+    }
+    return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
+}
+
+/* ---- running a warp ---- */
+
+static struct sim_split *ready_split(struct sim_warp *warp) {
+    for (uint32_t i = 0; i < warp->split_count; i++) {
+        uint32_t s = (warp->current + i) % warp->split_count;
+        if (warp->splits[s].state == SIM_SPLIT_READY) {
+            warp->current = s;
+            return &warp->splits[s];
+        }
+    }
+    return NULL;
+}
+
+static void end_rejoin(struct sim_warp *warp) {
+    sim_warp_merge(warp);
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (warp->splits[s].state == SIM_SPLIT_REJOIN)
+            warp->splits[s].state = SIM_SPLIT_READY;
+    warp->rotations = 0;
+}
+
+static int any_state(const struct sim_warp *warp, enum sim_split_state state) {
+    for (uint32_t s = 0; s < warp->split_count; s++)
+        if (warp->splits[s].state == state)
+            return 1;
+    return 0;
+}
+
+/* A split gave way: give the others a chance, and do not let those that wait to rejoin wait for
+ * ever. */
+static int rotate(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split) {
+    if (split->depth > 1 && split->patience > SPLIT_PATIENCE) {
+        split->patience = 0;
+        if (!sim_warp_split_off(warp, split)) {
+            w->status =
+                sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for diverged warps");
+            return 0;
+        }
+    }
+    warp->current = (warp->current + 1) % warp->split_count;
+    if (warp->split_count > 1 && ++warp->rotations > 8)
+        end_rejoin(warp);
+    return 1;
+}
+
+static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
+    for (;;) {
+        struct sim_split *split = ready_split(warp);
+        if (!split) {
+            if (any_state(warp, SIM_SPLIT_REJOIN)) {
+                end_rejoin(warp);
+                continue;
+            }
+            if (any_state(warp, SIM_SPLIT_BARRIER))
+                return SIM_STOP_BARRIER;
+            struct sim_split *first = &warp->splits[0];
+            uint32_t pc = first->stack[first->depth - 1].pc;
+            sim_find(w, warp, pc, (uint32_t)__builtin_ctz(sim_split_mask(first)),
+                     SIM_FIND_WARP_SYNC, 0, NULL,
+                     "lanes 0x%08x wait here for lanes 0x%08x, which never come; every lane in the "
+                     "member mask has to reach the instruction",
+                     sim_split_mask(first), first->wait_mask & warp->live & ~sim_split_mask(first));
+            return SIM_STOP_ERROR;
+        }
+        enum sim_stop stop = sim_exec(w, warp, split, WARP_BUDGET);
+        switch (stop) {
+        case SIM_STOP_DONE:
+            sim_warp_remove_split(warp, split);
+            if (!warp->split_count) {
+                warp->done = 1;
+                return SIM_STOP_DONE;
+            }
+            break;
+        case SIM_STOP_SPLIT:
+        case SIM_STOP_BARRIER:
+            break;
+        case SIM_STOP_YIELD:
+        case SIM_STOP_SLICE:
+            return rotate(w, warp, split) ? stop : SIM_STOP_ERROR;
+        default:
+            return stop;
+        }
+    }
+}
+
+/* ---- running a block ---- */
+
+/* Until a barrier opens: some lanes are at one, others may wait for those at a warp-level
+ * synchronisation. */
+static int blocked(const struct sim_warp *warp) {
+    return any_state(warp, SIM_SPLIT_BARRIER) && !any_state(warp, SIM_SPLIT_READY) &&
+           !any_state(warp, SIM_SPLIT_REJOIN);
+}
+
+static int deadlock(struct sim_worker *w, struct sim_block *block) {
+    if (sim_barrier_overdue(w, block))
+        return SIM_RUN_FAILED;
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        if (warp->done)
+            continue;
+        const struct sim_split *split = &warp->splits[0];
+        while (split->state != SIM_SPLIT_BARRIER)
+            split++;
+        const struct sim_barrier *b = &block->barriers[split->barrier];
+        uint32_t pc = split->stack[split->depth - 1].pc - 1;
+        sim_find(w, warp, pc, (uint32_t)__builtin_ctz(sim_split_mask(split)), SIM_FIND_DEADLOCK, 0,
+                 NULL,
+                 "every thread of the block that still runs waits at a barrier; barrier %u has %u "
+                 "of the %u threads that it needs",
+                 split->barrier, b->arrived, b->expected ? b->expected : block->live_threads);
+        return SIM_RUN_FAILED;
+    }
+    return SIM_RUN_DONE;
+}
+
+/* Whoever waits at a barrier may have waited for this exit. */
+static void note_exit(struct sim_block *block, uint64_t time) {
+    block->active_time += time;
+    block->duration = block->duration > time ? block->duration : time;
+    for (uint32_t i = 0; i < SIM_BARRIERS; i++)
+        if (block->barriers[i].arrived && block->barriers[i].time < time)
+            block->barriers[i].time = time;
+}
+
+static int run_block(struct sim_worker *w, struct sim_block *block) {
+    uint32_t yields = 0, runnable = 0, idle = 0;
+    w->block = block;
+    w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
+    if (w->run->kernel->communicates && block->turn_left <= 0)
+        return SIM_RUN_TURN_OVER; /* the turn was run ahead */
+    for (;; block->next_warp++) {
+        if (block->next_warp >= block->warp_count)
+            block->next_warp = 0;
+        struct sim_warp *warp = &block->warps[block->next_warp];
+        if (warp->done || blocked(warp)) {
+            if (++idle >= block->warp_count) { /* a whole round without anybody to run */
+                if (!block->live_threads)
+                    return SIM_RUN_DONE;
+                return deadlock(w, block);
+            }
+            continue;
+        }
+        idle = 0;
+        uint64_t before = warp->steps;
+        enum sim_stop stop = run_warp(w, warp);
+        block->steps += warp->steps - before;
+        if (sim_run_poll(w, warp->steps - before, 0))
+            return SIM_RUN_FAILED;
+        switch (stop) {
+        case SIM_STOP_ERROR:
+            return SIM_RUN_FAILED;
+        case SIM_STOP_TOKEN:
+            return SIM_RUN_WANTS_TOKEN;
+        case SIM_STOP_DONE:
+            w->warps_done++;
+            note_exit(block, sim_warp_time(warp));
+            sim_barrier_check(w->run, block);
+            yields = 0;
+            break;
+        case SIM_STOP_YIELD:
+            yields++;
+            break;
+        default:
+            sim_barrier_check(w->run, block);
+            yields = 0;
+            break;
+        }
+        if (stop == SIM_STOP_YIELD) {
+            runnable = 0;
+            for (uint32_t i = 0; i < block->warp_count; i++)
+                runnable += !block->warps[i].done && !blocked(&block->warps[i]);
+            if (yields >= runnable) { /* nobody in this block gets on by itself */
+                yields = 0;
+                block->idle_rounds++;
+                if (w->run->kernel->communicates && w->run->total_blocks > 1) {
+                    block->next_warp++;
+                    return SIM_RUN_TURN_OVER;
+                }
+                if (block->idle_rounds > STALL_ROUNDS) {
+                    if (sim_barrier_overdue(w, block))
+                        return SIM_RUN_FAILED;
+                    sim_find(w, warp, warp->splits[0].stack[warp->splits[0].depth - 1].pc, 0,
+                             SIM_FIND_DEADLOCK, 0, NULL,
+                             "every warp of the block waits in a loop for a value that nobody "
+                             "changes any more");
+                    return SIM_RUN_FAILED;
+                }
+            }
+        } else {
+            block->idle_rounds = 0;
+        }
+        if (w->run->kernel->communicates && block->turn_left <= 0) {
+            block->next_warp++;
+            return SIM_RUN_TURN_OVER;
+        }
+    }
+}
+
+int sim_block_run(struct sim_worker *w, struct sim_block *block) {
+    int result = run_block(w, block);
+    return sim_run_poll(w, 0, 1) ? SIM_RUN_FAILED : result;
+}
+
+/* ---- blocks ---- */
+
+void sim_block_free(struct sim_block *block) {
+    if (!block)
+        return;
+    for (uint32_t i = 0; i < block->warp_count && block->warps; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        for (uint32_t s = 0; s < SIM_LANES && warp->splits; s++) {
+            free(warp->splits[s].stack);
+            free(warp->splits[s].frames);
+        }
+        free(warp->splits);
+        free(warp->regs);
+        free(warp->local);
+        free(warp->local_valid);
+        sim_undefined_free(warp);
+    }
+    sim_races_free(block);
+    free(block->text.data);
+    free(block->shared);
+    free(block->shared_valid);
+    free(block->warps);
+    free(block);
+}
+
+/* Everything that a block needs; what does not depend on which block it is, is filled in here. */
+struct sim_block *sim_block_new(struct sim_run *run) {
+    const struct sim_code_function *cf = &run->kernel->functions[0];
+    const uint32_t *dim = run->launch->block;
+    uint32_t threads = dim[0] * dim[1] * dim[2];
+    struct sim_block *block = calloc(1, sizeof *block);
+    if (!block)
+        return NULL;
+    block->warp_count = run->warps_per_block;
+    block->shared_bytes = run->shared_bytes;
+    block->warps = calloc(block->warp_count, sizeof *block->warps);
+    block->shared = calloc(1, (size_t)run->shared_bytes + 64);
+    block->shared_valid = calloc(1, (size_t)run->shared_bytes / 4 + 64);
+    if (!block->warps || !block->shared || !block->shared_valid)
+        goto fail;
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        warp->block = block;
+        warp->index = i;
+        warp->splits = calloc(SIM_LANES, sizeof *warp->splits);
+        if (!warp->splits || !sim_warp_reserve(warp, cf->frame_bytes / 2 + 64, cf->local_bytes / 2))
+            goto fail;
+        memcpy(warp->regs + cf->const_offset, cf->constants, cf->const_bytes);
+        for (uint32_t lane = 0; lane < SIM_LANES; lane++) {
+            uint32_t t = i * SIM_LANES + lane;
+            warp->tid[0][lane] = t % dim[0];
+            warp->tid[1][lane] = t / dim[0] % dim[1];
+            warp->tid[2][lane] = t / dim[0] / dim[1];
+            warp->start_mask |= t < threads ? 1u << lane : 0;
+        }
+    }
+    if (run->check_races && !sim_races_init(run, block))
+        goto fail;
+    return block;
+fail:
+    sim_block_free(block);
+    return NULL;
+}
+
+int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear) {
+    const uint32_t *grid = run->launch->grid;
+    const struct sim_code_function *cf = &run->kernel->functions[0];
+    block->linear = linear;
+    block->index[0] = (uint32_t)(linear % grid[0]);
+    block->index[1] = (uint32_t)(linear / grid[0] % grid[1]);
+    block->index[2] = (uint32_t)(linear / grid[0] / grid[1]);
+    block->live_threads = 0;
+    block->next_warp = 0;
+    block->steps = block->idle_rounds = block->duration = block->active_time = 0;
+    block->has_token = block->wants_token = block->running = block->started = 0;
+    memset(block->barriers, 0, sizeof block->barriers);
+    block->barriers_begun = 0;
+    memset(block->shared, 0, (size_t)block->shared_bytes);
+    memset(block->shared_valid, 0, (size_t)block->shared_bytes / 4 + 1);
+    memset(block->shared_valid + run->kernel->reserved_at / 4, 15, /* the system writes zeros */
+           run->kernel->reserved_bytes / 4);
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+        struct sim_warp *warp = &block->warps[i];
+        sim_undefined_free(warp);
+        warp->live = warp->start_mask;
+        warp->done = 0;
+        warp->steps = warp->waited = warp->ahead = 0;
+        warp->spin_pc = SIM_NO_PC;
+        warp->spin_count = warp->current = warp->rotations = warp->late_ids = 0;
+        warp->split_count = 1;
+        warp->local_top = cf->local_bytes;
+        block->live_threads += (uint32_t)__builtin_popcount(warp->live);
+        /* temporaries are always written first; registers may be read before */
+        memset(warp->regs + cf->registers_offset, 0, cf->const_offset - cf->registers_offset);
+        if (warp->local_stride)
+            memset(warp->local_valid, 0, (size_t)SIM_LANES * (warp->local_stride / 8));
+        struct sim_split *split = &warp->splits[0];
+        split->depth = split->frame_count = 0;
+        split->state = SIM_SPLIT_READY;
+        split->patience = 0;
+        if (!sim_warp_push_frame(split, (struct sim_frame){0}) ||
+            !sim_warp_push(split, 0, SIM_NO_PC, warp->live))
+            return 0;
+    }
+    if (run->check_races)
+        sim_races_start(run, block);
+    return 1;
+}

@@ -1,0 +1,62 @@
+"""Every public name of gpuopt and the module that it comes from; `__init__.py` reads this list."""
+
+from gpuopt import experiments as experiments, models as models
+from gpuopt._core import __version__ as __version__
+from gpuopt.arrays.device_array import DeviceArray as DeviceArray, empty as empty
+from gpuopt.catalog.devices import (
+    Availability as Availability,
+    Device as Device,
+    available as available,
+    devices as devices,
+    show_config as show_config,
+)
+from gpuopt.catalog.rungs import Rung as Rung, rungs as rungs
+from gpuopt.explain.profile import (
+    Counters as Counters,
+    Finding as Finding,
+    Launch as Launch,
+    Profile as Profile,
+    check as check,
+    profile as profile,
+)
+from gpuopt.explain.source import Diff as Diff, Source as Source, diff as diff, source as source
+from gpuopt.explain.trace import Trace as Trace, trace as trace
+from gpuopt.families.device_calls import asarray as asarray
+from gpuopt.families.matmul import matmul as matmul
+from gpuopt.families.reduce import reduce as reduce
+from gpuopt.families.stencil1d import stencil1d as stencil1d
+from gpuopt.families.transpose import transpose as transpose
+from gpuopt.families.vectors import add as add, saxpy as saxpy
+from gpuopt.measure.bench import Bench as Bench, bench as bench
+from gpuopt.measure.case_study import CaseStudy as CaseStudy, matmul_case_study as matmul_case_study
+from gpuopt.measure.ceilings import Ceiling as Ceiling, VerificationError as VerificationError
+from gpuopt.measure.compare import Comparison as Comparison, compare as compare
+from gpuopt.measure.ladder import ladder as ladder
+from gpuopt.measure.ladder_result import Ladder as Ladder
+from gpuopt.measure.report import Report as Report, report as report
+from gpuopt.measure.roofline import (
+    Bound as Bound,
+    Point as Point,
+    Roofline as Roofline,
+    roofline as roofline,
+)
+from gpuopt.measure.sweep import Sweep as Sweep, sweep as sweep
+from gpuopt.models import Occupancy as Occupancy, occupancy as occupancy
+from gpuopt.ptx.module import (
+    Buffer as Buffer,
+    Kernel as Kernel,
+    Module as Module,
+    Parameter as Parameter,
+    Resources as Resources,
+    Texture as Texture,
+    load_ptx as load_ptx,
+)
+from gpuopt.util.errors import (
+    DeviceError as DeviceError,
+    DeviceLost as DeviceLost,
+    DeviceMemoryError as DeviceMemoryError,
+    PTXError as PTXError,
+    SimError as SimError,
+    UnfitError as UnfitError,
+)
+from gpuopt.util.svg import Picture as Picture

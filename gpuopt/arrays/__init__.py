@@ -1,0 +1,1 @@
+"""Arrays of the host, of devices and of other libraries."""

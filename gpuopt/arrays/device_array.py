@@ -1,0 +1,333 @@
+"""gpuopt's own arrays on a device: memory there, in C order."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpuopt import _core
+from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
+from gpuopt.arrays.inout import check_out
+from gpuopt.util.checks import whole
+
+LEGACY = 1  # the default stream, of our own arrays and of whoever names none
+CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
+HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds
+BFLOAT = 4  # its code for bfloat16
+DIMENSIONS_MOST = 64  # as NumPy's
+BYTES_MOST = np.iinfo(np.intp).max
+NumberTypes = bool | int | float | complex
+
+
+class DeviceArray:
+    """An array in a device's memory: what `asarray` and `empty` make.
+
+    It is in C order, and its work is queued on the device's default stream. CuPy, PyTorch, Numba
+    and JAX take it without a copy, through DLPack or the CUDA array interface (not one on the
+    simulated GPU, whose memory nobody else can read). NumPy does not: `get` copies to the host.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    device : str
+        As "cuda:0" or "sim:h200".
+    nbytes, size, ndim : int
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> a = gpuopt.asarray([[1, 2], [3, 4]], device="sim")
+    >>> a
+    <DeviceArray of shape (2, 2), int64, on sim:h200>
+    >>> gpuopt.transpose(a).get()
+    array([[1, 3],
+           [2, 4]])
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_address",
+        "_device",
+        "_dtype",
+        "_holder",
+        "_read_only",
+        "_shape",
+        "_view",  # arrays/libraries.py's description, once it is asked for
+        "_waits",
+    )
+    __array_priority__ = 1000
+
+    def __init__(self) -> None:
+        raise TypeError("use gpuopt.asarray or gpuopt.empty to make a DeviceArray")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the extents."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Return the items' dtype."""
+        return self._dtype
+
+    @property
+    def device(self) -> str:
+        """Return the name of the device, as "cuda:0"."""
+        return self._device
+
+    @property
+    def address(self) -> int:
+        """Return where the items begin in the device's memory."""
+        return self._address
+
+    @property
+    def read_only(self) -> bool:
+        """Return whether nothing may be written to it."""
+        return self._read_only
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Return the number of items."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all items."""
+        return self.size * self.dtype.itemsize
+
+    def get(self, out: np.ndarray | None = None) -> np.ndarray:
+        """Copy the items to the host, after all work on the default stream.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Of the same shape and dtype, in C order; receives the items and is returned.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        ValueError, TypeError
+            `out` cannot take the items as they are.
+        """
+        if out is None:
+            out = np.empty(self.shape, self.dtype)
+        check_out(out, self.shape, self.dtype)
+        if out.dtype != self.dtype or not out.flags.c_contiguous:
+            raise ValueError(f"out: must be a C-contiguous array of {self.dtype}")
+        if self.nbytes:
+            _memory(self).copy_out(out)
+        return out
+
+    def item(self) -> Any:
+        """Return the one item of an array as a Python number."""
+        if self.size != 1:
+            raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
+        host = np.empty(self._shape, self._dtype)
+        _memory(self).copy_out(host)
+        return host.item()
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"only integers are an index, not {self.dtype}")
+        return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the one item of an array; several are not compared on a device."""
+        if not isinstance(other, NumberTypes | np.generic | np.ndarray | DeviceArray):
+            return NotImplemented
+        if self.size != 1 or getattr(other, "size", 1) != 1:
+            raise TypeError(
+                f"an array of shape {self.shape} on {self.device} is not compared there; compare "
+                "its .get()"
+            )
+        item = other if isinstance(other, NumberTypes) else other.item()
+        return bool(self.item() == item)
+
+    __hash__ = object.__hash__  # its identity's, as PyTorch's tensors have
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        raise TypeError(f"a DeviceArray on {self.device} is not copied or pickled; call its .get()")
+
+    def __repr__(self) -> str:
+        return f"<DeviceArray of shape {self.shape}, {self.dtype}, on {self.device}>"
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        raise TypeError(
+            f"a DeviceArray on {self.device} does not become a NumPy array by itself, since that "
+            "copies it to the host; call its .get()"
+        )
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Return the CUDA array interface, version 3."""
+        if not self.device.startswith("cuda"):
+            raise AttributeError(f"{self.device} has no CUDA array interface; call .get()")
+        if is_bfloat16(self.dtype):
+            raise AttributeError("the CUDA array interface has no bfloat16; use DLPack")
+        current = not self.nbytes or _core.is_current("cuda", self.address)
+        if not current:  # its default stream is not the one that the consumer would wait for
+            _core.wait(self.device, LEGACY)
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.address, self.read_only),
+            "strides": None,
+            "version": 3,
+            "stream": LEGACY if current else None,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device type and number."""
+        if not self.device.startswith("cuda"):
+            raise BufferError(
+                f"nobody else can read the memory of {self.device}; call .get() for a NumPy array"
+            )
+        return CUDA, int(self.device[5:])
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule; what `stream` is given afterwards sees the items."""
+        kind, index = self.__dlpack_device__()
+        if copy or (dl_device is not None and tuple(dl_device) != (kind, index)):
+            raise BufferError(f"only the memory on {self.device} itself is exported; use .get()")
+        newer = max_version is not None and max_version[0] >= 1
+        if self.read_only and not newer:
+            raise BufferError("the array is read-only, which DLPack tells from version 1.0 on")
+        if stream == 0:
+            raise ValueError("stream: 0 is ambiguous; use 1 (legacy) or 2 (per-thread default)")
+        if stream not in (None, -1, LEGACY):
+            _core.order(self.device, (operator.index(stream), LEGACY))
+        code = BFLOAT if is_bfloat16(self.dtype) else CODES[self.dtype.kind]
+        width = 8 * self.dtype.itemsize
+        return _core.dlpack_export(
+            self, self.address, self.shape, code, width, kind, index, newer, self.read_only
+        )
+
+
+def make(
+    address: int,
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    device: str,
+    holder: Any,
+    read_only: bool = False,
+    waits: bool = False,
+) -> DeviceArray:
+    """Return an array of what a holder keeps; `waits`: it may be let go only after the work."""
+    made = DeviceArray.__new__(DeviceArray)
+    made._address, made._shape, made._dtype = address, shape, dtype
+    made._device, made._holder, made._read_only = device, holder, read_only
+    made._waits, made._view = waits, None
+    return made
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceArray:
+    """Return an array on a device, of a shape and a dtype that are known to be good."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes > BYTES_MOST:
+        raise ValueError(f"shape: {shape} of {dtype} is more than any memory holds")
+    memory = _core.Memory(nbytes, device)
+    return make(memory.address, shape, dtype, memory.device, memory)
+
+
+def _memory(array: DeviceArray) -> _core.Memory:
+    """Return the array's memory; what another library lent is copied to some of ours."""
+    if isinstance(array._holder, _core.Memory):
+        return array._holder
+    memory = _core.Memory(array.nbytes, array.device)
+    items = (array.address, array.nbytes)
+    words = ("uint8", "uint8", (items,), (memory.address, array.nbytes), (1, array.nbytes, 0))
+    _core.call_resident(array.device, (LEGACY,), ("transpose", "move", *words), 0, None)
+    return memory
+
+
+def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
+    """Return a dtype in the machine's byte order; TypeError for what no kernel takes."""
+    if not supported(dtype):
+        raise TypeError(f"{argument}: dtype {dtype} is not supported; {TYPES}")
+    found = dtype.newbyteorder("=")
+    return found if is_bfloat16(found) else np.dtype(found.name)
+
+
+def empty(
+    shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: str | None = None
+) -> DeviceArray:
+    """Return an array on a device whose items are not set.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype : dtype
+        bool, an integer, floating-point or complex type.
+    device : str, optional
+        "cuda", "cuda:1", "sim", "sim:g80"... Default: that of an enclosing `gpuopt.profile`; else
+        the environment's GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    TypeError
+        A dtype that no kernel takes; a shape that is no integers.
+    ValueError
+        A negative extent, or too many of them; more bytes than 63 bits count; an unknown
+        device, or the cpu, whose arrays are NumPy's.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.empty((2, 3), "float32", device="sim").nbytes
+    24
+    """
+    kind = checked_dtype(named_dtype(dtype), "dtype")
+    given = tuple(shape) if np.iterable(shape) and not isinstance(shape, str) else (shape,)
+    extents = tuple(whole(extent, "shape", 0) for extent in given)
+    if len(extents) > DIMENSIONS_MOST:
+        raise ValueError(f"shape: has {len(extents)} dimensions, more than {DIMENSIONS_MOST}")
+    if math.prod(extent or 1 for extent in extents) * kind.itemsize > BYTES_MOST:  # as NumPy counts
+        raise ValueError(f"shape: {extents} of {kind} is more than any memory holds")
+    return new(extents, kind, device)

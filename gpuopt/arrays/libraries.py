@@ -1,0 +1,418 @@
+"""Arrays that are on a device: whose they are, where, and on which stream.
+
+What comes in is described by a `View`: PyTorch's arrays through DLPack's C exchange API, CuPy's and
+those of an older PyTorch by their attributes (the other protocols do not tell their current stream,
+or take several microseconds), any other through `__cuda_array_interface__` (version 3) or DLPack.
+What comes out is made by the caller's own library.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import cache
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt._core import View
+from gpuopt.arrays.device_array import (
+    BFLOAT,
+    CODES,
+    CUDA,
+    CUDA_MANAGED,
+    HOSTS,
+    LEGACY,
+    DeviceArray,
+    new,
+)
+from gpuopt.arrays.dtypes import bfloat16, name_of
+
+
+class Library:
+    """Makes arrays of one kind; this one makes our own."""
+
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        """Return a new array beside another one, and its view."""
+        made = new(shape, dtype, view.device)
+        return made, _own(made, "")
+
+    def finish(self, made: Any) -> Any:
+        """Return what the caller gets, once the work is queued."""
+        return made
+
+    def writes(self, out: Any) -> None:
+        """Tell the library that one of its arrays is written."""
+
+    def hold(self, view: View) -> Any:
+        """Return what keeps an array's memory, whatever becomes of the caller's array."""
+        return view.holder
+
+
+def _native(dtype: np.dtype, name: str) -> np.dtype:
+    """Return the dtype; TypeError for a byte order that is not the machine's."""
+    if not dtype.isnative:
+        raise TypeError(f"{name}: dtype {dtype} is not in the machine's byte order")
+    return dtype
+
+
+class _Cupy(Library):
+    def hold(self, view: View) -> Any:
+        from cupy.cuda import get_current_stream
+
+        return view.holder, get_current_stream(int(view.device[5:]))  # that ends with its object
+
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        import cupy
+
+        with cupy.cuda.Device(int(view.device[5:])):
+            made = cupy.empty(shape, dtype)
+        # On the current stream, as the other is; asking it for the rest takes a microsecond.
+        return made, View(self, made.data.ptr, shape, None, dtype, view.device, view.stream, made)
+
+    def view(self, value: Any, name: str) -> View:
+        from cupy.cuda import get_current_stream
+
+        index = value.device.id
+        strides = None if value.flags.c_contiguous else value.strides
+        stream = get_current_stream(index).ptr or LEGACY
+        address, shape, dtype = value.data.ptr, value.shape, _native(value.dtype, name)
+        return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
+
+
+@cache
+def _torch_dtype(dtype: Any) -> np.dtype | None:
+    name = str(dtype).removeprefix("torch.")
+    if name == "bfloat16":
+        return bfloat16()
+    names = ("bool", "complex64", "complex128", "float16", "float32", "float64")
+    integers = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+    return np.dtype(name) if name in (*names, *integers) else None
+
+
+@cache
+def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
+    """Return what a tensor's maker is told, as PyTorch has it: it takes texts, and reads them."""
+    torch = sys.modules["torch"]
+    return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
+
+
+@cache
+def _increment_version() -> Callable[[Any], None] | None:
+    return getattr(sys.modules["torch"].autograd.graph, "increment_version", None)  # from 2.2 on
+
+
+class _Torch(Library):
+    def writes(self, out: Any) -> None:
+        """Make autograd notice, if it needs what was there before."""
+        increment = _increment_version()
+        if increment and not out.is_inference():
+            increment(out)
+
+    def hold(self, view: View) -> Any:
+        """Return a tensor of its own: the caller's may be given other memory."""
+        return view.holder.detach() if hasattr(view.holder, "detach") else view.holder
+
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        new_empty = getattr(view.holder, "new_empty", None)
+        if new_empty and dtype == view.dtype:  # a fifth faster, as it reads no dtype and device
+            made = new_empty(shape)
+        else:
+            made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
+        # On the current stream, as the other is.
+        return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
+
+    def borrow(self, kind: type) -> Callable[[Any, str], View | None]:
+        """Return who describes a type's tensors: in one call, where it has the exchange API."""
+        exchange = _core.exchange(kind)
+        if exchange is None:
+            return self.view
+        dtypes = _dlpack_dtypes()
+
+        def view(value: Any, name: str) -> View | None:
+            # These DLPack does not tell.
+            if not (value.requires_grad or value.is_neg()):
+                found = _core.borrow(exchange, value, self, dtypes)
+                if found and not (found.dtype.kind == "c" and value.is_conj()):
+                    return found
+            return self.view(value, name)  # which says why not
+
+        return view
+
+    def view(self, value: Any, name: str) -> View | None:
+        """Ask a tensor's attributes."""
+        torch = sys.modules["torch"]
+        if not value.is_cuda:
+            return None
+        if value.layout != torch.strided or value.is_nested:
+            raise TypeError(
+                f"{name}: is no plain tensor in memory ({value.layout}, nested: "
+                f"{value.is_nested}); pass a dense one, as {name}.to_dense() or .to_padded_tensor()"
+            )
+        try:
+            return self._described(value, name)
+        except RuntimeError as error:  # of a wrapper that torch.func makes, for one
+            raise TypeError(f"{name}: {error}") from None
+
+    def _described(self, value: Any, name: str) -> View:
+        if value.requires_grad:
+            raise TypeError(
+                f"{name}: gpuopt computes no gradients; pass {name}.detach() of a tensor that "
+                "requires them"
+            )
+        if value.is_neg() or value.is_conj():
+            raise TypeError(
+                f"{name}: its items are only to be read negated or conjugated; pass "
+                f"{name}.resolve_neg().resolve_conj()"
+            )
+        dtype = _torch_dtype(value.dtype)
+        if dtype is None:
+            raise TypeError(
+                f"{name}: dtype {value.dtype} is not supported; convert it ({name}.to(...))"
+            )
+        index = value.get_device()
+        # The raw handle: a Stream object takes ten times as long.
+        stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(index) or LEGACY
+        strides = None
+        if not value.is_contiguous():
+            strides = tuple(step * dtype.itemsize for step in value.stride())
+        address, shape = value.data_ptr(), tuple(value.shape)
+        return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
+
+
+class _Numba(Library):
+    def finish(self, made: Any) -> Any:
+        from numba import cuda
+
+        return cuda.as_cuda_array(made, sync=False)
+
+
+class _Jax(Library):
+    def finish(self, made: Any) -> Any:
+        import jax
+
+        return jax.dlpack.from_dlpack(made)
+
+
+OWN, CUPY, TORCH, NUMBA, JAX = Library(), _Cupy(), _Torch(), _Numba(), _Jax()
+OTHER = Library()
+
+
+# --- what comes in
+
+
+@cache
+def _dlpack_dtypes() -> dict[int, np.dtype]:
+    """Return the dtypes by DLPack's type code and bits, code << 8 | bits."""
+    sizes = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
+    found = {
+        code << 8 | 8 * size: np.dtype("?" if kind == "b" else f"{kind}{size}")
+        for kind, code in CODES.items()
+        for size in sizes[kind]
+    }
+    return found | {BFLOAT << 8 | 16: bfloat16()}
+
+
+def _own(value: DeviceArray, name: str) -> View:
+    if value._view is None:  # keeps the memory, not the array: no cycle
+        address, keep, read_only = value.address, value._holder, value.read_only
+        value._view = View(
+            OWN, address, value.shape, None, value.dtype, value.device, LEGACY, keep, read_only,
+            value._waits,
+        )  # fmt: skip
+    return value._view
+
+
+def _by_interface(value: Any, name: str, library: Library) -> View:
+    """Read the CUDA array interface."""
+    given = value.__cuda_array_interface__
+    try:
+        version, mask, stream = given.get("version", 0), given.get("mask"), given.get("stream")
+        (address, read_only), typestr = given["data"], given["typestr"]
+        # The protocol has no bfloat16: PyTorch and others write it as ml_dtypes does, "|V2" are
+        # bytes.
+        dtype = bfloat16() if typestr == "<V2" else np.dtype(typestr)
+        shape, strides = tuple(map(index, given["shape"])), given.get("strides")
+        strides = None if strides is None else tuple(map(index, strides))
+        if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
+            raise ValueError(f"shape {shape} and strides {strides} are none of an array")
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TypeError(f"{name}: its CUDA array interface is not as it must be: {error}") from None
+    if version < 2 or mask is not None:
+        raise TypeError(
+            f"{name}: its CUDA array interface is older than version 2 or masked; pass a plain one"
+        )
+    if stream == 0:
+        raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
+    # The protocol has no device: the driver knows whose an address is.
+    try:
+        number = _core.owner("cuda", address) if address and 0 not in shape else 0
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    at, order = f"cuda:{number}", stream or LEGACY
+    dtype = _native(dtype, name)
+    return View(library, address or 0, shape, strides, dtype, at, order, value, bool(read_only))
+
+
+def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
+    """Consume a DLPack capsule; None for an array of the host."""
+    kind, _ = value.__dlpack_device__()
+    if int(kind) in HOSTS:
+        return None
+    if int(kind) not in (CUDA, CUDA_MANAGED):
+        raise TypeError(f"{name}: is on a device that is no CUDA GPU (DLPack's type {int(kind)})")
+    try:
+        capsule = value.__dlpack__(stream=LEGACY, max_version=(1, 0))
+    except TypeError:  # a producer from before the versioned protocol
+        capsule = value.__dlpack__(stream=LEGACY)
+    try:
+        taken = _core.dlpack_take(capsule)
+    except (BufferError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+    holder, address, shape, steps, code, bits, lanes, _, at, read_only = taken
+    dtype = _dlpack_dtypes().get(code << 8 | bits) if lanes == 1 else None
+    if dtype is None:
+        raise TypeError(
+            f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
+        )
+    if min(shape, default=0) < 0:
+        raise ValueError(f"{name}: its DLPack shape {shape} is none of an array")
+    strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
+    where, keep = f"cuda:{at}", (holder, value)
+    return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
+
+
+def _jax(value: Any, name: str) -> View | None:
+    jax = sys.modules.get("jax")
+    if jax and isinstance(value, getattr(jax.core, "Tracer", ())):
+        raise TypeError(
+            f"{name}: is traced by JAX and has no items yet; call gpuopt outside of jit, grad and "
+            "vmap, or through jax.pure_callback"
+        )
+    if not hasattr(value, "__dlpack_device__"):
+        raise TypeError(f"{name}: {type(value).__name__} of JAX is no array of numbers in memory")
+    if getattr(value, "is_deleted", bool)():
+        raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
+    try:
+        view = _by_dlpack(value, name, JAX)
+    except BufferError:
+        devices = len(value.sharding.device_set)
+        if devices < 2:
+            raise
+        raise ValueError(
+            f"{name}: is on {devices} devices, in parts or whole; pass what is on one of them "
+            f"({name}.addressable_shards[0].data), or jax.device_put({name}, one_device)"
+        ) from None
+    return view and view.replace(read_only=True)  # JAX's arrays do not change
+
+
+def _any(value: Any, name: str) -> View | None:
+    """Ask the protocols."""
+    if hasattr(value, "__cuda_array_interface__"):
+        return _by_interface(value, name, OTHER)
+    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
+        return _by_dlpack(value, name, OTHER)
+    return None
+
+
+def _none(value: Any, name: str) -> None:
+    return None
+
+
+_HOST_TYPES = (bool, int, float, complex, str, bytes, list, tuple, range, type(None))
+_KNOWN_MOST = 256  # a program may make types without end
+_known: dict[type, Callable[[Any, str], View | None]] = dict.fromkeys(
+    (np.ndarray, *_HOST_TYPES), _none
+)
+_known[DeviceArray] = _own
+
+
+def _learn(kind: type) -> Callable[[Any, str], View | None]:
+    """Return who describes a type's arrays, and remember it for those that are well known."""
+    if issubclass(kind, (np.ndarray, np.generic)):
+        _known[kind] = _none
+        return _none
+    for base in kind.__mro__:
+        root = base.__module__.partition(".")[0]
+        found = None
+        if (root, base.__name__) == ("cupy", "ndarray"):
+            found = CUPY.view
+        elif (root, base.__name__) == ("torch", "Tensor"):
+            found = TORCH.borrow(kind)
+        elif root in ("jax", "jaxlib"):
+            found = _jax
+        elif (root, base.__name__) == ("numba", "DeviceNDArray"):
+
+            def found(value: Any, name: str) -> View:
+                return _by_interface(value, name, NUMBA)
+
+        if found:
+            if len(_known) < _KNOWN_MOST:
+                _known[kind] = found
+            return found
+    return _any
+
+
+def view_of(value: Any, name: str) -> View | None:
+    """Return where an array is; None for what is the host's, or no array at all."""
+    kind = type(value)
+    view = (_known.get(kind) or _learn(kind))(value, name)
+    if view is not None and not view.address and 0 not in view.shape:
+        raise TypeError(
+            f"{name}: has items, but no memory where they are; pass a plain array (a wrapper of "
+            "tensors has others inside, and a tensor's memory may have been given back)"
+        )
+    return view
+
+
+def check_device(view: View, device: str | None) -> None:
+    """Raise ValueError where the caller names another device than the array's."""
+    if device is None or device in (view.device, view.device.partition(":")[0]):
+        return
+    raise ValueError(
+        f"device: the array is on {view.device}, not on {device}; leave device out, or copy the "
+        "array there"
+    )
+
+
+def is_run(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> bool:
+    """Tell whether items of so many bytes are one run in C order."""
+    if strides is None or math.prod(shape) == 0:
+        return True
+    for extent, step in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and step != item:
+            return False
+        item *= extent
+    return True
+
+
+def in_order(view: View) -> bool:
+    """Tell whether the items are one aligned run in C order."""
+    item = view.dtype.itemsize
+    return view.address % item == 0 and is_run(view.shape, view.strides, item)
+
+
+def run_offset(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> int | None:
+    """Return how far before the first item a run of memory begins that the items fill.
+
+    In any order of axes, forwards or backwards; None where they fill none.
+    """
+    if strides is None or math.prod(shape) == 0:
+        return 0
+    start = 0
+    axes = zip(strides, shape, strict=True)
+    for step, extent in sorted((axis for axis in axes if axis[1] > 1), key=lambda a: abs(a[0])):
+        if abs(step) != item:
+            return None
+        item *= extent
+        start += min(0, step * (extent - 1))
+    return start
+
+
+def run_start(view: View) -> int | None:
+    """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
+    start = run_offset(view.shape, view.strides, view.dtype.itemsize)
+    return None if start is None or view.address % view.dtype.itemsize else view.address + start

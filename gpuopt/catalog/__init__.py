@@ -1,0 +1,1 @@
+"""The devices there are, and the rungs that the extension registers."""

@@ -1,0 +1,157 @@
+"""The table of rungs, as the C registry holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt.util.listing import Listing
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One step of a ladder.
+
+    Attributes
+    ----------
+    family : str
+        "reduce", ...
+    number : int or None
+        The deck's number; None for a rung that has only a name.
+    name : str
+        What `variant` takes as well.
+    lesson : str
+        The one idea that is new against the rung before.
+    source : str
+        The deck.
+    signatures : list of (str, str, str)
+        Operation, dtype of the items, dtype of the accumulator: what the rung is compiled for.
+    kernels : list of str
+        The symbols in an embedded image (on the cpu: the names of its C functions).
+    block_min, block_max, block_default : int
+        Threads a block, powers of two; 0 for a rung without blocks.
+    items_per_thread : int
+        0 for a grid-stride loop.
+    historical : bool
+        As a deck wrote it, undefined on today's hardware: never chosen by default.
+    best : bool
+        What ``variant=None`` runs, but where the case (few items, a dtype) has a better one.
+    ceiling : bool
+        Bounds the ladder and is no step of it: a plain copy.
+    host : bool
+        C on the cpu; otherwise a kernel.
+    deck_us, deck_gbs : float
+        The deck's own time in microseconds, or where it tells that alone its rate in GB/s; 0 where
+        it has none.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> rung = gpuopt.rungs("reduce")[0]
+    >>> rung.variant, rung.name, rung.deck_us
+    (1, 'interleaved', 8054.0)
+    >>> rung.lesson
+    'interleaved pairs, every (2s)-th thread adds: divergent warps'
+    """
+
+    family: str
+    number: int | None
+    name: str
+    lesson: str
+    source: str
+    signatures: list[tuple[str, str, str]]
+    kernels: list[str]
+    block_min: int
+    block_max: int
+    block_default: int
+    items_per_thread: int
+    historical: bool
+    best: bool
+    ceiling: bool
+    host: bool
+    deck_us: float
+    deck_gbs: float = 0.0
+
+    @property
+    def variant(self) -> int | str:
+        """What to pass as ``variant=``."""
+        return self.name if self.number is None or self.historical else self.number
+
+
+def find(family: str, variant: int | str | None) -> Rung:
+    """Return a rung by number or name; ValueError lists the valid ones.
+
+    None is the best kernel for many items: what a case takes by itself, its bench's `rung` tells.
+    """
+    listed = rungs(family)
+    # a bool is an int, and no number of a rung
+    named = isinstance(variant, str | int | np.integer) and not isinstance(variant, bool)
+    for rung in listed:
+        if variant is None and rung.best and not rung.host:
+            return rung
+        if named and variant in (rung.variant, rung.name):
+            return rung
+    valid = ", ".join(repr(rung.variant) for rung in listed)
+    raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")
+
+
+def _blocks(rung: Rung) -> str:
+    """Return the threads a block that a rung takes; "" where it has none of its own."""
+    if rung.host or not rung.block_default:
+        return ""
+    if rung.block_min == rung.block_max:
+        return f"{rung.block_default:,}"
+    return f"{rung.block_min:,} to {rung.block_max:,}"
+
+
+_SHOWN = {
+    "variant": lambda rung: repr(rung.variant),
+    "name": lambda rung: rung.name + ", the best" * rung.best,
+    "runs on": lambda rung: "cpu" if rung.host else "cuda, sim",
+    "threads a block": _blocks,
+    "what is new": lambda rung: rung.lesson,
+    "source": lambda rung: rung.source,
+}
+
+
+def rungs(family: str = "reduce") -> list[Rung]:
+    """List a family's rungs, in the ladder's order.
+
+    Parameters
+    ----------
+    family : str
+        "reduce", "reduce_axis", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
+
+    Returns
+    -------
+    list of Rung
+        It shows itself as a table.
+
+    Raises
+    ------
+    ValueError
+        An unknown family; the message lists them.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
+    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    """
+    rows = _core.rungs(family)
+    return Listing(
+        (Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows),
+        _SHOWN,
+    )
+
+
+def check_kernel(rung: Rung, verb: str) -> None:
+    """Raise ValueError where a rung has no kernel to trace, or to count."""
+    if rung.host:
+        kernels = ", ".join(repr(each.variant) for each in rungs(rung.family) if not each.host)
+        raise ValueError(
+            f"variant: {rung.variant!r} runs on the cpu and has no kernel to {verb}; use one of "
+            f"{kernels}"
+        )

@@ -1,0 +1,206 @@
+"""The commands that show what rungs do: profile, trace, source, diff, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from gpuopt.cli import options
+from gpuopt.cli.progress import bar
+from gpuopt.explain import source, trace
+from gpuopt.explain.trace import SIZES
+from gpuopt.measure import ladder, report
+from gpuopt.util import files
+
+PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
+
+
+def _run_profile(arguments: argparse.Namespace) -> int:
+    rung, title, counted = ladder.count(
+        arguments.family,
+        arguments.variant,
+        arguments.n,
+        op=arguments.op,
+        dtype=arguments.dtype,
+        block=arguments.block,
+        device=arguments.device,
+    )
+    if arguments.json:
+        about = {"family": arguments.family, "rung": rung.variant, "title": title}
+        print(json.dumps(counted.to_dict() | about))
+    else:
+        print(f"{rung.variant} of {arguments.family}, {title}\n{rung.lesson}\n\n{counted}")
+    return 0
+
+
+def _run_report(arguments: argparse.Namespace) -> int:
+    files.check(arguments.output, "-o", *report.ENDINGS)
+    with bar() as progress:
+        made = report.report(
+            arguments.device,
+            quick=arguments.quick,
+            families=arguments.family,
+            progress=progress,
+        )
+    made.save(arguments.output)
+    print(json.dumps(made.to_dict()) if arguments.json else f"wrote {arguments.output}")
+    return 0
+
+
+def _run_trace(arguments: argparse.Namespace) -> int:
+    if bool(arguments.picture) != bool(arguments.output):
+        raise ValueError(
+            "--picture: needs -o FILE.svg to write to"
+            if arguments.picture
+            else f"-o: needs --picture, one of {', '.join(PICTURES)}"
+        )
+    which = {"access": arguments.access} if arguments.access is not None else {}
+    if arguments.picture:
+        files.check(arguments.output, "-o", ".svg")
+        if which and arguments.picture not in ("coalescing", "banks"):
+            raise ValueError(f"--access: --picture {arguments.picture} shows all accesses")
+    given: dict[str, Any] = {
+        name: value
+        for name in ("n", "block", "dtype", "op")
+        if (value := getattr(arguments, name)) is not None
+    }
+    traced = trace.trace(
+        arguments.family,
+        arguments.variant,
+        block_index=arguments.block_index,
+        warp=arguments.warp,
+        launch=arguments.launch,
+        device=arguments.device,
+        **given,
+    )
+    if arguments.picture:
+        getattr(traced, arguments.picture)(**which).save(arguments.output)
+    print(json.dumps(traced.to_dict()) if arguments.json else traced)
+    return 0
+
+
+def _run_source(arguments: argparse.Namespace) -> int:
+    shown = source.source(arguments.family, arguments.variant, annotate=arguments.annotate)
+    print(json.dumps(shown.to_dict()) if arguments.json else shown)
+    return 0
+
+
+def _run_diff(arguments: argparse.Namespace) -> int:
+    shown = source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate)
+    print(json.dumps(shown.to_dict()) if arguments.json else shown)
+    return 0
+
+
+def _add_trace(commands: Any) -> None:
+    add = options.command(
+        commands,
+        "trace",
+        _run_trace,
+        help="record what a block of a rung does, and draw it",
+        description="Run a rung on the simulated GPU, record one block instruction by instruction, "
+        "and print its accesses to memory with what each costs. With --picture, also draw it: "
+        "tree: which thread adds what; coalescing: which lane's address falls into which sector; "
+        "banks: which lane hits which bank; tile: who wrote and who read each word of shared "
+        "memory; timeline: a warp's instructions and the lanes that execute them.",
+        example="trace reduce 3 --picture tree -o tree.svg",
+    )
+    options.family(add, SIZES)
+    options.rung(add)
+    add("--picture", choices=PICTURES, help="what to draw")
+    options.output(add, "the picture's file, .svg")
+    options.items(add, "few enough for a picture")
+    options.block(add, "as few as that")
+    options.dtype(add)
+    add("--op", help="the reduction's (default: sum)")
+    numbers = options.numbers
+    add("--block-index", type=numbers, default=(0,), help="which block: 3, or 3,0,1 (default: 0)")
+    add("--warp", type=int, help="only this warp of the block (default: all)")
+    add("--launch", type=int, default=0, help="which launch of the call (default: 0)")
+    add("--access", type=int, help="which access to draw (default: the worst)")
+    options.simulated(add)
+    options.as_json(add)
+
+
+def _add_profile(commands: Any) -> None:
+    add = options.command(
+        commands,
+        "profile",
+        _run_profile,
+        help="count what a rung does, and on which source line",
+        description="Verify one rung on the simulated GPU and print what it counted, as Nsight "
+        "Compute would on a GPU: warp instructions, divergent branches, sectors a request, bank "
+        "conflicts, and the source lines that cost most. For when you know that a rung is slow "
+        "and ask where.",
+        example="profile reduce 2 -n 100000",
+    )
+    options.family(add, SIZES)
+    options.rung(add)
+    options.items(add, "about a second's")
+    add("--op", help="the reduction's (default: sum)")
+    options.dtype(add)
+    options.block(add)
+    options.simulated(add)
+    options.as_json(add, ", every line's counters too")
+
+
+def _add_report(commands: Any) -> None:
+    add = options.command(
+        commands,
+        "report",
+        _run_report,
+        help="measure everything, and write one HTML page about it",
+        description="Measure a device's ceilings and every ladder, and write them to one HTML file "
+        "that needs no network: roofline, plots, counters, lessons, what changed from rung to "
+        "rung, and pictures of what rungs do. For keeping, and for showing to others.",
+        example="report --quick -o report.html",
+    )
+    options.device(add, "cuda, cuda:1, cpu, sim:m2090")
+    add("--quick", action="store_true", help="fewer items and samples: less than a minute")
+    add("--family", action="append", choices=report.FAMILIES, help="only this ladder; repeatable")
+    add("--json", action="store_true", help="also print the numbers, for 'compare'")
+    page = "report.html"
+    options.output(add, f"where to write (default: {page})", default=Path(page))
+
+
+def _add_source(commands: Any) -> None:
+    beside = (
+        "show beside each line its warp instructions, divergent branches, bank conflicts and "
+        "sectors a request, counted on the simulated GPU"
+    )
+    add = options.command(
+        commands,
+        "source",
+        _run_source,
+        help="print a rung's source",
+        description="Print a rung's source: its row, its function, and what that needs. For "
+        "reading a kernel, with what each of its lines costs.",
+        example="source reduce 3 --annotate",
+    )
+    add("family", help="the family of kernels")
+    options.rung(add, "the best for many items")
+    add("--annotate", action="store_true", help=beside)
+    options.as_json(add)
+
+    add = options.command(
+        commands,
+        "diff",
+        _run_diff,
+        help="print what one rung changes against another",
+        description="Compare the sources of two rungs. Between neighbours that is the lesson.",
+        example="diff transpose shared padded",
+    )
+    add("family", help="the family of kernels")
+    add("a", type=options.variant, help="the rung before")
+    add("b", type=options.variant, help="the rung after")
+    add("--annotate", action="store_true", help=beside)
+    options.as_json(add)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to those of the program."""
+    _add_profile(commands)
+    _add_trace(commands)
+    _add_report(commands)
+    _add_source(commands)

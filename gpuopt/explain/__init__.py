@@ -1,0 +1,1 @@
+"""How a kernel runs: profiles, traces, pictures and annotated source."""

@@ -1,0 +1,616 @@
+"""The pictures that the decks draw by hand, from what a trace recorded."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuopt import models
+from gpuopt.explain.events import Access, Recorded
+from gpuopt.explain.flow import Combination, Place, combinations
+from gpuopt.util.svg import WIDTH, Canvas, Picture, fit
+
+COLUMNS_MOST = 128  # of a tree
+STEPS_MOST = 24
+ROWS_MOST = 400  # of a tile and a timeline
+SECTOR, LINE = 32, 128  # bytes
+
+
+def _runs(mask: int, lanes: int = 32) -> list[tuple[int, int, bool]]:
+    """Return (first lane, how many, whether set) of neighbours that are alike."""
+    found: list[tuple[int, int, bool]] = []
+    for lane in range(lanes):
+        bit = bool(mask >> lane & 1)
+        if found and found[-1][2] == bit:
+            found[-1] = (found[-1][0], found[-1][1] + 1, bit)
+        else:
+            found.append((lane, 1, bit))
+    return found
+
+
+def plural(count: int, noun: str) -> str:
+    """Return "1 sector", "5 sectors"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _recorded(trace: Recorded, warp: int) -> None:
+    """Refuse a warp of which a trace has nothing."""
+    have = sorted(set(trace.events["warp"].tolist()))
+    if warp not in have:
+        raise ValueError(f"warp: {warp} has no events in this trace; it has warps {have}")
+
+
+# --- the tree
+
+
+class _Columns:
+    """Where places of memory stand in a row: evenly, from the lowest to the highest.
+
+    Items are counted from where their array begins (shared memory: from its start), by the size
+    that the kernel accesses.
+    """
+
+    def __init__(self, trace: Recorded, space: str, addresses: list[int], least: int = 0) -> None:
+        events = trace.events[trace.events["space"] == trace.spaces.index(space)]
+        self.size = int(events["bytes"].min(initial=4, where=events["bytes"] > 0))
+        self.bases = sorted({0, *map(int, events["base"])})
+        self.base = min(addresses, default=0)
+        self.unit = math.gcd(*(each - self.base for each in addresses)) or 1
+        self.count = max(least, (max(addresses, default=0) - self.base) // self.unit + 1)
+
+    def of(self, address: int) -> int:
+        return (address - self.base) // self.unit
+
+    def item(self, address: int) -> int:
+        return (address - self.bases[bisect.bisect(self.bases, address) - 1]) // self.size
+
+
+class _Tree:
+    LEFT, RIGHT, ROW = 76, 138, 62
+
+    def __init__(self, trace: Recorded, found: list[Combination]) -> None:
+        self.trace = trace
+        self.first_thread = 0 if trace.warp is None else 32 * trace.warp
+        self.threads = trace.threads
+        self.steps: dict[int, list[Combination]] = {}
+        for each in found:
+            self.steps.setdefault(each.step, []).append(each)
+        self.cut = len(self.steps) > STEPS_MOST
+        shown = [each for each in found if each.step <= STEPS_MOST]
+        places = [place for each in shown for place in (*each.operands, each.result)]
+        used = [each.at for each in places if each.space == "shared"]
+        self.shared = _Columns(trace, "shared", used, self.threads)
+        first = [place for each in self.steps[1] for place in each.operands]
+        used = [each.at for each in first if each.space == "global"]
+        self.items = _Columns(trace, "global", used)
+        self.global_first = any(each.space == "global" for each in first)
+        self.stubs = False  # some step loads values that are no results
+        most = max(self.shared.count, self.items.count if self.global_first else 0)
+        if most > 2 * COLUMNS_MOST or self.shared.count > COLUMNS_MOST:
+            raise ValueError(
+                f"tree: {most:,} columns are too many for a picture; trace fewer threads "
+                f"(block=32, or warp=0), or fewer items (n=)"
+            )
+
+    def x(self, place: Place, row: int) -> float:
+        """Return the middle of a place's box in a row; row 0 is the first."""
+        room = WIDTH - self.LEFT - self.RIGHT
+        if row == 0 and self.global_first and place.space == "global":
+            return self.LEFT + (self.items.of(place.at) + 0.5) * room / self.items.count
+        column = (
+            self.shared.of(place.at) if place.space == "shared" else place.at - self.first_thread
+        )
+        return self.LEFT + (column + 0.5) * room / self.shared.count
+
+    def sources(self, canvas: Canvas, y: float) -> None:
+        """Draw the row that the first step reads."""
+        columns = self.items if self.global_first else self.shared
+        width = (WIDTH - self.LEFT - self.RIGHT) / columns.count
+        canvas.text(14, y + 8, "global" if self.global_first else "shared", size=11)
+        canvas.text(14, y + 21, "memory", size=11)
+        for column in range(columns.count):
+            canvas.rect(self.LEFT + column * width + 0.5, y, max(0.5, width - 1), 18, "cell")
+        every = next(each for each in (1, 2, 4, 8, 16, 32) if each * width >= 15 or each == 32)
+        for column in range(0, columns.count, every):
+            x = self.LEFT + (column + 0.5) * width
+            item = columns.item(columns.base + column * columns.unit)
+            canvas.text(x, y - 4, str(item), size=8.5, kind="soft", anchor="middle")
+
+    def step(self, canvas: Canvas, number: int, y: float) -> dict[str, Any]:
+        """Draw a step's lines, results and lanes; return it as data."""
+        found = self.steps[number]
+        digits = max(len(str(each.thread)) for each in found)
+        width = (WIDTH - self.LEFT - self.RIGHT) / self.shared.count
+        masks: dict[int, int] = {}
+        for each in found:
+            to = self.x(each.result, number)
+            for place, loaded in zip(each.operands, each.loaded, strict=True):
+                if loaded and number > 1:
+                    canvas.line(to + 7, y - 12, to + 1, y, "edge2", 1.6)
+                    self.stubs = True
+                else:
+                    below = 18 if number == 1 else 26  # the box, and from then on the lanes
+                    canvas.line(self.x(place, number - 1), y - self.ROW + below, to, y)
+            masks[each.thread // 32] = masks.get(each.thread // 32, 0) | 1 << each.thread % 32
+        every = next(n for n in (1, 2, 4, 8, 16, 32) if n * width >= 5 * digits + 3 or n == 32)
+        for each in found:
+            to = self.x(each.result, number)
+            kind = "active" if each.needed else "half"
+            canvas.rect(to - width / 2 + 0.5, y, width - 1, 18, kind, self.sentence(each))
+            if int((to - self.LEFT) / width) % every == 0:
+                canvas.text(
+                    to,
+                    y + 12.5,
+                    str(each.thread),
+                    size=8,
+                    kind="on" if each.needed else "ink",
+                    anchor="middle",
+                )
+        self.lanes(canvas, masks, y + 20)
+        warps = len(masks)
+        canvas.text(14, y + 13, f"step {number}", size=12, bold=True)
+        active = len({each.thread for each in found})
+        x = WIDTH - self.RIGHT + 10
+        canvas.text(x, y + 11, f"{plural(active, 'thread')} of {plural(warps, 'warp')}", size=11)
+        share = active / (32 * warps)
+        canvas.text(x, y + 25, f"{share:.0%} of their lanes add", size=10, kind="soft")
+        return {
+            "step": number,
+            "active": active,
+            "warps": warps,
+            "pairs": [
+                {
+                    "thread": each.thread,
+                    "needed": each.needed,
+                    "operands": [self.name(place, True) for place in each.operands],
+                    "result": self.name(each.result, True),
+                }
+                for each in found
+            ],
+        }
+
+    def lanes(self, canvas: Canvas, masks: dict[int, int], y: float) -> None:
+        """Draw which lanes of the block add, which of their warps' wait, and which warps rest."""
+        room = WIDTH - self.LEFT - self.RIGHT
+        width = room / self.shared.count
+        for first in range(0, self.threads, 32):
+            warp, lanes = (first + self.first_thread) // 32, min(32, self.threads - first)
+            for lane, count, on in _runs(masks.get(warp, 0), lanes):
+                kind = "active" if on else "hatched" if warp in masks else "idle"
+                x = self.LEFT + (first + lane) * width
+                canvas.rect(x + 0.25, y, count * width - 0.5, 5, kind)
+
+    def name(self, place: Place, numbers: bool = False) -> Any:
+        if place.space == "thread":
+            return ("thread", place.at) if numbers else f"thread {place.at}'s register"
+        at = (self.shared if place.space == "shared" else self.items).item(place.at)
+        return (place.space, at) if numbers else f"{place.space}[{at}]"
+
+    def sentence(self, each: Combination) -> str:
+        return (
+            f"thread {each.thread}: {' and '.join(self.name(place) for place in each.operands)} "
+            f"into {self.name(each.result)}"
+        )
+
+
+def tree(trace: Recorded) -> Picture:
+    """Draw which thread combined what with what."""
+    found = combinations(trace)
+    if not found:
+        raise ValueError(
+            f"tree: no thread of {trace.where} combined two loaded values; this kernel reduces "
+            f"nothing"
+        )
+    drawing = _Tree(trace, found)
+    canvas = Canvas()
+    steps = sorted(drawing.steps)[:STEPS_MOST]
+    title = f"{trace.title}: who adds what"
+    sentence = (
+        f"{plural(len(found), 'addition')} in {plural(len(drawing.steps), 'step')}; a box is the "
+        f"result, its number the thread that adds; lines come from what it adds"
+    )
+    if drawing.cut:
+        sentence += f" (the first {STEPS_MOST} steps)"
+    y = canvas.heading(title, sentence)
+    entries = [("active", "adds"), ("hatched", "waits, in a warp that works"),
+               ("idle", "its whole warp has nothing to add")]  # fmt: skip
+    if not all(each.needed for each in found):
+        entries.insert(1, ("half", "adds, but nobody reads the sum"))
+    canvas.legend(14, y + 6, entries)
+    y += 34
+    drawing.sources(canvas, y)
+    data = []
+    for step in steps:
+        y += drawing.ROW
+        data.append(drawing.step(canvas, step, y))
+    if drawing.stubs:
+        y += 22
+        canvas.line(20, y + 10, 14, y + 22, "edge2", 1.6)
+        canvas.text(28, y + 20, "a value that is loaded only now", size=11, kind="soft")
+    return canvas.picture(y + 38, title, sentence, {"steps": data})
+
+
+# --- coalescing
+
+
+def sectors_of(access: Access) -> dict[int, list[int]]:
+    """Return the lanes that touch each 32-byte sector, by the sector's address."""
+    found: dict[int, list[int]] = {}
+    for lane, address in access.addresses.items():
+        for sector in range(address // SECTOR, (address + access.size - 1) // SECTOR + 1):
+            found.setdefault(sector * SECTOR, []).append(lane)
+    return dict(sorted(found.items()))
+
+
+def _lane_row(canvas: Canvas, y: float, mask: int, active: int) -> list[float]:
+    """Draw a warp's lanes; return where their middles are."""
+    left, width = 78, (WIDTH - 92) / 32
+    canvas.text(14, y + 14, "lanes", size=12, bold=True)
+    middles = []
+    for lane in range(32):
+        on, here = mask >> lane & 1, active >> lane & 1
+        kind = "active" if on else "hatched" if here else "idle"
+        canvas.rect(left + lane * width + 0.5, y, width - 1, 20, kind)
+        canvas.text(left + (lane + 0.5) * width, y + 14, str(lane), size=9.5, anchor="middle",
+                    kind="on" if on else "soft")  # fmt: skip
+        middles.append(left + (lane + 0.5) * width)
+    return middles
+
+
+def _used(access: Access, sector: int) -> set[int]:
+    """Return which bytes of a sector the warp wants."""
+    wanted: set[int] = set()
+    for address in access.addresses.values():
+        low, high = max(address, sector), min(address + access.size, sector + SECTOR)
+        wanted.update(range(low - sector, high - sector))
+    return wanted
+
+
+def coalescing(trace: Recorded, access: Access) -> Picture:
+    """Draw which lane's address falls into which sector."""
+    touched = sectors_of(access)
+    used = {sector: _used(access, sector) for sector in touched}
+    asked, moved = sum(map(len, used.values())), SECTOR * len(touched)
+    lines = sorted({sector // LINE * LINE for sector in touched})
+    canvas = Canvas()
+    title = f"{trace.title}: {access.text}"
+    sentence = (
+        f"{access.place}, warp {access.warp}: {len(access.addresses)} lanes want {asked:,} bytes; "
+        f"{plural(len(touched), 'sector')} of 32 bytes move {moved:,}: {asked / moved:.0%} used"
+    )
+    y = canvas.heading(title, sentence)
+    canvas.legend(14, y + 6, [("active", "wanted"), ("hatched", "moved, but not wanted"),
+                              ("idle", "a lane without an access")])  # fmt: skip
+    y += 26
+    middles = _lane_row(canvas, y, access.mask, access.active)
+    gaps = sum(b - a > SECTOR for a, b in itertools.pairwise(touched))
+    gap = min(12.0, (WIDTH - 92) * 0.25 / max(1, gaps))
+    width = (WIDTH - 92 - gap * gaps) / max(4, len(touched))
+    top, x, before = y + 110, 78.0, None
+    canvas.text(14, top + 14, "memory", size=12, bold=True)
+    place: dict[int, float] = {}
+    for sector in touched:
+        x += gap if before is not None and sector - before > SECTOR else 0
+        place[sector] = x
+        _sector(canvas, x, top, width, used[sector], f"sector at byte {sector - access.base:,}")
+        x, before = x + width, sector
+    every = max(1, math.ceil(44 / width))
+    for number, sector in enumerate(touched):
+        if number % every == 0:
+            canvas.text(place[sector] + 1, top + 36, f"{sector - access.base:,}", size=9,
+                        kind="soft")  # fmt: skip
+    for line in lines:  # the 128-byte lines
+        inside = [place[sector] for sector in touched if sector // LINE * LINE == line]
+        canvas.line(min(inside) + 1, top + 43, max(inside) + width - 1, top + 43, "edge2", 2)
+    for lane, address in access.addresses.items():
+        sector = address // SECTOR * SECTOR
+        to = place[sector] + (address - sector + access.size / 2) * width / SECTOR
+        canvas.line(middles[lane], y + 20, min(to, place[sector] + width), top)
+    canvas.text(78, top + 60, f"byte offsets in the array; a blue rule is a 128-byte line: "
+                f"{len(lines)} of them", size=11, kind="soft")  # fmt: skip
+    data = {
+        "sectors": len(touched),
+        "lines": len(lines),
+        "bytes_wanted": asked,
+        "bytes_moved": moved,
+        "lanes": {sector - access.base: lanes for sector, lanes in touched.items()},
+        "event": access.event,
+    }
+    return canvas.picture(top + 74, title, sentence, data)
+
+
+def _sector(canvas: Canvas, x: float, y: float, width: float, used: set[int], tip: str) -> None:
+    canvas.rect(x + 0.5, y, width - 1, 22, "hatched", tip)
+    unit = (width - 1) / SECTOR
+    for first, count, on in _runs(sum(1 << byte for byte in used), SECTOR):
+        if on:
+            canvas.rect(x + 0.5 + first * unit, y, count * unit, 22, "active")
+
+
+# --- banks
+
+
+def bank_passes(trace: Recorded, access: Access) -> models.Passes:
+    """Return what an access to shared memory costs on the GPU that was simulated."""
+    lanes = [access.addresses.get(lane) for lane in range(32)]
+    return models.bank_conflicts(models.gpu(trace.gpu), lanes, access.size)
+
+
+def banks(trace: Recorded, access: Access) -> Picture:
+    """Draw which lane hits which bank."""
+    gpu = models.gpu(trace.gpu)
+    words = max(1, access.size // 4)
+    lanes = max(1, gpu.bank_lanes // words)
+    passes = bank_passes(trace, access)
+    groups: list[dict[int, dict[int, list[int]]]] = []  # bank to word to lanes
+    for first in range(0, 32, lanes):
+        group: dict[int, dict[int, list[int]]] = {}
+        for lane in range(first, min(32, first + lanes)):
+            if lane in access.addresses:
+                begin = access.addresses[lane] // 4
+                for word in range(begin, begin + words):
+                    group.setdefault(word % gpu.banks, {}).setdefault(word, []).append(lane)
+        if group:
+            groups.append(group)
+    canvas = Canvas()
+    title = f"{trace.title}: {access.text}"
+    ways = f"{passes.ways}-way conflict" if passes.ways > 1 else "no conflict"
+    sentence = (
+        f"{access.place}, warp {access.warp}: {ways}; {plural(passes.passes, 'wavefront')} "
+        f"through {gpu.banks} banks, {passes.conflicts} more than needed"
+    )
+    y = canvas.heading(title, sentence)
+    canvas.legend(14, y + 6, [("active", "first word of its bank, and its lanes"),
+                              ("bad", "another word: another wavefront"),
+                              ("idle", "no access")])  # fmt: skip
+    y += 26
+    middles = _lane_row(canvas, y, access.mask, access.active)
+    top = y + 110
+    for number, group in enumerate(groups):
+        top = _bank_panel(canvas, top, group, gpu.banks, middles, y + 20, number, len(groups))
+    data = {
+        "passes": passes.passes,
+        "conflicts": passes.conflicts,
+        "ways": passes.ways,
+        "banks": [
+            {bank: {4 * word: lanes for word, lanes in words.items()}
+             for bank, words in sorted(group.items())}
+            for group in groups
+        ],
+        "event": access.event,
+    }  # fmt: skip
+    return canvas.picture(top + 8, title, sentence, data)
+
+
+def _lanes_text(lanes: list[int]) -> str:
+    if len(lanes) < 3:
+        return ",".join(map(str, lanes))
+    steady = lanes == list(range(lanes[0], lanes[-1] + 1))
+    return f"{lanes[0]}-{lanes[-1]}" if steady else f"{len(lanes)}x"
+
+
+def _bank_panel(
+    canvas: Canvas,
+    top: float,
+    group: dict[int, dict[int, list[int]]],
+    count: int,
+    middles: list[float],
+    from_y: float,
+    number: int,
+    panels: int,
+) -> float:
+    """Draw the banks and what one group of lanes wants of them; return where it ends."""
+    width = (WIDTH - 92) / count
+    label = "banks" if panels == 1 else f"group {number + 1}"
+    canvas.text(14, top + 14, label, size=12, bold=True)
+    deepest = max(len(words) for words in group.values())
+    for bank in range(count):
+        x = 78 + bank * width
+        canvas.rect(x + 0.5, top, width - 1, 18, "cell")
+        canvas.text(x + width / 2, top + 12.5, str(bank), size=9, anchor="middle", kind="soft")
+        for row, (word, lanes) in enumerate(sorted(group.get(bank, {}).items())):
+            y = top + 22 + 14 * row
+            tip = f"word {word} (byte {4 * word}): lanes {', '.join(map(str, lanes))}"
+            canvas.rect(x + 0.5, y, width - 1, 13, "bad" if row else "active", tip)
+            text = _lanes_text(lanes)
+            size = min(9, (width - 2) / max(1, len(text)) / 0.56)
+            if size >= 6:
+                canvas.text(x + width / 2, y + 10, text, size=size, kind="on", anchor="middle")
+            if number == 0:
+                for lane in lanes:
+                    canvas.line(middles[lane], from_y, x + width / 2, top)
+    canvas.text(14, top + 33, "lanes,", size=10, kind="soft")
+    canvas.text(14, top + 46, "by word", size=10, kind="soft")
+    return top + 22 + 14 * max(2, deepest) + 10
+
+
+# --- the tile
+
+
+def _tile_words(trace: Recorded) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return who wrote and who read each word of shared memory, by word."""
+    writers: dict[int, list[int]] = {}
+    readers: dict[int, list[int]] = {}
+    for access in trace.accesses("shared"):
+        for lane, address in access.addresses.items():
+            thread = 32 * access.warp + lane
+            for word in range(address // 4, (address + access.size - 1) // 4 + 1):
+                for kind, table in (("load", readers), ("store", writers)):
+                    if access.kind in (kind, "atomic", "reduce"):
+                        found = table.setdefault(word, [])
+                        if thread not in found:
+                            found.append(thread)
+    return writers, readers
+
+
+def _tile_columns(trace: Recorded) -> int:
+    """Return how long the rows seem to be, from how they are written.
+
+    That is the one distance between the lanes of a warp that writes columns, else the least one
+    between two rows.
+    """
+    written = [
+        [address // 4 for address in access.addresses.values()]
+        for access in trace.accesses("shared")
+        if access.kind == "store" and len(access.addresses) > 1
+    ]
+    steps = {b - a for words in written for a, b in itertools.pairwise(words)}
+    starts = sorted({min(words) for words in written})
+    gap = min((b - a for a, b in itertools.pairwise(starts)), default=32)
+    found = steps.pop() if len(steps) == 1 and steps != {1} else gap
+    return found if 8 <= found <= 64 else 32
+
+
+def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
+    """Draw who wrote and who read each word of shared memory."""
+    writers, readers = _tile_words(trace)
+    if not writers and not readers:
+        raise ValueError(f"tile: {trace.where} uses no shared memory")
+    _recorded(trace, warp)
+    columns = columns or _tile_columns(trace)
+    if columns > 64:
+        raise ValueError(f"columns: {columns} is not from 1 to 64")
+    words = sorted({*writers, *readers})
+    first = words[0] // columns * columns
+    rows = (words[-1] - first) // columns + 1
+    shown = min(rows, ROWS_MOST // 4)
+    canvas = Canvas()
+    title = f"{trace.title}: the way through shared memory"
+    sentence = (
+        f"a box is a 4-byte word: above, the thread that wrote it, below, the first that read it; "
+        f"rows of {columns} words"
+    )
+    y = canvas.heading(title, sentence)
+    canvas.legend(14, y + 6, [("half", f"written by warp {warp}"), ("bad", f"read by warp {warp}"),
+                              ("active", "both"), ("cell", "other warps"),
+                              ("idle", "unused")])  # fmt: skip
+    y += 24
+    left, width = 44, min(40.0, (WIDTH - 56) / columns)
+    height = 21
+    size = min(8.0, (width - 3) / 4 / 0.56)
+    if columns >= 8:
+        for column in range(columns):
+            canvas.text(left + (column + 0.5) * width, y + 8, str((first + column) % 32),
+                        size=7.5, kind="soft", anchor="middle")  # fmt: skip
+        canvas.text(12, y + 8, "bank", size=9, kind="soft")
+    y += 12
+    for row in range(shown):
+        top = y + row * height
+        canvas.text(left - 5, top + 13, str(row), size=9, kind="soft", anchor="end")
+        for column in range(columns):
+            word = first + row * columns + column
+            wrote, read = writers.get(word, []), readers.get(word, [])
+            ours = (any(t // 32 == warp for t in wrote), any(t // 32 == warp for t in read))
+            kind = ("cell" if wrote or read else "idle", "bad", "half", "active")[
+                2 * ours[0] + ours[1]
+            ]
+            x = left + column * width
+            tip = f"word {word}: written by {_who(wrote)}, read by {_who(read)}"
+            canvas.rect(x + 0.5, top + 0.5, width - 1, height - 1, kind, tip)
+            ink = "on" if kind in ("active", "bad") else "ink"
+            for number, threads in enumerate((wrote, read)):
+                if threads:
+                    canvas.text(x + width / 2, top + 8.8 + 9 * number, str(threads[0]), size=size,
+                                kind=ink, anchor="middle")  # fmt: skip
+    y += shown * height
+    note = f"{plural(len(words), 'word')} used"
+    note += f"; the first {shown} of {rows} rows" if shown < rows else ""
+    shared = max((len(each) for each in readers.values()), default=0)
+    note += f"; a word is read by up to {plural(shared, 'thread')}" if shared else ""
+    canvas.text(left, y + 16, note, size=11, kind="soft")
+    data = {"columns": columns, "rows": rows, "writers": writers, "readers": readers}
+    return canvas.picture(y + 28, title, sentence, data)
+
+
+def _who(threads: list[int]) -> str:
+    more = f" and {len(threads) - 6} more" if len(threads) > 6 else ""
+    return f"threads {', '.join(map(str, threads[:6]))}{more}" if threads else "nobody"
+
+
+# --- the timeline
+
+
+def timeline(trace: Recorded, warp: int, first: int, rows: int) -> Picture:
+    """Draw a warp's instructions, one below the other, and the lanes that execute them."""
+    events = trace.events
+    _recorded(trace, warp)
+    of_warp = np.flatnonzero((events["warp"] == warp) & (events["part"] == 0))
+    if first >= of_warp.size:
+        raise ValueError(f"first: {first} is not from 0 to {of_warp.size - 1}")
+    if rows > ROWS_MOST:
+        raise ValueError(f"rows: {rows} is not from 1 to {ROWS_MOST}")
+    chosen = of_warp[first : first + rows]
+    lanes = trace.lanes(warp)
+    share = sum(int(mask).bit_count() for mask in events["active"][of_warp]) / (32 * of_warp.size)
+    canvas = Canvas()
+    title = f"{trace.title}: what warp {warp} executes"
+    sentence = f"{plural(of_warp.size, 'instruction')}; {share:.0%} of the lanes are active"
+    if chosen.size < of_warp.size:
+        sentence += f"; shown: {first:,} to {first + chosen.size - 1:,}"
+    y = canvas.heading(title, sentence)
+    canvas.legend(14, y + 6, [("active", "works"), ("half", "here, but its guard is false"),
+                              ("hatched", "elsewhere: the warp has diverged"),
+                              ("idle", "has ended, or never was")])  # fmt: skip
+    y += 24
+    left, cell, height = 256, 8.0, 13
+    for lane in range(0, 32, 4):
+        canvas.text(left + lane * cell, y + 8, str(lane), size=8.5, kind="soft")
+    y += 12
+    place, data = "", []
+    last_seen = _last_seen(events, of_warp)
+    for number, at in enumerate(chosen):
+        event = events[at]
+        instruction = trace.instructions[event["instruction"]]
+        active, mask = int(event["active"]), int(event["mask"])
+        gone = sum(1 << lane for lane in range(32) if last_seen[lane] < at)
+        top = y + number * height
+        canvas.text(14, top + 10, fit(instruction.text, left - 22, 9, True), size=9,
+                    kind="ink mono")  # fmt: skip
+        _timeline_row(canvas, left, top, cell, height, (mask, active, lanes & ~gone))
+        here = trace.place(instruction)
+        if here != place:
+            code = trace.source_line(instruction)
+            canvas.text(left + 32 * cell + 8, top + 10, fit(here, 92, 9), size=9, kind="soft")
+            canvas.text(left + 32 * cell + 96, top + 10, fit(code, WIDTH - left - 32 * cell - 108,
+                        8.5, True), size=8.5, kind="ink mono")  # fmt: skip
+            canvas.line(14, top, WIDTH - 14, top, "rule")
+            place = here
+        data.append({"event": int(at), "text": instruction.text, "active": active, "mask": mask,
+                     "place": here})  # fmt: skip
+    return canvas.picture(
+        y + chosen.size * height + 12, title, sentence, {"instructions": data, "efficiency": share}
+    )
+
+
+def _last_seen(events: np.ndarray, of_warp: np.ndarray) -> np.ndarray:
+    """Return the last event of each lane of a warp, -1 for a lane that has none."""
+    bits = (events["active"][of_warp][:, None] >> np.arange(32, dtype=np.uint32)) & 1
+    return np.array([of_warp[np.flatnonzero(lane)[-1]] if lane.any() else -1 for lane in bits.T])
+
+
+def _timeline_row(
+    canvas: Canvas,
+    left: float,
+    top: float,
+    cell: float,
+    height: float,
+    masks: tuple[int, int, int],
+) -> None:
+    mask, active, alive = masks
+    state = [
+        "active" if mask >> lane & 1
+        else "half" if active >> lane & 1
+        else "hatched" if alive >> lane & 1
+        else "idle"
+        for lane in range(32)
+    ]  # fmt: skip
+    begin = 0
+    for lane in range(1, 33):
+        if lane == 32 or state[lane] != state[begin]:
+            canvas.rect(left + begin * cell, top + 1.5, (lane - begin) * cell - 0.7, height - 3,
+                        state[begin])  # fmt: skip
+            begin = lane

@@ -1,0 +1,513 @@
+"""Counters that say why a kernel is slow, and checks that say where it is wrong.
+
+The simulated GPU counts while it runs; the names and definitions are Nsight Compute's where it has
+the metric (`Profile.describe` gives it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from math import prod
+from pathlib import PurePath
+from types import TracebackType
+from typing import Any
+
+from gpuopt import _core
+from gpuopt.explain import recording
+from gpuopt.util.listing import Listing
+
+_TABLE = _core.counter_table("sim")
+_NAMES = tuple(name for name, _, _ in _TABLE)
+SECTOR = 32  # bytes
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+class Counters(Mapping[str, int]):
+    """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
+
+    A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counters = gpuopt.profile(gpuopt.reduce, np.arange(128), variant=2).counters
+    >>> counters.bank_conflicts >= counters["shared_load_conflicts"]
+    True
+    >>> (counters + counters).barriers == 2 * counters.barriers
+    True
+    """
+
+    def __init__(self, values: list[int] | None = None) -> None:
+        self._values = dict(zip(_NAMES, values or [0] * len(_NAMES), strict=True))
+
+    def __getitem__(self, name: str) -> int:
+        """Return a counter."""
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Return how many counters there are."""
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> int:
+        """Return a counter."""
+        if name.startswith("_") or name not in self._values:
+            raise AttributeError(f"{name!r} is not a counter; the counters are {', '.join(_NAMES)}")
+        return self._values[name]
+
+    def __add__(self, other: Counters) -> Counters:
+        """Return the sums."""
+        return Counters([self[name] + other[name] for name in _NAMES])
+
+    def __repr__(self) -> str:
+        """Return the counters that are not zero."""
+        shown = ", ".join(f"{name}={value:,}" for name, value in self.items() if value)
+        return f"Counters({shown})"
+
+    @property
+    def sectors_per_load(self) -> float:
+        """Sectors of 32 bytes a global load request; 4 is ideal for 4-byte items."""
+        return _share(self["global_load_sectors"], self["global_load_requests"])
+
+    @property
+    def sectors_per_store(self) -> float:
+        """Sectors of 32 bytes a global store request."""
+        return _share(self["global_store_sectors"], self["global_store_requests"])
+
+    @property
+    def load_efficiency(self) -> float:
+        """Bytes asked for over bytes moved by global loads."""
+        return _share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
+
+    @property
+    def store_efficiency(self) -> float:
+        """Bytes asked for over bytes moved by global stores."""
+        return _share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Shared-memory wavefronts beyond the least, loads and stores."""
+        return self["shared_load_conflicts"] + self["shared_store_conflicts"]
+
+    @property
+    def warp_efficiency(self) -> float:
+        """Active threads an executed instruction, of 32."""
+        return _share(self["thread_instructions"], 32 * self["warp_instructions"])
+
+
+@dataclass(frozen=True)
+class Line:
+    """A source line's share of a launch. `file` is None where a kernel has no line table."""
+
+    file: str | None
+    line: int
+    ptx_line: int
+    counters: Counters
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a check found while a kernel ran.
+
+    Attributes
+    ----------
+    kind : str
+        "race in shared memory", "out of bounds", ...
+    text : str
+        The whole message: what happened, where, and what to do.
+    kernel : str
+    file : str or None
+        None where the kernel has no line table.
+    line, ptx_line : int
+    block, thread : (int, int, int)
+        The first to do it, by their indices.
+    address : int
+        In bytes, of the memory that `kind` names.
+    times : int
+        How often the check found the same at this place in this launch.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(1000.0)
+    >>> found = gpuopt.check(gpuopt.reduce, x, variant="5-historical")  # a race, as the deck had it
+    >>> found[0].kind, found[0].file is not None
+    ('race in shared memory', True)
+    """
+
+    kind: str
+    text: str
+    kernel: str
+    file: str | None
+    line: int
+    ptx_line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch of a kernel, as it was counted.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : (int, int, int)
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    occupancy : float
+        Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
+    limiter : str
+        What limits the occupancy.
+    achieved_occupancy : float
+        Active warps over the most a multiprocessor holds, on average over the time in which it has
+        any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
+        no clock; its time is in steps, in each of which every warp that waits at no barrier
+        executes one instruction. A warp is active from its block's start to its own exit. Blocks
+        are placed by their indices, one on each multiprocessor in turn, then where there is room
+        first. So it shows partly filled last waves, small grids and warps that exit early; memory
+        latency it does not know.
+    counters : Counters
+    lines : list of Line
+    findings : list of Finding
+    output : str
+        What the kernel printed with CUDA's printf, by block and within a block in the order of
+        time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
+    device : str
+        Where it ran, as "sim:g80".
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> launch = gpuopt.profile(gpuopt.reduce, np.arange(1000), variant=3).launches[0]
+    >>> launch.grid, launch.block, launch.occupancy
+    ((8, 1, 1), (128, 1, 1), 1.0)
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    occupancy: float
+    limiter: str
+    achieved_occupancy: float
+    counters: Counters
+    lines: list[Line]
+    findings: list[Finding]
+    output: str = ""
+    device: str = ""
+
+
+_SHOWN = {
+    "found": lambda each: each.kind,
+    "times": lambda each: f"{each.times:,}",
+    "kernel": lambda each: each.kernel,
+    "where": lambda each: (
+        f"{PurePath(each.file).name}:{each.line}" if each.file else f"PTX line {each.ptx_line}"
+    ),
+    "block": lambda each: str(each.block),
+    "thread": lambda each: str(each.thread),
+}
+
+
+def launch_of(told: dict[str, Any]) -> Launch:
+    """Return the launch that `_core` tells a sink of."""
+    return Launch(
+        kernel=told["kernel"],
+        grid=told["grid"],
+        block=told["block"],
+        shared_bytes=told["shared_bytes"],
+        occupancy=_share(told["warps_resident"], told["warps_most"]),
+        limiter=told["limiter"],
+        achieved_occupancy=told["achieved_occupancy"],
+        counters=Counters(told["values"]),
+        lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
+        findings=[Finding(**found) for found in told["findings"]],
+        output=told["output"],
+        device=told["device"],
+    )
+
+
+def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
+    """Return a dataclass as a dict, and so what it holds; a dict is what JSON calls counters."""
+
+    def value(of: Any) -> Any:
+        if isinstance(of, Counters):
+            return dict(of)
+        if isinstance(of, list):
+            return [_plain(each) for each in of]
+        return of
+
+    return {each.name: value(getattr(told, each.name)) for each in fields(told)}
+
+
+def _grid(launch: Launch) -> str:
+    """Return how many blocks of how many threads a launch has, along all axes together."""
+    blocks = prod(launch.grid)
+    return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
+
+
+@dataclass
+class Profile:
+    """The launches of a block of code; a context manager, made by `gpuopt.profile`.
+
+    Attributes
+    ----------
+    device : str
+        Where calls run that name no device.
+    launches : list of Launch
+    result : object
+        What the profiled function returned (call form).
+    collecting : bool
+        Whether a check that finds something is noted in `findings`; otherwise it raises `SimError`.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counted = gpuopt.profile(gpuopt.transpose, np.ones((64, 64), np.float32), variant="shared")
+    >>> counted.result.shape, counted.counters.bank_conflicts
+    ((64, 64), 3968)
+    >>> list(counted.to_dict())
+    ['kind', 'device', 'counters', 'launches']
+    """
+
+    device: str = "sim"
+    launches: list[Launch] = field(default_factory=list)
+    result: Any = None
+    collecting: bool = False
+
+    def __enter__(self) -> Profile:
+        """Record every launch of this thread, or asyncio task, from here on."""
+        recording.begin(self._sink, self.collecting, self.device)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Record no more."""
+        recording.end(self._sink)
+
+    def _sink(self, told: dict[str, Any]) -> None:
+        self.launches.append(launch_of(told))
+
+    @property
+    def counters(self) -> Counters:
+        """All launches together."""
+        return sum((launch.counters for launch in self.launches), Counters())
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What the checks found, in all launches."""
+        return [finding for launch in self.launches for finding in launch.findings]
+
+    def by_kernel(self) -> dict[str, Counters]:
+        """Add the launches up by kernel."""
+        sums: dict[str, Counters] = {}
+        for launch in self.launches:
+            sums[launch.kernel] = sums.get(launch.kernel, Counters()) + launch.counters
+        return sums
+
+    def by_line(self) -> dict[tuple[str | None, int], Counters]:
+        """Add the launches up by source line (by line of PTX where a kernel has no line table)."""
+        sums: dict[tuple[str | None, int], Counters] = {}
+        for launch in self.launches:
+            for each in launch.lines:
+                key = (each.file, each.line if each.file else each.ptx_line)
+                sums[key] = sums.get(key, Counters()) + each.counters
+        return sums
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launches, their counters, lines and findings, for JSON; not the result."""
+        return {
+            "kind": "profile",
+            "device": self.device,
+            "counters": dict(self.counters),
+            "launches": [_plain(launch) for launch in self.launches],
+        }
+
+    @staticmethod
+    def describe() -> dict[str, tuple[str, str]]:
+        """Return each counter's Nsight Compute metric ("-" where it has none) and its meaning."""
+        return {name: (metric, meaning) for name, metric, meaning in _TABLE}
+
+    def __repr__(self) -> str:
+        """Return the sums and the lines that cost most."""
+        if not self.launches:
+            return (
+                f"no launches on {self.device}: calls that name another device, or run on the cpu, "
+                "are not counted, nor those of other threads"
+            )
+        total = self.counters
+        count = len(self.launches)
+        where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))
+        lines = [f"{count} launch{'es' * (count != 1)} on {where}"]
+        for launch in self.launches:
+            lines.append(
+                f"  {launch.kernel}, {_grid(launch)}, occupancy "
+                f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
+                f"{launch.achieved_occupancy:.0%}"
+            )
+        lines += [
+            "",
+            f"warp instructions    {total.warp_instructions:>15,}   "
+            f"{total.warp_efficiency:.0%} of the lanes active",
+            f"branches             {total.branches:>15,}   {total.divergent_branches:,} divergent",
+            f"global loads         {total.global_load_requests:>15,}   "
+            f"{total.sectors_per_load:.1f} sectors a request, "
+            f"{total.load_efficiency:.0%} of bytes used",
+            f"global stores        {total.global_store_requests:>15,}   "
+            f"{total.sectors_per_store:.1f} sectors a request, "
+            f"{total.store_efficiency:.0%} of bytes used",
+            f"shared wavefronts    "
+            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>15,}   "
+            f"{total.bank_conflicts:,} of them bank conflicts",
+            f"barriers             {total.barriers:>15,}",
+            f"atomics              {total.global_atomics + total.shared_atomics:>15,}",
+            "",
+            f"{'warp instr.':>12}{'divergent':>11}{'conflicts':>11}{'sectors':>11}  source line",
+        ]
+        costly = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
+        for (file, number), counted in costly[:12]:
+            sectors = counted.global_load_sectors + counted.global_store_sectors
+            place = f"{PurePath(file).name}:{number}" if file else f"PTX line {number}"
+            lines.append(
+                f"{counted.warp_instructions:>12,}{counted.divergent_branches:>11,}"
+                f"{counted.bank_conflicts:>11,}{sectors:>11,}  {place}"
+            )
+        lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
+        return "\n".join(lines)
+
+
+def _counting(device: str) -> str:
+    """Return a device's name; it must be a simulated GPU."""
+    if not isinstance(device, str):
+        raise TypeError(f"device: must be a string, as 'sim' or 'sim:g80', not {device!r}")
+    if not device.startswith("sim"):
+        raise ValueError(f"device: {device!r} has no counters; use 'sim' or a preset as 'sim:g80'")
+    return device
+
+
+def _callable(function: object) -> None:
+    if not callable(function):
+        raise TypeError(f"function: must be callable, not {function!r:.60}")
+
+
+def profile(
+    function: Callable[..., Any] | None = None,
+    *arguments: Any,
+    device: str = "sim",
+    **keywords: Any,
+) -> Profile:
+    """Count what kernels do: as a context manager, or of one call.
+
+    Parameters
+    ----------
+    function : callable, optional
+        What it returns is `Profile.result`. Without it, the return value is a context manager.
+    *arguments, **keywords
+        Given to the function.
+    device : str
+        A device that counts, "sim" or "sim:g80", ...: where calls inside run that name no device.
+
+    Returns
+    -------
+    Profile
+
+    Raises
+    ------
+    TypeError
+        The function is not callable, or `device` is no string.
+    ValueError
+        An unknown device, or one that has no counters.
+    SimError
+        A check failed while a kernel ran; `gpuopt.check` collects instead.
+
+    Notes
+    -----
+    What other threads and asyncio tasks launch meanwhile is not counted. Profiles may nest: each
+    counts what the inner ones do.
+
+    The counters are Nsight Compute's where it has the metric; instructions are PTX's, not the
+    machine's. `Profile.describe` lists them all.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(4096, dtype=np.int32)
+    >>> with gpuopt.profile() as first:
+    ...     total = gpuopt.reduce(x, variant=2)
+    >>> third = gpuopt.profile(gpuopt.reduce, x, variant=3)
+    >>> third.result == total
+    np.True_
+    >>> third.counters.bank_conflicts < first.counters.bank_conflicts
+    True
+    """
+    profiled = Profile(_counting(device))
+    if function is None:
+        return profiled
+    _callable(function)
+    with profiled:
+        profiled.result = function(*arguments, **keywords)
+    return profiled
+
+
+def check(
+    function: Callable[..., Any], *arguments: Any, device: str = "sim", **keywords: Any
+) -> list[Finding]:
+    """Run a function's kernels on the simulated GPU and collect everything that its checks find.
+
+    Out-of-bounds and misaligned accesses, use after free, values read from memory that nobody wrote
+    or divided by zero once a branch, an address, an atomic or a store to global memory depends on
+    them, races in shared and global memory, divergent barriers, deadlocks. Outside of this the
+    first finding raises `SimError`.
+
+    Parameters
+    ----------
+    function : callable
+        What runs the kernels.
+    *arguments, **keywords
+        Given to the function.
+    device : str
+        "sim" or a preset, as "sim:g80": where calls inside run that name no device.
+
+    Returns
+    -------
+    list of Finding
+        Empty when nothing was found. It shows itself as a table.
+
+    Raises
+    ------
+    TypeError
+        The function is not callable, or `device` is no string.
+    ValueError
+        An unknown device, or one that checks nothing; the function launched no kernel on a
+        simulated GPU, so that nothing was checked.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.check(gpuopt.reduce, np.arange(1000.0), variant=5)
+    []
+    """
+    _callable(function)
+    profiled = Profile(_counting(device), collecting=True)
+    with profiled:
+        function(*arguments, **keywords)
+    if not profiled.launches:
+        raise ValueError(
+            "function: launched no kernel on a simulated GPU, so nothing was checked; let its "
+            "calls name no device, or a simulated one"
+        )
+    return Listing(profiled.findings, _SHOWN)

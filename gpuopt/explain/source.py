@@ -1,0 +1,523 @@
+"""The source of the rungs, and what one changes against another, with counters beside the lines.
+
+The text is embedded in the extension when that is built: the kernels were compiled from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from gpuopt import _core
+from gpuopt.catalog.rungs import Rung, find
+from gpuopt.explain.profile import Counters, profile
+from gpuopt.families import cases
+
+FORMAT = 1  # of what to_dict gives
+REDUCE_ITEMS = 1 << 14  # what is counted where annotations are asked for
+_HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
+_WIDTHS = (12, 10, 10, 13)
+_NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+# --- the files, and the definitions in them
+
+
+class _Definition(NamedTuple):
+    """What a file has at its top level: lines from `first`, a comment's, or `code` to `last`."""
+
+    name: str
+    first: int
+    code: int
+    last: int
+
+
+@cache
+def _files() -> dict[str, list[str]]:
+    """Return the lines of every file by its name."""
+    parts = _core.sources().split("\f")[1:]
+    return {name: text.split("\n") for name, _, text in (part.partition("\n") for part in parts)}
+
+
+def line(file: str, number: int) -> str:
+    """Return a line of a rung's file without its indentation, "" where there is none."""
+    lines = _files().get(file, [])
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def _bare(text: str) -> str:
+    """Return a line's code: no comments, empty strings."""
+    return _NO_CODE.sub(lambda found: '""' if found[1] else "", text).strip()
+
+
+def _name(header: str) -> str:
+    """Return what a definition's text, up to its body, defines."""
+    while header.startswith("template"):
+        depth, end = 1, header.index("<") + 1
+        while depth and end < len(header):
+            depth += {"<": 1, ">": -1}.get(header[end], 0)
+            end += 1
+        header = header[end:].lstrip()
+    kept = re.sub(r"__(launch_bounds|align|attribute)__\s*\([^)]*\)", "", header)
+    types = re.match(r"(?:static )?(?:struct|enum|union|using)\s+(\w+)\s*[{:=<;]", kept)
+    if types:
+        return types[1]
+    before, _, _ = kept.partition("(" if "(" in kept else "=")
+    words = _WORD.findall(before.split("[")[0].split("<")[0] if "(" not in kept else before)
+    return words[-1] if words else ""
+
+
+@cache
+def _definitions(file: str) -> tuple[_Definition, ...]:
+    """Cut a file into its top-level definitions."""
+    lines = _files()[file]
+    found: list[_Definition] = []
+    comment = 0  # the line that the comment above begins at
+    at = 0
+    while at < len(lines):
+        text = lines[at]
+        if text.startswith("/*"):
+            comment = comment or at + 1
+            while "*/" not in lines[at]:
+                at += 1
+        elif text.startswith("//"):
+            comment = comment or at + 1
+        elif not text.strip() or text.startswith(("}", "namespace", " ")):
+            comment = 0
+        elif text.startswith("#"):
+            while lines[at].endswith("\\"):
+                at += 1
+            comment = 0
+        else:
+            first, depth, code = at, 0, []
+            while True:
+                bare = _bare(lines[at])
+                depth += sum({"{": 1, "(": 1, "}": -1, ")": -1}.get(each, 0) for each in bare)
+                code.append(bare)
+                if at + 1 == len(lines) or (not depth and bare.endswith(("}", ";", ")"))):
+                    break
+                at += 1
+            header = " ".join(code)
+            brace = header.find("{")
+            name = _name(header if brace < 0 else header[: brace + 1])
+            found.append(_Definition(name, comment or first + 1, first + 1, at + 1))
+            comment = 0
+        at += 1
+    return tuple(found)
+
+
+def _base(rung: Rung) -> str:
+    """Return the name in the rung's row: its symbol without operation, types and block."""
+    op, items, accumulator = rung.signatures[0]
+    return rung.kernels[0].split(f"_{op}_{items}_{accumulator}")[0]
+
+
+def _row(rung: Rung) -> tuple[str, _Definition]:
+    """Return the file that has the rung's row, and where in it."""
+    wanted = re.compile(rf'^RUNG\([^"]*"{re.escape(rung.name)}",\s*"{re.escape(_base(rung))}"')
+    for file, lines in _files().items():
+        for each in _definitions(file):
+            if wanted.match("\n".join(lines[each.code - 1 : each.last])):
+                return file, each._replace(first=each.code)
+    raise LookupError(f"rung {rung.variant!r} of {rung.family} has no row in the embedded sources")
+
+
+def _function(rung: Rung, file: str) -> str:
+    """Return the name of the function that is the rung."""
+    base, names = _base(rung), {each.name for each in _definitions(file)}
+    if rung.host:  # the table of kernels says which function runs one
+        found = re.search(rf'"{re.escape(base)}_[^,]*,\s*(\w+)', "\n".join(_files()[file]))
+        return found[1] if found else ""
+    text = "\n".join(_files()[file])
+    # MACRO(name, threads, function(...)) where a kernel only calls one
+    called = re.search(rf"^[A-Z_]+\({base.removeprefix(rung.family + '_')}, \w+, (\w+)", text, re.M)
+    known = (base, rung.kernels[0], called[1] if called else "")
+    return next((each for each in known if each in names), "")
+
+
+def _needed(file: str, function: str) -> list[_Definition]:
+    """Return a function's definition and those of its file that it needs, in the file's order."""
+    definitions, lines = _definitions(file), _files()[file]
+    wanted, new = {function}, {function}
+    while new:
+        words: set[str] = set()
+        for each in definitions:
+            if each.name in new:
+                code = (_bare(text) for text in lines[each.code - 1 : each.last])
+                words.update(_WORD.findall("\n".join(code)))
+        new = {each.name for each in definitions} & words - wanted
+        wanted |= new
+    return [each for each in definitions if each.name in wanted]
+
+
+# --- what a user gets
+
+
+class SourceLine(NamedTuple):
+    """A line of a source file, its number there, and what it counted."""
+
+    number: int
+    text: str
+    counters: Counters | None
+
+
+def _cells(counters: Counters | None) -> tuple[str, str, str, str]:
+    """Return the counters of a line as they are shown."""
+    if counters is None or not counters.warp_instructions:
+        return "", "", "", ""
+    requests = counters.global_load_requests + counters.global_store_requests
+    sectors = counters.global_load_sectors + counters.global_store_sectors
+    return (
+        f"{counters.warp_instructions:,}",
+        f"{counters.divergent_branches:,}" if counters.divergent_branches else "",
+        f"{counters.bank_conflicts:,}" if counters.bank_conflicts else "",
+        f"{sectors / requests:.1f}" if requests else "",
+    )
+
+
+def _not_zero(counters: Counters | None) -> dict[str, int] | None:
+    if counters is None or not counters.warp_instructions:
+        return None
+    return {name: value for name, value in counters.items() if value}
+
+
+def _columns(cells: tuple[str, ...]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A rung's source; `print` gives it with line numbers, Jupyter with colours.
+
+    Attributes
+    ----------
+    rung : Rung
+    file, function : str
+        "reduce.cu", and the name of what is the rung in it.
+    lines : list of SourceLine
+        (number, text, counters): the rung's row in the table, its function, and what that needs of
+        the same file. The counters are None without ``annotate=True``, and of lines that do
+        nothing.
+    counted : str
+        What the counters are of; "" without them.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> source = gpuopt.source("reduce", 3)
+    >>> source.file, source.function
+    ('reduce.cu', 'reduce_3')
+    """
+
+    rung: Rung
+    file: str
+    function: str
+    lines: list[SourceLine] = field(repr=False)
+    counted: str = ""
+
+    @property
+    def text(self) -> str:
+        """The lines alone."""
+        return "\n".join(each.text for each in self.lines)
+
+    @property
+    def title(self) -> str:
+        """What it is."""
+        number = "" if self.rung.number is None or self.rung.historical else f"{self.rung.number} "
+        return f"{self.file}: {self.rung.family} rung {number}{self.rung.name}"
+
+    def __repr__(self) -> str:
+        """Return the lines with their numbers, and their counters if there are any."""
+        shown = [self.title, *([self.counted] if self.counted else []), ""]
+        if self.counted:
+            shown.append(f"{_columns(_HEADINGS)}  line")
+        for each in self.lines:
+            beside = _columns(_cells(each.counters)) if self.counted else ""
+            shown.append(f"{beside}{each.number:>6}  {each.text}" if each.number else "")
+        return "\n".join(text.rstrip() for text in shown)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON.
+
+        A line between two definitions has number 0. A line's counters are those that are not 0;
+        null without annotations, and where the line does nothing.
+        """
+        return {
+            "kind": "source",
+            "format": FORMAT,
+            "family": self.rung.family,
+            "variant": self.rung.variant,
+            "lesson": self.rung.lesson,
+            "title": self.title,
+            "file": self.file,
+            "function": self.function,
+            "counted": self.counted,
+            "lines": [
+                {"number": each.number, "text": each.text, "counters": _not_zero(each.counters)}
+                for each in self.lines
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [_html_row(each, code, bool(self.counted)) for each, code in _coloured(self.lines)]
+        head = _html_head(bool(self.counted), 1)
+        return _html(self.title, self.counted, head, rows)
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What one rung changes against another; `print` gives a unified diff, Jupyter both beside.
+
+    Attributes
+    ----------
+    before, after : Source
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> print(gpuopt.diff("transpose", "shared", "padded").unified.splitlines()[-2])
+    +    transpose_tile<1>(in, out, rows, columns, layer);
+    """
+
+    before: Source
+    after: Source
+
+    @property
+    def unified(self) -> str:
+        """The difference, as `diff -u` gives it."""
+        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
+        names = self.before.title, self.after.title
+        lines = difflib.unified_diff(*texts, *names, lineterm="")
+        return "\n".join(text.rstrip() for text in lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return both sources and what happened between them, for JSON.
+
+        A change is [what, first and last line before, first and last line after], where "what" is
+        "equal", "replace", "delete" or "insert", and lines are counted from 0 in the sources'
+        "lines", the last one exclusive.
+        """
+        return {
+            "kind": "diff",
+            "format": FORMAT,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "unified": self.unified,
+            "changes": [[tag, [a1, a2], [b1, b2]] for tag, a1, a2, b1, b2 in self._opcodes()],
+        }
+
+    def _opcodes(self) -> list[tuple[str, int, int, int, int]]:
+        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
+        return difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
+
+    def _rows(self) -> Iterator[tuple[str, list[int], list[int]]]:
+        """Give (what happened, lines before, lines after), with unchanged lines in groups."""
+        for tag, a1, a2, b1, b2 in self._opcodes():
+            yield tag, list(range(a1, a2)), list(range(b1, b2))
+
+    def __repr__(self) -> str:
+        """Return the unified diff; with counters, each side's beside its lines."""
+        if not self.before.counted:
+            return self.unified
+        shown = [f"--- {self.before.title}", f"+++ {self.after.title}", self.after.counted, ""]
+        shown.append(f" {_columns(_HEADINGS)}  line")
+        for tag, old, new in self._rows():
+            sides = [("-", self.before, old), ("+", self.after, new)]
+            for sign, side, numbers in sides if tag != "equal" else [(" ", self.after, new)]:
+                for each in (side.lines[number] for number in numbers):
+                    beside = _columns(_cells(each.counters))
+                    shown.append(f"{sign}{beside}{each.number or '':>6}  {each.text}")
+        return "\n".join(text.rstrip() for text in shown)
+
+    def _repr_html_(self) -> str:
+        counted = bool(self.before.counted)
+        old, new = list(_coloured(self.before.lines)), list(_coloured(self.after.lines))
+        rows = []
+        for tag, left, right in self._rows():
+            for k in range(max(len(left), len(right))):
+                cells = ""
+                for side, numbers, sign, colour in (
+                    (old, left, "-", "#ffe3d1"),
+                    (new, right, "+", "#d6ecfa"),
+                ):
+                    line = side[numbers[k]] if k < len(numbers) else None
+                    mark = (sign, colour) if tag != "equal" and line else ("", "")
+                    cells += _html_cells(*(line or (None, "")), counted, *mark)
+                rows.append(f"<tr>{cells}</tr>")
+        title = f"{self.before.title} → {self.after.title}"
+        return _html(title, self.after.counted, _html_head(counted, 2), rows)
+
+
+# --- HTML: its own light background, because a theme cannot be known
+
+
+def _coloured(lines: list[SourceLine]) -> Iterator[tuple[SourceLine, str]]:
+    """Give each line with its text as HTML, highlighted where pygments is installed."""
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import CppLexer
+    except ImportError:
+        for each in lines:
+            yield each, escape(each.text)
+        return
+    text = "\n".join(each.text for each in lines)
+    formatter = HtmlFormatter(nowrap=True, noclasses=True)
+    code = highlight(text, CppLexer(stripnl=False, ensurenl=False), formatter).split("\n")
+    code += [""] * (len(lines) - len(code))
+    yield from zip(lines, code, strict=False)
+
+
+_CELL = "padding:0 6px;white-space:pre;text-align:left;border:none"
+_NUMBER = "padding:0 6px;white-space:pre;text-align:right;border:none;color:#5c5c5c"
+
+
+def _html_cells(each: SourceLine | None, code: str, counted: bool, sign: str, colour: str) -> str:
+    back = f";background:{colour}" if colour else ""
+    cells = ""
+    if counted:
+        cells += "".join(
+            f'<td style="{_NUMBER}">{cell}</td>' for cell in _cells(each.counters if each else None)
+        )
+    number = each.number if each and each.number else ""
+    cells += f'<td style="{_NUMBER}">{number}</td>'
+    return cells + f'<td style="{_CELL}{back}">{sign or " "} {code}</td>'
+
+
+def _html_row(each: SourceLine, code: str, counted: bool) -> str:
+    return f"<tr>{_html_cells(each, code, counted, '', '')}</tr>"
+
+
+def _html_head(counted: bool, sides: int) -> str:
+    names = [*(_HEADINGS if counted else ()), "line", ""] * sides
+    cells = "".join(f'<th style="{_NUMBER}">{name}</th>' for name in names)
+    return f"<tr>{cells}</tr>"
+
+
+def _html(title: str, counted: str, head: str, rows: list[str]) -> str:
+    note = f"<div>{escape(counted)}</div>" if counted else ""
+    return (
+        '<div style="background:#fff;color:#1b1b1b;padding:8px;overflow-x:auto">'
+        f"<b>{escape(title)}</b>{note}"
+        '<table style="border-collapse:collapse;font:12px/1.35 Menlo,Consolas,monospace;'
+        f'color:#1b1b1b;background:#fff">{head}{"".join(rows)}</table></div>'
+    )
+
+
+# --- the functions
+
+
+def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
+    """Count a run of the rung on the simulated GPU; return the counters by line, and what ran."""
+    if rung.host:
+        raise ValueError(
+            f"annotate: rung {rung.variant!r} of {rung.family} runs on the cpu, which counts "
+            f"nothing; leave annotate out"
+        )
+    if rung.family not in cases.ITEMS:
+        raise ValueError(
+            f"annotate: {rung.family} is not counted; use one of {', '.join(cases.ITEMS)}"
+        )
+    items = REDUCE_ITEMS if rung.family == "reduce" else None
+    if rung.name == "threads":
+        items = 1024  # one block of at most so many
+    radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
+    case = cases.make(rung.family, items, radius=radius)
+    counted = profile(_collect, case, rung)
+    lines: dict[int, Counters] = {}
+    for (path, number), counters in counted.by_line().items():
+        if path and PurePath(path).name == file:
+            lines[number] = counters
+    return lines, f"counted on a simulated H200: {case.title}"
+
+
+def _collect(case: cases.Case, rung: Rung) -> object:
+    return case.call(rung, None, "sim")
+
+
+def source(family: str, variant: int | str | None = None, *, annotate: bool = False) -> Source:
+    """Return a rung's source: its row in the table, its function, and what that needs of its file.
+
+    Parameters
+    ----------
+    family : str
+        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
+    variant : int or str, optional
+        The rung, by number or name; also one of the cpu's, which is C. Default: the best
+        kernel for many items.
+    annotate : bool
+        Count a run on the simulated GPU, and show beside each line its warp instructions,
+        divergent branches, bank conflicts, and sectors a request to global memory.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    ValueError
+        An unknown family or variant; annotations of a rung that has no counters.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> source = gpuopt.source("transpose", "padded")
+    >>> source.function
+    'transpose_padded'
+    >>> "// New: the padding." in source.text
+    True
+    """
+    rung = find(family, variant)
+    file, row = _row(rung)
+    function = _function(rung, file)
+    found = [row, *_needed(file, function)]
+    counters, counted = _counters(rung, file) if annotate else ({}, "")
+    lines: list[SourceLine] = []
+    texts, before = _files()[file], 0
+    for each in found:
+        if before and each.first > before:
+            lines.append(SourceLine(0, "", None))
+        for number in range(max(each.first, before), each.last + 1):
+            lines.append(SourceLine(number, texts[number - 1], counters.get(number)))
+        before = each.last + 1
+    return Source(rung, file, function, lines, counted)
+
+
+def diff(family: str, a: int | str, b: int | str, *, annotate: bool = False) -> Diff:
+    """Compare the sources of two rungs: between neighbours the difference is the lesson.
+
+    Parameters
+    ----------
+    family : str
+        As `gpuopt.source`.
+    a, b : int or str
+        The rungs, by number or name: from a to b.
+    annotate : bool
+        Show each line's counters, as `gpuopt.source`.
+
+    Returns
+    -------
+    Diff
+
+    Raises
+    ------
+    ValueError
+        As `gpuopt.source`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> for line in gpuopt.diff("reduce", 2, 3).unified.splitlines():
+    ...     if "for (unsigned s" in line:
+    ...         print(line)
+    -    for (unsigned s = 1; s < blockDim.x; s *= 2) {
+    +    for (unsigned s = blockDim.x / 2; s > 0; s /= 2) {
+    """
+    return Diff(source(family, a, annotate=annotate), source(family, b, annotate=annotate))

@@ -1,0 +1,475 @@
+"""What the threads of one block do, recorded while the simulated GPU runs a kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuopt.catalog.devices import device as describe_device
+from gpuopt.catalog.rungs import check_kernel, find, rungs
+from gpuopt.explain import pictures, recording
+from gpuopt.explain.events import Access, Instruction, Recorded
+from gpuopt.explain.profile import launch_of
+from gpuopt.families import cases
+from gpuopt.ptx import module
+from gpuopt.util.checks import whole
+from gpuopt.util.svg import Picture
+
+EVENTS_MOST = 100_000
+RANKED_MOST = 2000  # accesses that are looked at for the worst one
+
+# Small enough for a picture: items, and threads a block where a rung leaves the choice.
+SIZES = {
+    "reduce": (128, 64),  # two warps, so that one can rest
+    "transpose": (32 * 32, None),
+    "stencil1d": (64, 32),
+    "add": (64, 32),
+    "saxpy": (64, 32),
+    "matmul": (32 * 32, None),
+}
+
+
+@dataclass(frozen=True)
+class Trace(Recorded):
+    """What one block did, instruction by instruction; made by `gpuopt.trace`. `print` sums it up.
+
+    Attributes
+    ----------
+    title : str
+        "reduce rung 3 sequential", or the kernel's name.
+    launch : Launch
+        The whole launch, with its counters and findings.
+    block_index : (int, int, int)
+        The block that was recorded.
+    warp : int or None
+        The warp, if only one was recorded.
+    events : ndarray
+        Structured, one item for each instruction of each warp, in the order in which they ran.
+        Fields: `instruction` (into `instructions`), `warp`, `active` (bits of the lanes that are
+        here), `mask` (of those, the lanes that the instruction works for), and for accesses to
+        memory `space` and `access` (into `spaces` and `accesses_names`), `bytes` a lane, `address`
+        (of 32 lanes; offsets in shared memory) and `base` (where the first address's array begins);
+        `part` counts the accesses of an instruction that makes several. The `address` of a shuffle
+        is the lane that each lane reads.
+    instructions : list of Instruction
+    spaces, accesses_names : tuple of str
+    truncated : bool
+        There were more events than were asked for.
+    gpu : Device
+        What was simulated.
+    result : object
+        What the call returned.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> trace = gpuopt.trace("reduce", 1)
+    >>> [step["active"] for step in trace.tree().data["steps"]]
+    [32, 16, 8, 4, 2, 1]
+    >>> trace.coalescing(0).data["sectors"]
+    4
+    """
+
+    def _access(self, space: str, number: int | None, cost: Callable[[Access], float]) -> Access:
+        found = [each for each in self.by_space[space] if each.addresses]
+        if not found:
+            raise ValueError(f"access: {self.where} makes no access to {space} memory")
+        if number is None:
+            return max(found[:RANKED_MOST], key=lambda each: (cost(each), -each.warp))
+        number = whole(number, "access", 0)
+        if number >= len(found):
+            raise ValueError(
+                f"access: there is no number {number}; {self.where} makes {len(found)} accesses "
+                f"to {space} memory, from 0"
+            )
+        return found[number]
+
+    def _chosen(self, warp: int | None) -> int:
+        """Return the warp that is meant, by default the first that was recorded."""
+        return (self.warp or 0) if warp is None else whole(warp, "warp", 0)
+
+    def tree(self) -> Picture:
+        """Draw which thread combines what with what, in which step, and which lanes wait.
+
+        A step is as late as the values that it needs: step 1 combines values that were loaded, step
+        2 needs a result of step 1.
+
+        Returns
+        -------
+        Picture
+            `data`: "steps", a list of dicts with "step", "active" (threads that combine), "warps"
+            and "pairs": dicts with "thread", "needed" (the block's output depends on it),
+            "operands" and "result", each a place: ("shared", item), ("global", item) or ("thread",
+            number).
+
+        Raises
+        ------
+        ValueError
+            The kernel combines nothing, or too much for a picture.
+        """
+        return pictures.tree(self)
+
+    def coalescing(self, access: int | None = None) -> Picture:
+        """Draw which lane's address falls into which 32-byte sector of global memory.
+
+        Parameters
+        ----------
+        access : int, optional
+            Which of ``accesses("global")``. Default: the one that touches most sectors.
+
+        Returns
+        -------
+        Picture
+            `data`: "sectors", "lines" (of 128 bytes), "bytes_wanted", "bytes_moved", "lanes" (by
+            the sector's offset in the array) and "event".
+
+        Raises
+        ------
+        ValueError
+            There is no such access.
+        """
+        chosen = self._access("global", access, lambda each: len(pictures.sectors_of(each)))
+        return pictures.coalescing(self, chosen)
+
+    def banks(self, access: int | None = None) -> Picture:
+        """Draw which lane hits which bank of shared memory.
+
+        Parameters
+        ----------
+        access : int, optional
+            Which of ``accesses("shared")``. Default: the one with most conflicts.
+
+        Returns
+        -------
+        Picture
+            `data`: "passes" (wavefronts), "conflicts", "ways", "event", and "banks": for each group
+            of lanes that is served together, lanes by byte offset by bank.
+
+        Raises
+        ------
+        ValueError
+            There is no such access.
+        """
+        chosen = self._access(
+            "shared", access, lambda each: pictures.bank_passes(self, each).conflicts
+        )
+        return pictures.banks(self, chosen)
+
+    def tile(self, warp: int | None = None, columns: int | None = None) -> Picture:
+        """Draw which thread wrote and which read each word of shared memory.
+
+        Parameters
+        ----------
+        warp : int, optional
+            The warp whose words stand out. Default: the first that was recorded.
+        columns : int, optional
+            Words a row, up to 64. Default: the distance between the lanes of a warp that writes a
+            column, else the least one between two rows that are written.
+
+        Returns
+        -------
+        Picture
+            `data`: "columns", "rows", "writers" and "readers" (threads by word).
+
+        Raises
+        ------
+        ValueError
+            The kernel uses no shared memory; a warp that was not recorded; a number of columns
+            that cannot be drawn.
+        """
+        if columns is not None:
+            columns = whole(columns, "columns", 1)
+        return pictures.tile(self, self._chosen(warp), columns)
+
+    def timeline(self, warp: int | None = None, first: int = 0, rows: int = 160) -> Picture:
+        """Draw a warp's instructions and the lanes that execute them, from top to bottom.
+
+        Parameters
+        ----------
+        warp : int, optional
+            Default: the first that was recorded.
+        first, rows : int
+            The first instruction to show, and how many, up to 400.
+
+        Returns
+        -------
+        Picture
+            `data`: "instructions", dicts with "event", "text", "active", "mask" and "place", and
+            "efficiency": the share of active lanes.
+
+        Raises
+        ------
+        ValueError
+            A warp that was not recorded; `first` or `rows` out of range.
+        """
+        first, rows = whole(first, "first", 0), whole(rows, "rows", 1)
+        return pictures.timeline(self, self._chosen(warp), first, rows)
+
+    def _costs(self) -> list[dict[str, Any]]:
+        """Return every instruction that accesses memory, with what its accesses cost."""
+        told = []
+        for space, unit in (("global", "sector"), ("shared", "wavefront")):
+            groups: dict[tuple[str, str], list[Access]] = {}
+            for access in self.by_space[space]:
+                groups.setdefault((access.place, access.text), []).append(access)
+            for (place, text), found in groups.items():
+                some = found[:RANKED_MOST]
+                costs = [
+                    len(pictures.sectors_of(each))
+                    if space == "global"
+                    else pictures.bank_passes(self, each).passes
+                    for each in some
+                ]
+                told.append(
+                    {
+                        "space": space,
+                        "kind": found[0].kind,
+                        "times": len(found),
+                        "lanes": sum(len(each.addresses) for each in some) / len(some),
+                        "bytes": found[0].size,
+                        "unit": unit,
+                        "least": min(costs),
+                        "most": max(costs),
+                        "place": place,
+                        "text": text,
+                    }
+                )
+        return told
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `print` shows as numbers, strings, lists and dicts, for JSON."""
+        return {
+            "kind": "trace",
+            "title": self.title,
+            "kernel": self.launch.kernel,
+            "grid": self.launch.grid,
+            "block": self.launch.block,
+            "block_index": self.block_index,
+            "warp": self.warp,
+            "device": self.gpu.name,
+            "events": len(self.events),
+            "truncated": self.truncated,
+            "counters": dict(self.launch.counters),
+            "accesses": self._costs(),
+            "findings": [finding.text for finding in self.launch.findings],
+        }
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        """Return what was recorded, and every access to memory with what it costs."""
+        warps = len(set(self.events["warp"].tolist()))
+        kinds = Counter(self.instructions[each].kind for each in self.events["instruction"])
+        counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        cut = " (there were more: the trace is cut)" if self.truncated else ""
+        lines = [
+            f"{self.title}: {self.where} of {self.launch.grid}, "
+            f"{pictures.plural(self.threads, 'thread')} in {pictures.plural(warps, 'warp')}, "
+            f"on a {self.gpu.description}",
+            f"{len(self.events):,} events{cut}: {counted}",
+            "",
+            f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
+        ]
+        for each in self._costs():
+            more = pictures.plural(each["most"], each["unit"])
+            span = more if each["least"] == each["most"] else f"{each['least']} to {more}"
+            lines.append(
+                f"{each['times']:>6}{each['lanes']:>7.1f}{each['bytes']:>5}B  {span:<22}"
+                f"{each['place']:<18}{each['text']}"
+            )
+        if self.launch.findings:
+            lines += ["", *(finding.text for finding in self.launch.findings)]
+        return "\n".join(lines)
+
+
+# --- recording
+
+
+class _Sink:
+    """Keeps the launch that was traced."""
+
+    def __init__(self) -> None:
+        self.launches = 0
+        self.told: dict[str, Any] | None = None
+
+    def __call__(self, told: dict[str, Any]) -> None:
+        self.launches += 1
+        if told["trace"] is not None:
+            self.told = told
+
+
+def _record(
+    call: Callable[[], Any], what: tuple[int, tuple[int, int, int], int, int], device: str
+) -> tuple[_Sink, Any]:
+    sink = _Sink()
+    with recording.traced(sink, device, what):
+        result = call()
+    return sink, result
+
+
+def _block_index(value: int | tuple[int, ...]) -> tuple[int, int, int]:
+    given = tuple(value) if isinstance(value, tuple | list) else (value,)
+    try:
+        numbers = tuple(index(each) for each in given)
+    except TypeError:
+        raise TypeError(
+            f"block_index: must be an int or a tuple of ints, not {value!r:.60}"
+        ) from None
+    if not 1 <= len(numbers) <= 3 or not all(0 <= each < 1 << 31 for each in numbers):
+        raise ValueError(f"block_index: {value!r:.60} is not a block of a grid")
+    x, y, z = (*numbers, 0, 0)[:3]
+    return x, y, z
+
+
+def _rung_call(
+    family: str, arguments: tuple[Any, ...], keywords: dict[str, Any], device: str
+) -> tuple[Callable[[], Any], str]:
+    """Return a rung's call on a small case, and its title."""
+    known = {"n", "block", "dtype", "op", "variant"} - ({"op"} if family != "reduce" else set())
+    unknown = set(keywords) - known
+    if family not in SIZES:
+        rungs(family)  # unknown altogether: its error lists all families
+        raise ValueError(f"family: {family!r} has no ladder; use one of {', '.join(SIZES)}")
+    if unknown or len(arguments) > 1 or (arguments and "variant" in keywords):
+        raise TypeError(
+            f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "
+            f"{', '.join(sorted(unknown)) or 'so many arguments'}"
+        )
+    n, threads = SIZES[family]
+    n = n if keywords.get("n") is None else keywords["n"]
+    case = cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
+    variant = arguments[0] if arguments else keywords.get("variant")
+    rung = find(family, case.bench(device).rung() if variant is None else variant)
+    check_kernel(rung, "trace")
+    block = keywords.get("block")
+    if block is None and threads and rung.block_min < rung.block_max:
+        block = max(threads, rung.block_min)
+    number = "" if rung.number is None or rung.historical else f"{rung.number} "
+    return lambda: case.call(rung, block, device), f"{family} rung {number}{rung.name}"
+
+
+def trace(
+    family_or_kernel: str | Callable[..., Any],
+    *arguments: Any,
+    block_index: int | tuple[int, ...] = 0,
+    warp: int | None = None,
+    launch: int = 0,
+    events: int = EVENTS_MOST,
+    device: str = "sim",
+    **keywords: Any,
+) -> Trace:
+    """Record what the threads of one block do, for the pictures that explain a kernel.
+
+    The pictures are methods of what is returned: `Trace.tree` (who adds what), `Trace.coalescing`
+    (addresses and sectors), `Trace.banks` (bank conflicts), `Trace.tile` (the way through shared
+    memory), `Trace.timeline` (divergence).
+
+    Parameters
+    ----------
+    family_or_kernel : str or callable
+        A family, "reduce", "transpose", ..., of which a rung runs on random data; or whatever runs
+        kernels: one of `load_ptx`'s, ``module["add"]``, or a function.
+    *arguments
+        Of a family: the variant (default: what the library takes). Of a callable: its arguments.
+    block_index : int or tuple of up to 3 ints
+        The block to record, x first.
+    warp : int, optional
+        Record only this warp of the block. Default: all of them.
+    launch : int
+        Which launch of the call, from 0: a reduction's second pass is 1.
+    events : int
+        The most to record; what comes after them is left out, and `Trace.truncated` set.
+    device : str
+        "sim", or a preset as "sim:g80": where the call runs if it names no device. A kernel of
+        `load_ptx` runs where its module is.
+    **keywords
+        Of a family: `n` (items), `block` (threads a block), `dtype`, and of "reduce" `op`; small
+        ones by default, as a picture needs them. Of a callable: its keywords.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        An unknown family, variant or device; a device that is not simulated; a block outside the
+        grid, a warp outside the block; a launch that was not made.
+    TypeError
+        A keyword that there is not.
+    SimError
+        The kernel failed. What the checks find (races, ...) does not raise where the kernel can go
+        on: it is in ``Trace.launch.findings``.
+
+    Notes
+    -----
+    A trace records the whole call on the simulated GPU but keeps the events of one block: about 290
+    bytes each. It is what the kernel did, not what the source says: it holds for any rung and for
+    any kernel.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> trace = gpuopt.trace("reduce", 2, n=64, block=32)
+    >>> pairs = trace.tree().data["steps"][1]["pairs"]
+    >>> [(pair["thread"], pair["operands"]) for pair in pairs[:2]]
+    [(0, [('shared', 0), ('shared', 2)]), (1, [('shared', 4), ('shared', 6)])]
+    >>> trace.timeline().data["efficiency"] < 1
+    True
+    """
+    if not isinstance(device, str):
+        raise TypeError(f"device: must be a string, not {device!r:.60}")
+    if not device.startswith("sim"):
+        raise ValueError(f"device: {device!r} cannot be traced; use 'sim' or a preset as 'sim:g80'")
+    what = (
+        whole(launch, "launch", 0, 1 << 40),
+        _block_index(block_index),
+        -1 if warp is None else whole(warp, "warp", 0, 31),
+        whole(events, "events", 1, 10_000_000),
+    )
+    if isinstance(family_or_kernel, str):
+        call, title = _rung_call(family_or_kernel, arguments, keywords, device)
+    elif callable(family_or_kernel):
+        title = ""
+
+        def call() -> Any:
+            return family_or_kernel(*arguments, **keywords)
+
+    else:
+        raise TypeError(
+            f"family_or_kernel: must be a family's name or a callable, not {family_or_kernel!r:.60}"
+        )
+    sink, result = _record(call, what, device)
+    if sink.told is None:
+        if isinstance(family_or_kernel, module.Kernel) and not sink.launches:
+            where = family_or_kernel._module.device
+            raise ValueError(
+                f"family_or_kernel: {family_or_kernel.name} runs on {where}, which cannot be "
+                f"traced; load its module with device='sim'"
+            )
+        raise ValueError(
+            f"launch: there is no number {launch}: the call made {sink.launches} launches on a "
+            f"simulated GPU"
+        )
+    told = sink.told["trace"]
+    return Trace(
+        title=title or sink.told["kernel"],
+        launch=launch_of(sink.told),
+        block_index=told["block"],
+        warp=warp,
+        events=np.frombuffer(told["events"], np.dtype(told["layout"])),
+        instructions=[Instruction(*each) for each in told["instructions"]],
+        spaces=tuple(told["spaces"]),
+        accesses_names=tuple(told["accesses"]),
+        truncated=told["truncated"],
+        gpu=describe_device(sink.told["device"]),
+        result=result,
+    )

@@ -1,0 +1,313 @@
+"""What a ladder is measured on: random data, the right result, and how far one may be off.
+
+A case knows its family's call and its check; measure/ladder.py runs and times it without knowing
+either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpuopt import _core
+from gpuopt.arrays.dtypes import named_dtype
+from gpuopt.arrays.inout import NUMBERS, Problem
+from gpuopt.catalog.rungs import Rung, rungs
+from gpuopt.families import registry
+from gpuopt.families.reduce import reduce
+from gpuopt.families.reduce_axis import UFUNCS
+from gpuopt.util.checks import whole
+
+# Items where none are named: on a device that is timed, and on one that executes lane by lane.
+ITEMS = {
+    "reduce": (1 << 22, 1 << 20),  # of the decks' table, 4 bytes each
+    "transpose": (8192**2, 512**2),
+    "stencil1d": (1 << 26, 1 << 16),
+    "add": (2048 * 2048, 1024),
+    "saxpy": (2048 * 2048, 1024),
+    "matmul": (1024**2, 128**2),
+}
+# Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
+OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
+
+
+@dataclass
+class Case:
+    """A problem to measure a family's rungs on.
+
+    Attributes
+    ----------
+    title : str
+        What is done to what.
+    n : int
+        Items, as they came to be.
+    dtype : str
+        Theirs.
+    bench : callable
+        From a device's name to data on it.
+    call : callable
+        From a rung, a block and a device to the rung's result.
+    error : callable
+        From a rung and its result to what is wrong with it, or "".
+    flops : int
+        Operations, where the rate is to be told in them; else 0, and bytes are.
+    deck : tuple of (str, float) or None
+        The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
+    operations : int
+        What the algorithm computes, for the roofline: additions and multiplications.
+    arguments : tuple
+        Of the family's call: the peers' too.
+    """
+
+    title: str
+    n: int
+    dtype: str
+    bench: Callable[[str], _core.Bench]
+    call: Callable[[Rung, int | None, str], object]
+    error: Callable[[Rung, object], str]
+    flops: int = 0
+    deck: tuple[str, float] | None = None
+    operations: int = 0
+    arguments: tuple[object, ...] = ()
+
+
+def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return random items: any integer, floats from -1 to 1."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape, np.uint8).view(np.bool_)
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return rng.random(shape, dtype) * dtype.type(2) - dtype.type(1)
+
+
+def _worst(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float) -> str:
+    """Tell where an array is off by more than a bound; written so that NaN fails."""
+    wrong = ~(np.abs(got.astype(want.dtype) - want) <= bound)
+    if not wrong.any():
+        return ""
+    at = int(np.flatnonzero(wrong)[0])
+    return (
+        f"{np.count_nonzero(wrong):,} items, the first of them number {at:,}: "
+        f"{got.flat[at]!r} instead of {want.flat[at]!r}"
+    )
+
+
+def _side(n: int) -> int:
+    return max(1, math.isqrt(n))
+
+
+def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+    side = _side(n)
+    a = _draw(rng, (side, side), dtype)
+    copy, turned = a.ravel(), np.ascontiguousarray(a.T).ravel()
+
+    def check(rung: Rung, got: np.ndarray) -> str:
+        want = copy if rung.ceiling else turned
+        return "" if got.tobytes() == want.tobytes() else "it is not the transpose"
+
+    return (
+        f"transpose of {side:,} x {side:,} {dtype}",
+        a.size,
+        (a,),
+        registry.transpose_problem(a),
+        check,
+    )
+
+
+def _stencil1d(
+    n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3
+) -> tuple[object, ...]:
+    a = _draw(rng, (n,), dtype)
+    width = 2 * radius + 1
+    wide = np.pad(a.astype(np.float64) if dtype.kind == "f" else a, radius)
+    want = sum(wide[k : k + n] for k in range(width))
+    bound = 8 * width * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
+    return (
+        f"stencil of radius {radius} on {n:,} {dtype}",
+        n,
+        (a,) if radius == 3 else (a, radius),
+        registry.stencil1d_problem(a, radius),
+        lambda _, got: _worst(got, want, bound),
+    )
+
+
+def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
+    want = x + y
+    return f"sum of two vectors of {n:,} {dtype}", n, (x, y), registry.add_problem(x, y), (
+        lambda _, got: "" if got.tobytes() == want.tobytes() else "it is not NumPy's sum"
+    )  # fmt: skip
+
+
+def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
+    want = 2.5 * x.astype(np.float64) + y
+    bound = 4 * float(np.finfo(dtype).eps)
+    title, problem = f"2.5 * x + y, vectors of {n:,} {dtype}", registry.saxpy_problem(2.5, x, y)
+    return title, n, (2.5, x, y), problem, lambda _, got: _worst(got, want, bound)
+
+
+def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+    side = _side(n)
+    a, b = _draw(rng, (side, side), dtype), _draw(rng, (side, side), dtype)
+    want = (a.astype(np.float64) @ b.astype(np.float64)).ravel()
+    # Items are at most 1: each sum has at most `side` roundings of numbers up to `side`.
+    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    bound = (side + 2) * float(np.finfo(dtype).eps) * size.ravel()
+    title = f"matrix product of {side:,} x {side:,} {dtype}"
+    return title, side * side, (a, b), registry.matmul_problem(a, b), (
+        lambda _, got: _worst(got, want, bound)
+    )  # fmt: skip
+
+
+def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
+    """Return NumPy's answer and how far a rung may be from it."""
+    ufunc = UFUNCS[op]
+    if op in ("sum", "prod") and array.dtype.kind == "f":
+        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # result's type.
+        unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
+        exact = ufunc.reduce(array, dtype=np.float64)
+        scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
+        return exact, float(unit * scale)
+    return ufunc.reduce(array, dtype=result), 0.0
+
+
+def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
+    result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
+    array = _draw(rng, (n,), items)
+    if op == "prod" and items.kind == "f":
+        array = 1 + array / items.type(1024)
+
+    @cache
+    def right() -> tuple[object, float]:
+        return _expected(array, op, result)
+
+    def error(_: Rung | None, got: object) -> str:
+        expected, tolerance = right()
+        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
+        if off <= tolerance:  # written so that NaN fails
+            return ""
+        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
+
+    return Case(
+        f"{op} of {n:,} {items.name}",
+        n,
+        items.name,
+        lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
+        lambda rung, block, device: reduce(
+            array, op, variant=rung.variant, dtype=result, block=block, device=device
+        ),
+        error,
+        deck=("G80", 4.0 * ITEMS["reduce"][0]) if op == "sum" else None,
+        operations=n,
+        arguments=(array,),
+    )
+
+
+_MAKERS = {
+    "transpose": (_transpose, registry.transpose),
+    "stencil1d": (_stencil1d, registry.stencil1d),
+    "add": (_add, registry.add),
+    "saxpy": (_saxpy, registry.saxpy),
+    "matmul": (_matmul, registry.matmul),
+}
+
+
+def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
+    """Return the dtype of a family's items: the decks' if None."""
+    if dtype is None:
+        return np.dtype(np.int32 if family == "reduce" else np.float32)
+    name = named_dtype(dtype).name
+    compiled = {
+        items
+        for rung in rungs(family)
+        if not rung.host
+        for operation, items, _ in rung.signatures
+        if family != "reduce" or operation == op
+    }
+    # a transpose moves items by their size alone
+    taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
+    if name not in taken:
+        what = f"op={op!r}" if family == "reduce" else family
+        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+    return np.dtype(name)
+
+
+def make(
+    family: str,
+    n: int | None = None,
+    dtype: DTypeLike | None = None,
+    seed: int = 0,
+    *,
+    timed: bool = False,
+    op: str | None = None,
+    radius: int | None = None,
+) -> Case:
+    """Make a family's case.
+
+    Parameters
+    ----------
+    family : str
+        One of `ITEMS`.
+    n : int, optional
+        Items; of a square matrix about so many.
+    dtype : dtype, optional
+        Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
+    seed : int
+        Of the random items.
+    timed : bool
+        Whether the device is timed: the default of n is for one that is, or for one that counts.
+    op : str, optional
+        The reduction's, by default "sum"; other families have none.
+    radius : int, optional
+        A stencil's, by default 3.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The argument that is wrong is named.
+    """
+    if not isinstance(family, str) or family not in ITEMS:
+        known = ", ".join(map(repr, ITEMS))
+        raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
+    if op is not None and family != "reduce":
+        raise ValueError(f"op: {family} has no operations, only reduce has; leave op out")
+    if op is not None and (not isinstance(op, str) or op not in UFUNCS):
+        raise ValueError(f"op: {op!r} is not measured; use one of {', '.join(map(repr, UFUNCS))}")
+    items = _items(family, op or "sum", dtype)
+    n = ITEMS[family][0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)
+    rng = np.random.default_rng(whole(seed, "seed", 0))
+    if family == "reduce":
+        return _reduce(n, op or "sum", items, rng)
+    maker, function = _MAKERS[family]
+    more = () if radius is None else (radius,)
+    title, n, arguments, problem, check = maker(n, items, rng, *more)
+
+    def bench(device: str) -> _core.Bench:
+        return _core.Bench(with_output(problem), device=device)
+
+    def call(rung: Rung, block: int | None, device: str) -> object:
+        blocks = {} if family == "matmul" else {"block": block}
+        return function(*arguments, variant=rung.variant, device=device, **blocks)
+
+    def error(rung: Rung, got: np.ndarray) -> str:
+        return check(rung, np.asarray(got).ravel().view(items))
+
+    flops, deck = 0, ("K40", 0.0) if family == "transpose" else None
+    if family == "matmul":
+        side = _side(n)
+        flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
+    operations = flops or (OPERATIONS[family] if radius is None else 2 * radius) * n
+    return Case(title, n, items.name, bench, call, error, flops, deck, operations, arguments)
+
+
+def with_output(problem: Problem) -> tuple[object, ...]:
+    """Return a problem as `_core` takes it, with an output of its own."""
+    return problem.on(np.empty(problem.shape, problem.dtype))

@@ -1,0 +1,162 @@
+"""Passes of the family reduce_axis over arrays on a device, of any layout; copies are among them.
+
+A reduction of one item to each result is a copy: it makes an array contiguous, or converts it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt.arrays.dtypes import kind_of, name_of
+from gpuopt.arrays.libraries import View, in_order
+from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
+
+_WIDEST = 8  # bytes that a copy moves as one item
+
+
+@dataclass
+class Place:
+    """Where passes are queued: beside an array, on its stream, ordered with others.
+
+    Attributes
+    ----------
+    view : View
+    streams : list of int
+        The array's first.
+    variant, block
+        The caller's.
+    """
+
+    view: View
+    variant: int | str | None = None
+    block: int | None = None
+    streams: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.streams.append(self.view.stream)
+
+    def join(self, view: View) -> View:
+        """Order the passes with what is done to another array, and return it."""
+        if view.stream not in self.streams:
+            self.streams.append(view.stream)
+        return view
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
+        """Return memory for items between passes, which lives as long as its view."""
+        return self.join(self.view.library.empty(self.view, shape, dtype)[1])
+
+    def call(self, one: Pass, source: int, to: int) -> None:
+        """Queue a pass from one address to another."""
+        problem = (*one.kernel, ((source, one.bytes),), (to, one.result_bytes), one.numbers)
+        _core.call_resident(
+            self.view.device, tuple(self.streams), problem, self.variant, self.block
+        )
+
+
+def strides_of(view: View) -> tuple[int, ...]:
+    """Return a view's strides in bytes, also where it is in C order."""
+    return in_c_order(view.shape, view.dtype) if view.strides is None else view.strides
+
+
+def in_c_order(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """Return the strides of an array in C order, in bytes."""
+    steps, step = [], dtype.itemsize
+    for extent in reversed(shape):
+        steps.append(step)
+        step *= extent
+    return tuple(reversed(steps))
+
+
+def on_items(view: View) -> bool:
+    """Tell whether a kernel can read the items as what they are: whole numbers of them apart."""
+    size = view.dtype.itemsize
+    if view.strides is None:
+        return view.address % size == 0
+    steps = (step for extent, step in zip(view.shape, strides_of(view), strict=True) if extent > 1)
+    return not any(number % size for number in (view.address, *steps))
+
+
+def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
+    """Return the reduction of one item that converts it."""
+    kind, to = kind_of(given), kind_of(wanted)
+    if "c" in (kind, to) or (kind == "f" and to in "iu"):
+        raise TypeError(
+            f"array: {name_of(given)} items are not made {name_of(wanted)} ones here; convert the "
+            "array on its device"
+        )
+    if to == "b":
+        return work_of("any", given, wanted, 1)
+    work = work_of("sum", given, wanted, 1)
+    if kind in "iu" and to == "f" and given.itemsize == 8:
+        work = replace(work, accumulator="float64", key=0 if kind == "u" else -1)
+    return work
+
+
+def copy(place: Place, source: View, target: View) -> None:
+    """Copy items of any layout to an array in C order, converted to its dtype."""
+    axes = list(zip(source.shape, strides_of(source), strict=True))
+    unit = source.dtype.itemsize
+    if source.dtype == target.dtype:
+        steps = (step for extent, step in axes if extent > 1)
+        unit = math.gcd(_WIDEST, unit, source.address, *steps)
+        axes.append((source.dtype.itemsize // unit, unit))
+        name = f"int{8 * unit}"
+        work = Work("bits", name, name, name, 0, -1)
+    else:
+        work = _conversion(source.dtype, target.dtype)
+    groups = merge((extent, step // unit, False) for extent, step in axes)
+    if len(groups) > 2 * AXES:
+        raise ValueError(
+            f"array: has {len(groups)} axes that cannot be merged, at most {2 * AXES} are copied; "
+            "make it contiguous on its device"
+        )
+    if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
+        _turn(place, source.address, unit, groups, target.address)
+    else:
+        (one,) = passes(work, tuple(groups))
+        place.call(one, source.address, target.address)
+
+
+def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) -> None:
+    """Copy a matrix that lies column by column: the transpose of one that lies row by row."""
+    (columns, _, _), (rows, _, _) = groups
+    word, size = f"uint{8 * unit}", rows * columns * unit
+    numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and that they change places
+    problem = ("transpose", "move", word, word, ((source, size),), (to, size), numbers)
+    _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
+
+
+def put(view: View, item: np.ndarray) -> View:
+    """Return memory beside an array that holds one item of the host's."""
+    place = Place(view)
+    made = place.empty((), item.dtype)
+    _core.put(view.device, tuple(place.streams), made.address, item)
+    return made
+
+
+def spread(view: View, shape: tuple[int, ...]) -> View:
+    """Return the view in a shape that it broadcasts to, in C order: mostly a copy."""
+    if view.shape == shape:
+        return view
+    steps = [
+        0 if extent == 1 else step
+        for extent, step in zip(view.shape, strides_of(view), strict=True)
+    ]
+    repeated = (0,) * (len(shape) - len(steps))
+    return compact(view.replace(shape=shape, strides=(*repeated, *steps)))
+
+
+def compact(view: View) -> View:
+    """Return the view, or of one that is not in C order a copy beside it that is."""
+    if in_order(view):
+        return view
+    place = Place(view)
+    made = place.empty(view.shape, view.dtype)
+    if math.prod(view.shape):
+        copy(place, view, made)
+    library, holder = view.library, (made.holder, view.holder)
+    return made.replace(library=library, holder=holder, waits=view.waits)

@@ -1,0 +1,411 @@
+"""Calls on arrays that are on a device (arrays/libraries.py), ours among them.
+
+Work goes to the stream of the first array; those of the others are ordered before and after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt import _core
+from gpuopt.arrays.device_array import LEGACY, DeviceArray, checked_dtype, empty, make
+from gpuopt.arrays.inout import Problem, array_in
+from gpuopt.arrays.libraries import View, check_device, in_order, view_of
+from gpuopt.families.device_axes import compact
+
+
+def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
+    """Return an array on a device: a copy of the host's, or another library's where it is.
+
+    Parameters
+    ----------
+    x : array_like
+        Anything that `numpy.asarray` takes, of bool, an integer, floating-point or complex type;
+        or an array on a device (CuPy, PyTorch, JAX, Numba, ...): one in C order is not copied,
+        another is copied there.
+    device : str, optional
+        As `gpuopt.empty`; for an array on a device, where it is.
+
+    Returns
+    -------
+    DeviceArray
+
+    Raises
+    ------
+    TypeError
+        A dtype that no kernel takes; masked arrays.
+    ValueError
+        An array on another device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.reduce(gpuopt.asarray([1, 2, 3], device="sim")).get()
+    array(6)
+    """
+    view = view_of(x, "x")
+    if view is None:
+        host = array_in(x, "x")
+        # 0-d stays 0-d: ascontiguousarray would make it 1-d.
+        host = np.require(host, checked_dtype(host.dtype, "x"), ["C_CONTIGUOUS", "ALIGNED"])
+        made = empty(host.shape, host.dtype, device)
+        if host.size:
+            made._holder.copy_in(host)
+        return made
+    check_device(view, device)
+    if isinstance(x, DeviceArray):
+        return x
+    dtype = checked_dtype(view.dtype, "x")
+    view = compact(view)
+    holder = view.library.hold(view)
+    if view.stream != LEGACY:
+        _core.order(view.device, (LEGACY, view.stream))
+        holder = _Borrowed(holder, view.device, view.stream)
+    return make(view.address, view.shape, dtype, view.device, holder, view.read_only, view.waits)
+
+
+class _Borrowed:
+    """Keeps an array of another stream than ours until that is ordered after our work on it."""
+
+    __slots__ = ("_device", "_holder", "_stream")
+
+    def __init__(self, holder: Any, device: str, stream: int) -> None:
+        self._holder, self._device, self._stream = holder, device, stream
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # where it is too late for that
+            _core.order(self._device, (self._stream, LEGACY))
+
+
+# --- calls
+
+
+def streams(views: list[View]) -> tuple[int, ...]:
+    """Return the streams of some arrays, each once: where the work goes first."""
+    return tuple(dict.fromkeys([view.stream for view in views]))
+
+
+def same_device(views: list[tuple[str, View]]) -> None:
+    """Raise ValueError where arrays are on different devices."""
+    first, where = views[0]
+    for name, view in views[1:]:
+        if view.device != where.device:
+            raise ValueError(
+                f"{name}: is on {view.device}, but {first} is on {where.device}; copy one of them"
+            )
+
+
+# Arrays whose wait was interrupted: kept until somebody waits for their stream to the end.
+_unsettled: dict[tuple[str, int], list[View]] = {}
+
+
+def settle(views: list[View]) -> None:
+    """Wait where an array may be let go only after the work."""
+    for view in views:
+        if view.waits:
+            place = view.device, view.stream
+            try:
+                _core.wait(*place)
+            except KeyboardInterrupt:
+                _unsettled.setdefault(place, []).extend(views)
+                raise
+            _unsettled.pop(place, None)
+            return
+
+
+def target_of(out: Any) -> View | None:
+    """Return where an `out` is that is about to be written; None for one on the host."""
+    view = view_of(out, "out")
+    if view is not None:
+        view.library.writes(out)
+    return view
+
+
+def check_target(target: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Raise where an `out` on a device cannot take a result as it is."""
+    if target.shape != shape:
+        raise ValueError(f"out: has shape {target.shape}, but the result has {shape}")
+    if target.read_only:
+        raise ValueError("out: output array is read-only")
+    if target.dtype != dtype:
+        raise TypeError(f"out: must be of the result's dtype {dtype}, not {target.dtype}")
+    if not in_order(target):
+        raise ValueError("out: is not C-contiguous and aligned; pass an array that is")
+
+
+def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
+    """Return the views of a family's arrays, all on one device; None where all are the host's.
+
+    One that is not in C order is copied on its device to memory that is.
+
+    Raises
+    ------
+    TypeError
+        Some are on a device and others on the host.
+    ValueError
+        They are on different devices, or on another than `device`.
+    """
+    found = {}
+    for name, value in given.items():
+        view = view_of(value, name)
+        if view is not None:
+            found[name] = view
+    if not found:
+        return None
+    other, first = next(iter(found.items()))
+    if len(found) < len(given):
+        name = next(name for name in given if name not in found)
+        raise TypeError(
+            f"{name}: is on the host, but {other} is on {first.device}; copy one of them "
+            f"(gpuopt.asarray({name}, {first.device!r}))"
+        )
+    if device is not None:
+        check_device(first, device)
+    for name, view in found.items():
+        if view.device != first.device:
+            same_device([(other, first), (name, view)])
+        if view.strides is not None or view.address % view.dtype.itemsize:
+            found[name] = compact(view)
+    return found
+
+
+def alike(views: dict[str, View]) -> None:
+    """Raise where two arrays differ in dtype: nothing is converted on a device."""
+    (first, one), (second, other) = views.items()
+    if one.dtype != other.dtype:
+        raise TypeError(
+            f"{first}, {second}: have dtypes {one.dtype} and {other.dtype}; convert one of them"
+        )
+
+
+class Call(NamedTuple):
+    """A problem on a device, but for the addresses of its arrays.
+
+    Attributes
+    ----------
+    kernel : tuple of str
+        Family, operation, the items' and the result's dtype.
+    inputs : tuple
+        Of each input the number of the view that it is and its bytes, or an array of the host's.
+    shape : tuple of int
+        The result's.
+    dtype : dtype
+        The result's.
+    numbers : tuple of int
+    prepared : dict or None
+        The calls that this has become, by what else they depend on; None: it is not kept.
+    """
+
+    kernel: tuple[str, str, str, str]
+    inputs: tuple[tuple[int, int] | np.ndarray, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    numbers: tuple[int, ...]
+    prepared: dict[Any, _core.Prepared | None] | None
+
+    def with_numbers(self, numbers: tuple[int, ...]) -> Call:
+        """Return the same with other numbers; `_replace` takes twice as long."""
+        return Call(*self[:4], numbers, self.prepared)
+
+
+class _StandIn(np.ndarray):
+    """Has the attributes of an array on a device; its items are never read, nor shown."""
+
+    def __repr__(self) -> str:
+        return f"<{self.dtype} items of shape {self.shape} on a device>"
+
+    __str__ = __repr__
+
+
+class _Interface:
+    def __init__(self, address: int, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": dtype.str,
+            "version": 3,
+        }
+
+
+def _stand_in(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    items = np.asarray(_Interface(address, shape, dtype)).view(_StandIn)
+    return items.view(dtype) if dtype.kind == "V" else items
+
+
+_Layout = tuple[tuple[int, ...], np.dtype]
+_APART = 1 << 40  # bytes between the stand-ins' addresses, which only tell them apart
+
+
+_PLAIN = frozenset((bool, int, float, str, type(None)))  # types whose values never change
+
+
+@lru_cache(512, typed=True)
+def _described(
+    maker: Callable[..., Problem], layouts: tuple[_Layout, ...], text: str, *parameters: Any
+) -> Call:
+    stand_ins = [_stand_in((k + 1) * _APART, *layout) for k, layout in enumerate(layouts)]
+    problem = maker(*stand_ins, *parameters)
+    inputs: list[Any] = []
+    for each in problem.inputs:
+        if each.size == 0:
+            inputs.append((0, 0))
+            continue
+        number, off = divmod(each.__array_interface__["data"][0], _APART)
+        is_view = off == 0 and 0 < number <= len(layouts)
+        inputs.append((number - 1, each.nbytes) if is_view else each)
+    return Call(
+        (problem.family, problem.op, problem.items, problem.result),
+        tuple(inputs),
+        problem.shape,
+        problem.dtype,
+        tuple(number % 2**64 for number in problem.numbers),
+        {},
+    )
+
+
+def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
+    """Return what `maker` says of arrays that are in C order on a device.
+
+    It takes arrays in the place of the views, whose items it must not read, and the parameters. Of
+    numbers, strings and tuples of them it is remembered.
+    """
+    layouts = tuple([(view.shape, view.dtype) for view in views.values()])
+    for each in parameters:
+        if type(each) not in _PLAIN and not (
+            type(each) is tuple and _PLAIN.issuperset(map(type, each))
+        ):
+            return _described.__wrapped__(maker, layouts, "", *parameters)._replace(prepared=None)
+    # The text tells apart what is equal, 0.0 and -0.0, (1,) and (True,).
+    return _described(maker, layouts, repr(parameters) if parameters else "", *parameters)
+
+
+_PREPARED_MOST = 16  # of a description: one for each device, saxpy for some of its factors
+
+
+def _prepared(
+    call: Call, every: list[View], dtype: np.dtype, in_place: bool
+) -> _core.Prepared | None:
+    """Return the call for such views and a result in C order; None where it takes host arrays."""
+    key = every[0].device, call.numbers, in_place
+    if key in call.prepared:
+        return call.prepared[key]
+    size = math.prod(call.shape) * dtype.itemsize
+    found = None
+    if size and all(type(each) is tuple for each in call.inputs):
+        problem = (*call.kernel, tuple((0, bytes_) for _, bytes_ in call.inputs), (0, size))
+        reaches = []
+        for number, bytes_ in call.inputs:
+            view = every[number]
+            same = in_place and view.shape == call.shape
+            reaches.append((0, bytes_, view.dtype.itemsize, same))
+        reaches.append((0, size, dtype.itemsize, False))
+        found = _core.Prepared(every[0].device, (*problem, call.numbers), tuple(reaches))
+    if len(call.prepared) < _PREPARED_MOST:
+        call.prepared[key] = found
+    return found
+
+
+def run(
+    call: Call,
+    views: dict[str, View],
+    variant: int | str | None,
+    block: int | None,
+    out: Any,
+    *,
+    dtype: np.dtype | None = None,
+    in_place: bool = False,
+) -> Any:
+    """Run what was described of some views; return `out`, or a new array.
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        The result's, where it is not the call's.
+    in_place : bool
+        Whether `out` may be one of the inputs.
+    """
+    dtype = call.dtype if dtype is None else dtype
+    every = [*views.values()]
+    first = every[0]
+    if out is None:
+        made, target = first.library.empty(first, call.shape, dtype)
+    else:
+        made, target = None, target_of(out)
+        if target is None:
+            raise TypeError(
+                f"out: is on the host, but the result is on {first.device}; pass an array there"
+            )
+    prepared = None
+    if variant is None and block is None and call.prepared is not None:
+        prepared = _prepared(call, every, dtype, in_place)
+    alike = target.strides is None and target.shape == call.shape and target.dtype == dtype
+    given = [every[number] for number, _ in call.inputs] if prepared else []
+    if not (prepared and alike and prepared.queue(*given, target)):
+        _run_on(call, views, target, (variant, block), dtype, in_place)
+    return first.library.finish(made) if out is None else out
+
+
+def _run_on(
+    call: Call,
+    views: dict[str, View],
+    target: View,
+    how: tuple[int | str | None, int | None],
+    dtype: np.dtype,
+    in_place: bool,
+) -> None:
+    """Queue a call that was not prepared, or say what is wrong with its `out`."""
+    name, first = next(iter(views.items()))
+    every = [*views.values()]
+    check_target(target, call.shape, dtype)
+    if target.device != first.device:
+        same_device([(name, first), ("out", target)])
+    check_overlap(target, views, in_place)
+    places = []
+    for each in call.inputs:
+        if type(each) is tuple:
+            number, size = each
+            each = (every[number].address if size else 0, size)
+        places.append(each)
+    size = math.prod(call.shape) * dtype.itemsize
+    problem = (*call.kernel, tuple(places), (target.address, size), call.numbers)
+    every.append(target)
+    try:
+        _core.call_resident(first.device, streams(every), problem, *how)
+    finally:  # some of it may be queued where it failed
+        settle(every)
+
+
+@lru_cache(512)
+def reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
+    """Return where the items begin and end in memory, in bytes from the first of them."""
+    size = math.prod(shape) * item
+    if strides is None or not size:
+        return 0, size
+    steps = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return sum(min(0, step) for step in steps), sum(max(0, step) for step in steps) + item
+
+
+def check_apart(target: View, name: str, view: View) -> None:
+    """Raise ValueError where an `out` shares memory with an input."""
+    low, high = reach(target.shape, target.strides, target.dtype.itemsize)
+    begin, end = reach(view.shape, view.strides, view.dtype.itemsize)
+    apart = view.address - target.address
+    if max(low, apart + begin) < min(high, apart + end):
+        raise ValueError(f"out: overlaps {name}; on a device it must have memory of its own")
+
+
+def check_overlap(target: View, views: dict[str, View], in_place: bool) -> None:
+    """Raise ValueError where an `out` shares memory with an input, but for the whole of it."""
+    for name, view in views.items():
+        same = view.address == target.address and view.shape == target.shape
+        if not (in_place and same):
+            check_apart(target, name, view)

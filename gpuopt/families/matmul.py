@@ -1,0 +1,122 @@
+"""`gpuopt.matmul`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt.arrays import inout
+from gpuopt.arrays.inout import FLOATS, Problem
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import FLOAT_NAMES, How, is_plain, run_plain
+
+
+def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
+    """Describe a matrix product; a vector is a row on the left, a column on the right."""
+    dtype, (a, b) = inout.common((("a", a), ("b", b)), FLOATS)
+    for name, each in (("a", a), ("b", b)):
+        if each.ndim not in (1, 2):
+            raise ValueError(
+                f"{name}: must be a matrix or a vector, not of {each.ndim} dimensions; multiply "
+                "stacks one by one"
+            )
+    rows, columns, k = a.shape[:-1], b.shape[1:], a.shape[-1]
+    if k != b.shape[0]:
+        raise ValueError(
+            f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
+        )
+    inputs = (inout.contiguous(a, dtype), inout.contiguous(b, dtype))
+    shape = (*rows, *columns)
+    numbers = (math.prod(rows), math.prod(columns), k)
+    return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
+
+
+def _plain(a: object, b: object, out: object, how: How) -> Any:
+    """Run `matmul` on two matrices or vectors of one dtype."""
+    if not (is_plain(a) and is_plain(b)) or a.ndim not in (1, 2) or b.ndim not in (1, 2):
+        return None
+    dtype, (*rows, k), (depth, *columns) = a.dtype, a.shape, b.shape
+    name = FLOAT_NAMES.get(dtype)
+    if name is None or b.dtype != dtype or k != depth:
+        return None
+    numbers = (rows[0] if rows else 1, columns[0] if columns else 1, k)
+    head, shape = ("matmul", "matmul", name, name), (*rows, *columns)
+    found = run_plain(head, (a, b), shape, dtype, numbers, out, how)
+    return found if shape or out is not None or found is None else found[()]
+
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Multiply two matrices, on a rung of the matrix product ladder.
+
+    Parameters
+    ----------
+    a : array_like, shape (M, K) or (K,)
+    b : array_like, shape (K, N) or (K,)
+        A vector is a row on the left, a column on the right, and the result has no axis for it.
+        Any layout (one that is not in C order is copied); their common dtype must be float32 or
+        float64. Or both on a device, of one dtype (one that is not in C order is made so by a
+        kernel there): the result is one there, of a's library, and nobody waits.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
+        5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned" and
+        11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
+        best for the device and the shape: 10 or 11, or the highest that the shared memory holds.
+    out : ndarray, of the result's shape, optional
+        Receives the result and is returned. On the host it may overlap `a` and `b`; on a device it
+        must have memory of its own.
+    device : str, optional
+        As `gpuopt.reduce`.
+
+    Returns
+    -------
+    ndarray, shape (M, N), (N,), (M,) or, of two vectors, a scalar
+        In C order.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
+    ValueError
+        No dimensions or more than two; shapes that do not fit; `out` has another shape, is
+        read-only, or on a device shares memory with `a` or `b`; an unknown variant or device.
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    With u the unit roundoff of the dtype, the error of an item is at most about K * u * (abs(a) @
+    abs(b)) on a GPU, in true float32 or float64 arithmetic, the same bits in every run. The cpu
+    adds up in float64, float32 too: at most half the rate of a BLAS that does not. It does so in
+    slices of 256 of K and spans of 8,192, in an order that follows from the shapes alone: K is at
+    most 290 + K / 8192 there, u that of float64, with one rounding to float32 besides.
+
+    Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6
+    on, NVIDIA's CUTLASS, "Efficient GEMM in CUDA".
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.matmul([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]], device="cpu")
+    array([[2., 1.],
+           [4., 3.]])
+    """
+    direct = _plain(a, b, out, (variant, None, device))
+    if direct is not None:
+        return direct
+    views = device_calls.inputs(device, a=a, b=b)
+    if views:
+        device_calls.alike(views)
+        call = device_calls.described(matmul_problem, views)
+        return device_calls.run(call, views, variant, None, out)
+    found = inout.run(matmul_problem(a, b), variant, None, device, out)
+    return found if out is not None or found.ndim else found[()]

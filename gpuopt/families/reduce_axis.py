@@ -1,0 +1,460 @@
+"""Reductions along axes, and the operations that are no ufunc's: mean, any, all, count, arg*.
+
+Whatever the shape, the layout and the axes, a reduction is one or more passes over memory in its
+own order (axis_plan.py). Here are NumPy's rules, and arrays of the host; those of a device are in
+device_reduce.py.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt.arrays import inout
+from gpuopt.arrays.dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dtype, supported
+from gpuopt.families.axis_plan import (
+    PLACES,
+    TRUTHS,
+    memory_order,
+    scheme_of,
+)
+from gpuopt.families.host_calls import How, receives
+from gpuopt.util.errors import AxisError
+
+UFUNCS = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
+OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
+_ON_LADDER = frozenset("?ilqfd")  # dtypes of its kernels, by their characters: names take longer
+
+
+def once(array: object) -> object:
+    """Return what is no array of NumPy's as one: its dtype must be known before it is read."""
+    if isinstance(array, np.ndarray):
+        return array
+    try:
+        return np.asarray(array)
+    except Exception:  # whatever reads it next says so
+        return array
+
+
+@lru_cache(512)
+def on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
+    """Tell whether the ladder has kernels from a dtype to that of the result (None: NumPy's)."""
+    if given.char not in _ON_LADDER or op not in UFUNCS:
+        return False
+    if result is None:
+        return given.kind != "f" or op not in ("and", "or", "xor")
+    if op not in ("sum", "prod"):
+        return result == given
+    if given.kind == "f":
+        return result.kind == "f" and given.itemsize <= result.itemsize <= 8
+    return result.kind in "iu"
+
+
+def serves_whole(
+    array: object,
+    op: object,
+    variant: object,
+    dtype: object,
+    out: object,
+    block: object,
+    device: str | None,
+) -> bool:
+    """Tell whether a reduction of a whole array needs this family, for its dtypes.
+
+    The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
+    """
+    if variant is not None or block is not None or not isinstance(array, np.ndarray):
+        return False
+    given, result = array.dtype, None
+    if dtype is None and out is None and given.char in _ON_LADDER:  # most calls
+        return False
+    if type(op) is not str or op not in UFUNCS or not supported(given):
+        return False
+    if dtype is not None:
+        result = named_dtype(dtype)
+    elif isinstance(out, np.ndarray):
+        result = _for_out(op, given, out.dtype)
+    if is_bfloat16(given) or (result is not None and is_bfloat16(result)):
+        return True
+    if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
+        return False  # the ladder reads them as the result's
+    return _core.axis_kind(device) != "cpu"
+
+
+def check_op(op: object) -> None:
+    """Raise for what is no operation."""
+    if not isinstance(op, str):
+        raise TypeError(f"op: must be a string, not {op!r}")
+    if op not in UFUNCS and op not in OTHERS:
+        known = ", ".join(map(repr, (*UFUNCS, *OTHERS)))
+        raise ValueError(f"op: {op!r} is not an operation; use one of {known}")
+
+
+def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
+    """Return the reduced axes, from 0; errors are NumPy's."""
+    if axis is None:
+        return tuple(range(ndim))
+    if op in PLACES and isinstance(axis, tuple):
+        raise TypeError(f"axis: op={op!r} takes one axis or None, not {axis!r}")
+    found = []
+    for each in axis if isinstance(axis, tuple) else (axis,):
+        try:
+            if isinstance(each, bool):
+                raise TypeError
+            number = operator.index(each)
+        except TypeError:
+            raise TypeError(
+                f"axis: must be an integer, a tuple of integers or None, not {axis!r}"
+            ) from None
+        if not ndim and number in (0, -1) and each is axis and op != "mean":  # NumPy lets it pass
+            break
+        if not -ndim <= number < ndim:
+            raise AxisError(number, ndim, "axis")
+        found.append(number % ndim)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axis: duplicate value in {axis!r}")
+    return tuple(found)
+
+
+def _for_out(op: str, given: np.dtype, out: np.dtype) -> np.dtype:
+    """Return what is computed in where an array of dtype `out` receives the result.
+
+    Sums and products of integers in its own dtype, all else as NumPy promotes both.
+    """
+    if not supported(out):
+        raise TypeError(
+            f"out: dtype {out} is not supported; name another to compute in with dtype="
+        )
+    if given.kind in "biu" and out.kind in "iu":
+        return out if op in ("sum", "prod") else given
+    if given == out:
+        return given
+    wide = [np.dtype(np.float32) if is_bfloat16(each) else each for each in (given, out)]
+    return np.result_type(*wide)
+
+
+def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) -> np.dtype:
+    """Return what the operation computes in and returns, by NumPy's rules.
+
+    `out` is the dtype of an array that receives the result.
+    """
+    if op in PLACES or op in TRUTHS:
+        if dtype is not None:
+            raise ValueError(f"dtype: op={op!r} has a result of its own; leave dtype out")
+        return np.dtype(bool if op in ("any", "all") else np.int64)
+    if dtype is not None:
+        result = named_dtype(dtype).newbyteorder("=")
+    elif out is not None or op == "mean":
+        if op == "mean" and given.kind in "biu":
+            given = np.dtype(np.float64)
+        result = given if out is None else _for_out(op, given, out.newbyteorder("="))
+    elif op in ("sum", "prod") and given.kind in "biu":
+        return np.dtype(np.uint64 if given.kind == "u" else np.int64)
+    else:  # not the other of two C types with the same size
+        return given if given.kind == "V" else np.dtype(given.str)
+    if not supported(result):
+        raise TypeError(f"dtype: {result} is not supported; {TYPES}")
+    return result
+
+
+def check_kind(op: str, dtype: np.dtype) -> None:
+    """Raise TypeError where an operation does not take items of a dtype."""
+    kind = kind_of(dtype)
+    if (kind == "c" and op not in ("sum", "prod", "mean", *TRUTHS)) or (
+        kind not in "biu" and op in ("and", "or", "xor")
+    ):
+        raise TypeError(f"array: op={op!r} does not take {name_of(dtype)} items")
+
+
+def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = False) -> np.dtype:
+    """Return the dtype of items that the operation can be computed on; mostly what is given.
+
+    The cpu multiplies small integers and complex64 as they are.
+    """
+    if op in PLACES:
+        return given
+    if op in TRUTHS:
+        return np.dtype(bool) if given.kind == "c" and given.itemsize == 16 else given
+    if op == "mean":
+        return result if result.kind == "c" or given.kind == "c" else given
+    if op not in ("sum", "prod"):
+        return result
+    whole = given.kind in "biu" and result.kind in "iu"
+    wider = kind_of(given) == kind_of(result) and result.itemsize >= given.itemsize
+    wanted = given if whole or wider else result
+    if on_cpu and wanted.kind in "iuc":
+        return wanted
+    if op == "prod" and wanted.kind == "c":
+        return np.dtype(np.complex128)
+    if op == "prod" and wanted.kind in "iu":
+        return np.dtype(np.uint64 if wanted.kind == "u" else np.int64)
+    if op == "prod" and wanted.itemsize == 2:
+        return np.dtype(np.float32)
+    return wanted
+
+
+def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndarray:
+    """Return the array with items that the operation can be computed on; mostly as it is."""
+    wanted = computed_on(op, array.dtype, result, on_cpu=on_cpu)
+    if array.dtype.kind == "c" and wanted.kind == "b":
+        return array != 0
+    return array.astype(wanted, copy=False)
+
+
+class _Plan:
+    """A reduction along axes of a layout that is read where it is.
+
+    Attributes
+    ----------
+    turned : tuple of slice or None
+        What makes all strides positive.
+    before : list of Pass
+        All but the last, whose are `head` and `numbers`.
+    head : tuple of str
+    numbers : tuple of int
+    dtype : dtype
+        The results'.
+    made : tuple of int
+        The results' shape, their axes in the order in which they lie in memory.
+    order : tuple or None
+        What turns them round, and then the axes as the caller wants them; None: as they are.
+    shape : tuple of int
+        What the caller gets.
+    """
+
+    __slots__ = ("before", "dtype", "head", "made", "numbers", "order", "shape", "turned")
+
+    def run(self, array: np.ndarray, how: How, out: object) -> Any:
+        """Return the result; None where the device or `out` cannot take it this way."""
+        if self.turned is not None:
+            array = array[self.turned]
+        if out is not None:
+            if self.order is not None or not receives(out, self.shape, self.dtype, (array,)):
+                return None
+            made = out
+        else:
+            made = np.empty(self.made, self.dtype)
+        if self.before:
+            array = self.halfway(array, how)
+            if array is None:
+                return None
+        if _core.call((*self.head, ((array,),), made, self.numbers), *how) is False:
+            return None
+        if out is not None:
+            return out
+        if self.order is not None:
+            made = made[self.order[0]].transpose(self.order[1]).reshape(self.shape)
+        return made if made.ndim else made[()]
+
+    def halfway(self, array: np.ndarray, how: How) -> np.ndarray | None:
+        """Return the results of all passes but the last; None as `run`."""
+        for one in self.before:
+            between = np.empty(one.results, one.dtype)
+            if _core.call((*one.kernel, ((array,),), between, one.numbers), *how) is False:
+                return None
+            array = between
+        return array
+
+
+def _backwards(axes: list[int], turned: list[int]) -> tuple[slice, ...]:
+    return tuple(slice(None, None, -1 if k in turned else None) for k in axes)
+
+
+def _plan(
+    op: str,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axes: tuple[int, ...],
+    keepdims: bool,
+    result: np.dtype,
+) -> _Plan | None:
+    """Plan a reduction of an array with items; None where it cannot be read where it is."""
+    layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result)
+    if not passes:
+        return None
+    plan = _Plan()
+    *plan.before, last = passes
+    plan.head, plan.numbers = last.kernel, last.numbers
+    # Equal dtypes may have two names, NumPy's l and q: the result's is the one to be seen.
+    plan.dtype = result if between == result else between
+    plan.turned = _backwards(range(len(shape)), layout.turned) if layout.turned else None
+    left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
+    plan.shape, plan.made, plan.order = left, left, None
+    if not layout.straight:
+        there = [k for k in layout.order if k not in axes]
+        plan.made = tuple(shape[k] for k in there)
+        plan.order = _backwards(there, layout.turned), tuple(there.index(k) for k in sorted(there))
+    return plan
+
+
+@lru_cache(1024)
+def _planned(
+    op: str,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axis: int | tuple[int, ...] | None,
+    keepdims: bool,
+) -> _Plan | None:
+    """Plan what is asked; None where it takes more than a plan, or an argument is wrong."""
+    try:
+        check_op(op)
+        axes = axes_of(axis, len(shape), op)
+        if not supported(dtype) or not dtype.isnative or not math.prod(shape):
+            return None
+        result = result_dtype(op, dtype, None, None)
+        check_kind(op, dtype)
+    except (TypeError, ValueError):
+        return None
+    if computed_on(op, dtype, result, on_cpu=True) != dtype:
+        return None
+    plan = _plan(op, dtype, shape, strides, axes, keepdims, result)
+    return plan if plan and plan.dtype == result else None
+
+
+def _as_it_lies(
+    array: object, op: object, axis: object, keepdims: object, out: object, how: How
+) -> Any:
+    """Reduce an array where it is, by the plan for its layout; None where that is not enough."""
+    if type(array) is not np.ndarray or type(op) is not str:
+        return None
+    if not (
+        axis is None
+        or type(axis) is int
+        or (type(axis) is tuple and all(type(each) is int for each in axis))
+    ):
+        return None
+    if not array.flags.aligned:
+        return None
+    plan = _planned(op, array.dtype, array.shape, array.strides, axis, bool(keepdims))
+    return plan and plan.run(array, how, out)
+
+
+def _without_gaps(array: np.ndarray) -> np.ndarray:
+    """Return the array as one aligned run of memory, in its own order of axes; mostly as it is."""
+    order, turned = memory_order(array.shape, array.strides)
+    back = (*_backwards(range(array.ndim), turned), ...)
+    run = np.require(array[back].transpose(order), requirements=["C_CONTIGUOUS", "ALIGNED"])
+    return run.transpose(np.argsort(order))[back]
+
+
+def _reduced(
+    array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, wide: np.dtype, how: How
+) -> np.ndarray:
+    """Return the reduction of an array with items, as an array over the kept axes.
+
+    It is of dtype `wide`, the result's or one that is rounded to it later.
+    """
+    for on_cpu in (True, False):  # the device is not known yet
+        items = _cast(array, op, result, on_cpu)
+        items = items.astype(items.dtype.newbyteorder("="), copy=False)
+        if op in PLACES and len(axes) > 1:
+            items = np.ascontiguousarray(items)  # places count in C order
+        items = _without_gaps(items)
+        plan = _plan(op, items.dtype, items.shape, items.strides, axes, False, wide)
+        found = plan.run(items, how, None)
+        if found is not None:
+            break
+    found = np.asarray(found)
+    if found.dtype != wide:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = found.astype(wide)
+    return found
+
+
+def with_initial(op: str, result: np.dtype) -> np.dtype:
+    """Return the dtype in which results are combined with `initial`, before they are rounded."""
+    if op not in ("sum", "prod") or kind_of(result) not in "fc":
+        return result
+    return np.dtype(np.complex128 if result.kind == "c" else np.float64)
+
+
+def first_of(initial: Any, result: np.dtype) -> np.ndarray:
+    """Return `initial` as an item of the result's dtype, as NumPy takes it."""
+    try:
+        first = np.array(initial, result)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(f"initial: {error}") from None
+    if first.ndim:
+        raise ValueError(f"initial: must be a scalar, not an array of {first.ndim} dimensions")
+    return first
+
+
+def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
+    """Return the reduction of no items at all."""
+    if op in PLACES:
+        raise ValueError(f"array: attempt to get {op} of an empty sequence")
+    if op == "mean":
+        return np.full(shape, np.nan if kind_of(result) in "fc" else 0, result)
+    if op not in IDENTITIES or initial is None:
+        if initial is ... or initial is None:
+            raise ValueError(
+                f"zero-size array to reduction operation {UFUNCS[op].__name__} which has no "
+                "identity; pass initial="
+            )
+        return np.full(shape, first_of(initial, result), result)
+    return np.full(shape, np.array(IDENTITIES[op]).astype(result), result)
+
+
+def reduce_axis(
+    array: object,
+    op: str,
+    axis: object,
+    keepdims: bool,
+    variant: int | str | None,
+    dtype: object,
+    out: np.ndarray | None,
+    initial: Any,
+    block: int | None,
+    device: str | None,
+) -> Any:
+    """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
+    if dtype is None and initial is ...:
+        found = _as_it_lies(array, op, axis, keepdims, out, (variant, block, device))
+        if found is not None:
+            return found
+    check_op(op)
+    array = inout.array_in(array, "array")
+    if not supported(array.dtype):
+        raise TypeError(f"array: dtype {array.dtype} is not supported; {TYPES} (array.astype(...))")
+    axes = axes_of(axis, array.ndim, op)
+    if op in OTHERS and initial is not ...:
+        raise ValueError(f"initial: op={op!r} takes none")
+    given = out.dtype if isinstance(out, np.ndarray) else None
+    result = result_dtype(op, array.dtype.newbyteorder("="), dtype, given)
+    kept = tuple(size for k, size in enumerate(array.shape) if k not in axes)
+    shape = tuple(1 if k in axes else s for k, s in enumerate(array.shape)) if keepdims else kept
+    if out is not None:
+        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
+        inout.check_out(out, shape, given if free and given is not None else result)
+    check_kind(op, computed_on(op, array.dtype, result))
+    if array.size == 0:
+        empty = math.prod(array.shape[k] for k in axes) == 0
+        found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
+    else:
+        wide = result if initial is ... or initial is None else with_initial(op, result)
+        found = _reduced(array, op, axes, result, wide, (variant, block, device))
+    if initial is not ... and initial is not None:
+        with np.errstate(all="ignore"):
+            first = first_of(initial, result).astype(found.dtype)
+            found = UFUNCS[op](first, found).astype(result, copy=False)
+    found = np.asarray(found).reshape(shape)
+    if out is None:
+        return found if found.ndim else found[()]
+    np.copyto(out, found, casting="unsafe")
+    return out

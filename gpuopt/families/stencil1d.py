@@ -1,0 +1,293 @@
+"""`gpuopt.stencil1d`: sums of neighbourhoods along an axis."""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt.arrays import inout
+from gpuopt.arrays.inout import NUMBERS, Problem
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, How, Numbers, is_plain, run_plain
+from gpuopt.families.transpose import transpose
+from gpuopt.util.checks import whole
+from gpuopt.util.errors import AxisError
+
+# As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
+RADIUS_MOST = 2**31 - 1
+MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
+
+
+def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
+    """Return the array's dtype in native byte order; it must be one of some."""
+    dtype = array.dtype
+    if dtype.kind not in "if" or dtype.newbyteorder("=").name not in dtypes:
+        raise TypeError(
+            f"{name}: dtype {array.dtype} is not supported; use {', '.join(dtypes)} "
+            f"({name}.astype(...))"
+        )
+    return np.dtype(dtype.newbyteorder("=").name)  # not the other of two C types with the same size
+
+
+def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray | None, int]:
+    """Check `weights` and `radius`; return both: weights, where given, have the radius."""
+    radius = whole(radius, "radius", 0, RADIUS_MOST)
+    if weights is None:
+        return None, radius
+    weights = inout.array_in(weights, "weights")
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
+    if weights.ndim != 1 or weights.size % 2 == 0:
+        raise ValueError(
+            f"weights: must be 2 * radius + 1 of them in one dimension, an odd number; "
+            f"their shape is {weights.shape}"
+        )
+    if radius not in (3, weights.size // 2):
+        raise ValueError(
+            f"radius: is {radius}, but {weights.size} weights have a radius of "
+            f"{weights.size // 2}; leave radius out"
+        )
+    return weights, weights.size // 2
+
+
+def stencil1d_problem(
+    a: np.ndarray,
+    radius: int = 3,
+    weights: ArrayLike | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+) -> Problem:
+    """Describe a stencil along the last axis."""
+    dtype = _native(a, "a", NUMBERS)
+    weights, radius = _stencil_weights(weights, radius)
+    if not isinstance(mode, str):
+        raise TypeError(f"mode: must be a string, not {mode!r}")
+    if mode not in MODES:
+        raise ValueError(f"mode: {mode!r} is not a mode; use one of {', '.join(map(repr, MODES))}")
+    if not isinstance(cval, (int, float, np.integer, np.floating, np.bool_)):
+        raise TypeError(f"cval: must be a real number, not {cval!r}")
+    if isinstance(cval, int) and abs(cval) >= 2**1024:
+        raise ValueError("cval: must be in float64's range")
+    # Integers stay integers while everything is one; else float64, as SciPy has it.
+    accumulator = given = dtype
+    if dtype.kind == "i":
+        for name, value in (("cval", cval), ("weights", 0 if weights is None else weights)):
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name}: must be finite where a has integers")
+        limits = np.iinfo(dtype)
+        fits = int(cval) == cval and limits.min <= cval <= limits.max
+        if not fits or (weights is not None and weights.dtype.kind == "f"):
+            accumulator = given = np.dtype(np.float64)
+    else:
+        given = np.dtype(np.float64)
+    op = "sum" if weights is None else "weighted"
+    weights = np.empty(0, given) if weights is None else weights.astype(given, casting="unsafe")
+    beyond = inout.bits(int(cval) if given.kind == "i" else cval, given)
+    outputs, numbers = stencil1d_numbers(a.shape, radius, mode, beyond)
+    return Problem(
+        "stencil1d",
+        op,
+        dtype.name,
+        accumulator.name,
+        (inout.contiguous(a, dtype), np.ascontiguousarray(weights)),
+        (*a.shape[:-1], outputs),
+        dtype,
+        numbers,
+    )
+
+
+def stencil1d_numbers(
+    shape: tuple[int, ...], radius: int, mode: str, beyond: int
+) -> tuple[int, tuple[int, ...]]:
+    """Return a row's outputs, and the family's numbers; `beyond` is cval, by its bits."""
+    *others, n = shape
+    valid = mode == "valid"
+    outputs = max(0, n - 2 * radius) if valid else n
+    first = radius if valid else 0
+    return outputs, (n, outputs, first, radius, MODES[mode], beyond, math.prod(others))
+
+
+def _axis(axis: int, ndim: int) -> int:
+    """Return the axis, from 0."""
+    if ndim == 0:
+        raise ValueError("a: must have at least 1 dimension, not 0; pass numpy.atleast_1d(a)")
+    try:
+        if isinstance(axis, bool):
+            raise TypeError
+        number = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"axis: must be an integer, not {axis!r}") from None
+    if not -ndim <= number < ndim:
+        raise AxisError(number, ndim, "axis")
+    return number % ndim
+
+
+def _to_the_end(axis: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axes that have one of them last, and those that put it back."""
+    there = (*range(axis), *range(axis + 1, ndim), axis)
+    return there, (*range(axis), ndim - 1, *range(axis, ndim - 1))
+
+
+def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return an array of the host with its axes in this order, without gaps."""
+    turned = a.transpose(axes)
+    return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
+
+
+@lru_cache(KEPT)
+def _stencil(
+    dtype: np.dtype, shape: tuple[int, ...], radius: int, mode: str
+) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers, np.ndarray] | None:
+    if mode not in MODES:
+        return None
+    outputs, numbers = stencil1d_numbers(shape, radius, mode, 0)
+    name = NUMBER_NAMES[dtype]
+    return ("stencil1d", "sum", name, name), (*shape[:-1], outputs), numbers, np.empty(0, dtype)
+
+
+def _plain(
+    a: object,
+    radius: object,
+    mode: object,
+    cval: object,
+    axis: object,
+    out: object,
+    how: How,
+) -> Any:
+    """Run `stencil1d` without weights along the last axis, with nothing but 0 beyond the ends."""
+    if not is_plain(a) or type(radius) is not int or type(cval) is not int or type(axis) is not int:
+        return None
+    last = axis in (-1, a.ndim - 1)
+    if not 0 <= radius < 2**31 or cval or not last or not a.ndim or a.dtype not in NUMBER_NAMES:
+        return None
+    known = _stencil(a.dtype, a.shape, radius, mode) if type(mode) is str else None
+    if known is None:
+        return None
+    head, shape, numbers, weights = known
+    return run_plain(head, (a, weights), shape, a.dtype, numbers, out, how)
+
+
+def stencil1d(
+    a: ArrayLike,
+    radius: int = 3,
+    *,
+    weights: ArrayLike | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+    axis: int = -1,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Add up every item's neighbourhood, on a rung of the stencil ladder.
+
+    Output i is the sum of the inputs from i - radius to i + radius, each times its weight. Of an
+    array with more dimensions every row along `axis` is a stencil of its own.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., N)
+        int32, int64, float32 or float64, of any layout and byte order, with any number of
+        dimensions from 1 on. Or an array on a device (copied there by a kernel if it has gaps): the
+        result is one there, of the same library, and nobody waits.
+    radius : int
+        Neighbours on each side, at most 2^31 - 1; it may be larger than the array.
+    weights : array_like, shape (2 * radius + 1,), optional
+        Real numbers, from the leftmost neighbour's to the rightmost's; the radius follows from
+        them. Default: all 1.
+    mode : {"constant", "nearest", "reflect", "mirror", "wrap", "valid"}
+        What lies beyond the ends, as in `scipy.ndimage`: `cval`; the last item; the items mirrored
+        about the edge of the last; mirrored about the last's middle; the array again. "valid": no
+        output whose neighbourhood is not inside, so N - 2 * radius of them.
+    cval : float
+        The constant of that mode.
+    axis : int
+        Along which the stencil lies. The last is the fast one: another is moved there first and
+        back after, which copies the array twice.
+    variant : int or str, optional
+        The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
+        5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
+        "2-historical", the deck's data race, only if named. Default: the best for the device.
+    out : ndarray, optional
+        Receives the result and is returned. On the host it may overlap `a`; on a device it must
+        have memory of its own.
+    block : int, optional
+        Threads a block, a power of two from 32 to 1024, where the rung leaves a choice
+        (`gpuopt.rungs`: 1 to 4 do).
+    device : str, optional
+        As `gpuopt.reduce`.
+
+    Returns
+    -------
+    ndarray
+        Of a's dtype and shape; for "valid" the axis has max(0, N - 2 * radius) items.
+
+    Raises
+    ------
+    TypeError
+        Another dtype; a radius or an axis that is no integer; masked arrays; an `out` of a dtype
+        that cannot take the result.
+    ValueError
+        `a` has no dimension; a radius that is negative or too large; an even number of weights; an
+        unknown mode, variant, block or device; `out` has another shape, is read-only, or on a
+        device shares memory with `a`.
+    AxisError
+        `a` has no such axis (NumPy's; a ValueError and an IndexError).
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    An output is added up from its own 2 * radius + 1 inputs: a NaN or a spike reaches no other
+    output, unlike in a running sum. Integers with integer weights wrap; with other weights they are
+    weighted in float64 and cut off towards zero, as SciPy does. float32 is added up in float64 by
+    the cpu and from rung 3 on, and in float32 by rungs 1 and 2, as in the deck: there the error is
+    at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the 1-D stencil.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.stencil1d([1, 2, 3, 4, 5], 1, device="cpu")
+    array([ 3,  6,  9, 12,  9])
+    >>> gpuopt.stencil1d([1.0, 2.0, 4.0], weights=[1, 0, -1], mode="nearest", device="cpu")
+    array([-1., -3., -2.])
+    >>> gpuopt.stencil1d([[1, 2, 3], [10, 20, 30]], 1, device="cpu")
+    array([[ 3,  6,  5],
+           [30, 60, 50]])
+    """
+    if weights is None:
+        direct = _plain(a, radius, mode, cval, axis, out, (variant, block, device))
+        if direct is not None:
+            return direct
+    views = device_calls.inputs(device, a=a)
+    if views:
+        ndim = len(views["a"].shape)
+        axis = _axis(axis, ndim)
+        if axis != ndim - 1:
+            there, back = _to_the_end(axis, ndim)
+            moved = stencil1d(
+                transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
+                variant=variant, block=block,
+            )  # fmt: skip
+            return transpose(moved, back, out=out)
+        call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
+        return device_calls.run(call, views, variant, block, out)
+    a = inout.array_in(a, "a")
+    _native(a, "a", NUMBERS)
+    axis = _axis(axis, a.ndim)
+    if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
+        moved_out = np.moveaxis(out, axis, -1)
+    else:
+        moved_out = out
+    there, back = _to_the_end(axis, a.ndim)
+    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
+    result = inout.run(problem, variant, block, device, moved_out)
+    return out if out is not None else _turned(result, back)

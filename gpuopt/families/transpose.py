@@ -1,0 +1,219 @@
+"""`gpuopt.transpose`: any axes of an array, moved in memory."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuopt import _core
+from gpuopt.arrays import inout
+from gpuopt.arrays.inout import Problem
+from gpuopt.families import device_calls
+from gpuopt.families.host_calls import KEPT, How, Numbers, is_plain, run_plain
+from gpuopt.util.errors import AxisError
+
+WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # moved, by bytes
+MOVED = frozenset("?bBhHiIlLqQefdD")  # dtypes aligned as the words that they move as
+IN_PLACE = (None, "serial", "openmp", "simd")  # turn square matrices where they are, as rung 7
+
+
+def _names_rung(variant: object, number: int, name: str) -> bool:
+    """Tell whether `variant` means a rung; what is no variant at all is found out later."""
+    try:
+        return variant == name if isinstance(variant, str) else operator.index(variant) == number
+    except TypeError:
+        return False
+
+
+def permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Return `axes` as numbers from 0 on, each of them once; None reverses."""
+    if axes is None:
+        return tuple(range(ndim))[::-1]
+    try:
+        numbers = tuple(map(operator.index, axes))
+    except TypeError:
+        raise TypeError(f"axes: must be a sequence of integers, not {axes!r}") from None
+    for number in numbers:
+        if not -ndim <= number < ndim:
+            raise AxisError(number, ndim, "axes")
+    order = tuple(number % ndim for number in numbers)
+    if len(order) != ndim or len(set(order)) != ndim:
+        raise ValueError(
+            f"axes: {numbers} must name each of the {ndim} axes of a once; leave it out to "
+            "reverse them"
+        )
+    return order
+
+
+def transpose_problem(
+    a: np.ndarray, axes: Sequence[int] | None = None, *, copy: bool = False
+) -> Problem:
+    """Describe a transpose, or the copy that is its ceiling."""
+    order = permutation(axes, a.ndim)
+    if a.dtype.hasobject or a.dtype.char == "T":  # references, and strings of any length
+        raise TypeError(f"a: dtype {a.dtype} is not supported: its items are more than their bytes")
+    word = WORDS.get(a.dtype.itemsize)
+    if word is None:
+        raise TypeError(
+            f"a: dtype {a.dtype} has items of {a.dtype.itemsize} bytes; "
+            "1, 2, 4, 8 and 16 are supported"
+        )
+    run = np.require(a, requirements=["C_CONTIGUOUS"])
+    run = np.require(run.view(word), requirements=["ALIGNED"])
+    shape = a.shape if copy else tuple(a.shape[axis] for axis in order)
+    numbers = (a.ndim, *a.shape, *order)
+    return Problem("transpose", "move", word, word, (run,), shape, run.dtype, numbers)
+
+
+def _transpose_of(a: np.ndarray, axes: Sequence[int] | None, copy: bool) -> Problem:
+    return transpose_problem(a, axes, copy=copy)
+
+
+def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool:
+    """Tell whether a rung can turn an array where it is: square matrices, one after the other."""
+    ndim, rest = numbers[0], numbers[1:]
+    shape, order = rest[:ndim], rest[ndim:]
+    straight = tuple(range(ndim))
+    return (
+        ndim >= 2
+        and order == (*straight[:-2], ndim - 1, ndim - 2)
+        and shape[-1] == shape[-2]
+        and (variant in IN_PLACE or _names_rung(variant, 7, "vector"))
+    )
+
+
+@lru_cache(KEPT)
+def _transposed(
+    dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...] | None
+) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers]:
+    order = permutation(axes, len(shape))
+    word = WORDS[dtype.itemsize]
+    numbers = (len(shape), *shape, *order)
+    return ("transpose", "move", word, word), tuple(shape[k] for k in order), numbers
+
+
+def _plain(a: object, axes: object, out: object, how: How) -> Any:
+    """Run `transpose` on the best rung."""
+    known = axes is None or (type(axes) is tuple and all(type(each) is int for each in axes))
+    if how[0] is not None or not known or not is_plain(a) or a.dtype.char not in MOVED:
+        return None
+    if not a.dtype.isnative:
+        return None
+    head, shape, numbers = _transposed(a.dtype, a.shape, axes)
+    return run_plain(head, (a,), shape, a.dtype, numbers, out, how)
+
+
+def transpose(
+    a: ArrayLike,
+    axes: Sequence[int] | None = None,
+    *,
+    variant: int | str | None = None,
+    out: np.ndarray | None = None,
+    block: int | None = None,
+    device: str | None = None,
+) -> np.ndarray:
+    """Permute an array's axes in memory, on a rung of the transpose ladder.
+
+    Parameters
+    ----------
+    a : array_like
+        Any shape, layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also
+        datetime, text and structured ones) that holds no Python objects. Or an array on a device
+        (one that is not in C order is made so by a kernel there): the result is one there, of the
+        same library (see `gpuopt.reduce`), and nobody waits.
+    axes : sequence of int, optional
+        Which axis of `a` each axis of the result is, as in `numpy.transpose`; negative ones count
+        from the last. Default: the axes reversed.
+    variant : int or str, optional
+        The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded",
+        6 "multi" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
+        1 to 6 turn matrices, and batches of matrices; the others take any axes. 0 "copy" is the
+        ladder's ceiling: it moves as many bytes, 16 an access, and transposes nothing. Default: the
+        best for the device.
+    out : ndarray, optional
+        Of the result's shape; receives the result and is returned. On the host it may overlap `a`.
+        Where it is `a`, and square matrices are turned (the last two axes swapped), they are turned
+        in place by rung 7 and those of the cpu, without memory for a second array; else on a device
+        it must have memory of its own.
+    block : int, optional
+        Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
+    device : str, optional
+        As `gpuopt.reduce`.
+
+    Returns
+    -------
+    ndarray
+        In C order, of a's dtype: what ``numpy.transpose(a, axes).copy()`` gives. Of rung 0, a copy.
+
+    Raises
+    ------
+    TypeError
+        A dtype whose items are of another size or hold objects; `axes` that are no integers; masked
+        arrays; an `out` of a dtype that cannot take a's.
+    ValueError
+        `axes` with one axis twice or missing; `out` has another shape, is read-only, or on a device
+        shares memory with `a` where that is not turned in place; an unknown variant, block or
+        device; axes that a variant does not take (an `UnfitError`).
+    numpy.exceptions.AxisError
+        An axis that `a` has not (a ValueError, too).
+    DeviceMemoryError, DeviceError
+        As `gpuopt.reduce`.
+
+    Notes
+    -----
+    Axes that stay neighbours count as one, and rows of 2 to 16 bytes that stay whole are items, if
+    there is an item of that size. What is left is, for rung 7, one of: a batch of matrices, turned
+    tile by tile; longer rows that stay whole, copied in the output's order; and for rows of up to
+    32 bytes, and matrices that would fill half of their tiles or less (images' channels, small
+    matrices, many axes), tiles over as many axes as make runs of memory on both sides.
+
+    Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
+    axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA
+    Compatible GPUs", 2017.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> gpuopt.transpose([[1, 2, 3], [4, 5, 6]], device="cpu")
+    array([[1, 4],
+           [2, 5],
+           [3, 6]])
+    >>> pictures = np.zeros((10, 48, 64, 3), np.uint8)
+    >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
+    (10, 3, 48, 64)
+    """
+    direct = _plain(a, axes, out, (variant, block, device))
+    if direct is not None:
+        return direct
+    copy = variant is not None and _names_rung(variant, 0, "copy")
+    views = device_calls.inputs(device, a=a)
+    if views:
+        call = device_calls.described(_transpose_of, views, axes, copy)
+        in_place = out is not None and _turns_in_place(call.numbers, variant)
+        return device_calls.run(
+            call, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
+        )
+    a = inout.array_in(a, "a")
+    problem = transpose_problem(a, axes, copy=copy)
+    if out is None:
+        result = np.empty(problem.shape, a.dtype)
+        inout.run(problem, variant, block, device, result.view(problem.dtype))
+        return result
+    inout.check_out(out, problem.shape, a.dtype)
+    (run,) = problem.inputs
+    moved = out.flags.c_contiguous and out.dtype == a.dtype and out.ctypes.data == run.ctypes.data
+    if moved and run.size and _turns_in_place(problem.numbers, variant):
+        _core.call(problem.on(out.view(problem.dtype)), variant, block, device)
+        return out
+    in_place = inout.takes_in_place(out, a.dtype, problem.inputs)
+    if in_place and out.view(problem.dtype).flags.aligned:
+        inout.run(problem, variant, block, device, out.view(problem.dtype))
+    else:
+        result = inout.run(problem, variant, block, device)
+        np.copyto(out, result.view(a.dtype), casting="same_kind")
+    return out

@@ -1,0 +1,1 @@
+"""Timing, verification and comparison: ladders, rooflines, benchmarks, sweeps, reports."""

@@ -1,0 +1,228 @@
+"""The decks' case study: the matrix product, predicted by the roofline and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuopt.catalog.devices import Device, device as describe_device, device_name
+from gpuopt.catalog.rungs import Rung, rungs
+from gpuopt.measure.ladder import ladder
+from gpuopt.measure.ladder_result import Ladder
+from gpuopt.measure.roofline import Roofline, roofline
+from gpuopt.show import terminal
+from gpuopt.util.checks import whole
+
+# Deck D2: of each rung's inner loop, the floating-point operations and the words that they need,
+# the memory that gives them, and the deck's own prediction in GFLOP/s, rounded on the way. A rung
+# that is not here is judged by the algorithm alone.
+LOOPS = {
+    "naive": (2, 2, "DRAM", 44.25),
+    "shared": (2, 2, "shared memory", 333),
+    "2-targets": (4, 3, "shared memory", 429),
+    "4-targets": (8, 5, "shared memory", 520),
+    "8-targets": (16, 9, "shared memory", 578),
+}
+
+
+@dataclass(frozen=True)
+class CaseRow:
+    """A rung of the matrix product: what the roofline predicts, and what was measured.
+
+    Attributes
+    ----------
+    rung : str
+    flops, words : int
+        Of the inner loop; 0 where the algorithm as a whole was judged.
+    intensity : float
+        Operations for each byte.
+    memory : str
+        The ceiling that feeds it.
+    predicted, measured : float
+        Operations a second; 0 where there is none.
+    deck_predicted, deck : float
+        The deck's, predicted and measured, of a Tesla M2090.
+    """
+
+    rung: str
+    flops: int
+    words: int
+    intensity: float
+    memory: str
+    predicted: float
+    measured: float
+    deck_predicted: float
+    deck: float
+
+
+@dataclass(frozen=True)
+class CaseStudy:
+    """Predicted against measured, for one device; it shows itself as a table.
+
+    Attributes
+    ----------
+    device : Device
+    n : int
+        The matrices are n x n.
+    source : str
+        Of the ceilings: "measured" or "datasheet".
+    rows : list of CaseRow
+    dtype : str
+        Of the matrices.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> study = gpuopt.matmul_case_study("sim:m2090")
+    >>> [round(row["predicted"] / 1e9) for row in study.records()][:2]
+    [44, 333]
+    """
+
+    device: Device
+    n: int
+    source: str
+    rows: list[CaseRow]
+    dtype: str = "float32"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
+        return [asdict(row) for row in self.rows]
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        how = "datasheet's" if self.source == "datasheet" else "measured"
+        lines = [
+            f"matrix product of {self.n:,} x {self.n:,} {self.dtype}, on "
+            f"{self.device.description} ({self.device.name})",
+            f"predicted: intensity x the {how} bandwidth of what feeds the inner loop, or the peak",
+            "",
+            f"{'rung':<14}{'flops/words':>12}{'flops/byte':>12}{'fed by':>16}"
+            f"{'predicted':>16}{'measured':>16}{'share':>8}{'deck: M2090':>16}{'measured':>16}"
+            f"{'share':>8}",
+        ]
+        for row in self.rows:
+            loop = f"{row.flops}/{row.words}" if row.words else "-"
+            lines.append(
+                f"{row.rung:<14}{loop:>12}{row.intensity:>12.3g}{row.memory:>16}"
+                + _pair(row.predicted, row.measured, "-")
+                + _pair(row.deck_predicted, row.deck, "")
+            )
+        if any(row.measured > row.predicted for row in self.rows):
+            lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
+        if not any(row.measured for row in self.rows):
+            lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def _pair(predicted: float, measured: float, otherwise: str) -> str:
+    """Return the cells of a prediction, of what was measured, and their ratio."""
+    cells = [terminal.rate(each, "FLOP/s") if each else otherwise for each in (predicted, measured)]
+    share = f"{measured / predicted:.0%}" if measured and predicted else ""
+    return f"{cells[0]:>16}{cells[1]:>16}{share:>8}"
+
+
+def _row(rung: Rung, n: int, dtype: str, roof: Roofline, measured: float) -> CaseRow:
+    word = np.dtype(dtype).itemsize
+    if rung.name in LOOPS:
+        flops, words, memory, told = LOOPS[rung.name]
+        intensity = flops / (words * word)
+    else:  # each matrix moved once
+        flops, words, memory, told = 0, 0, "DRAM", 0.0
+        intensity = 2 * n**3 / (3 * n**2 * word)
+    predicted = roof.attainable(intensity, dtype=dtype, memory=memory)
+    deck = 2e6 * 1024**3 / rung.deck_us if rung.deck_us else 0.0
+    return CaseRow(
+        rung.name, flops, words, intensity, memory, predicted, measured, 1e9 * told, deck
+    )
+
+
+def _check(measured: Ladder) -> None:
+    """Refuse a ladder that is no matrix product's, has no times, or is another machine's."""
+    if not isinstance(measured, Ladder):
+        raise TypeError(f"measured: must be a ladder, not {measured!r:.60}")
+    if measured.family != "matmul" or not measured.timed:
+        raise ValueError("measured: must be a ladder of family 'matmul' with times")
+    here = describe_device(measured.device.name)
+    if measured.device.description != here.description:
+        raise ValueError(
+            f"measured: was measured on {measured.device.description}, but {here.name} is "
+            f"{here.description} here"
+        )
+
+
+def matmul_case_study(
+    device: str | None = None,
+    n: int = 1024,
+    *,
+    quick: bool = False,
+    measured: Ladder | None = None,
+    progress: Callable[[str, float], None] = lambda text, share: None,
+) -> CaseStudy:
+    """Predict the matrix-product ladder with the roofline, and measure it: deck D2's case study.
+
+    Parameters
+    ----------
+    device : str, optional
+        As `gpuopt.roofline`; a simulated GPU gives predictions alone.
+    n : int
+        Rows and columns; the deck's are 1,024.
+    quick : bool
+        A quick roofline.
+    measured : Ladder, optional
+        The "matmul" ladder, if it was measured on this machine already; `n`, `device` and dtype
+        are then its own.
+    progress : callable
+        Called with a line for people who wait, and the share of the work that is done.
+
+    Returns
+    -------
+    CaseStudy
+
+    Raises
+    ------
+    ValueError
+        `measured` is another family's ladder, or another machine's, or has no times; n is less
+        than 1.
+    TypeError
+        `measured` is no ladder, or n no integer.
+    VerificationError, DeviceError, DeviceMemoryError
+        As `gpuopt.roofline` and `gpuopt.ladder`.
+
+    Notes
+    -----
+    Source: deck D2, which predicts 44 GFLOP/s for the naive rung (0.25 operations a byte from 177
+    GB/s) and measures 72: the caches help.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> study = gpuopt.matmul_case_study("sim:m2090")
+    >>> [round(row.predicted / 1e9) for row in study.rows[:3]]
+    [44, 333, 444]
+    """
+    n = whole(n, "n", 1)
+    if measured is None:
+        name = device_name(device, "cpu")
+    else:
+        _check(measured)
+        name = measured.device.name
+    roof = roofline(name, quick=quick, progress=lambda text, share: progress(text, share / 2))
+    if measured is None and roof.device.kind != "sim":
+        measured = ladder(
+            "matmul",
+            n * n,
+            device=roof.device.name,
+            counters=False,
+            progress=lambda text, share: progress(text, 0.5 + share / 2),
+        )
+    if measured:
+        n, dtype = round(measured.n**0.5), measured.dtype
+        found = [(each.rung, measured.operations / each.cold.median) for each in measured.rows]
+    else:
+        dtype = "float32"
+        found = [(rung, 0.0) for rung in rungs("matmul") if not rung.host and not rung.historical]
+    rows = [_row(rung, n, dtype, roof, rate) for rung, rate in found]
+    return CaseStudy(roof.device, n, roof.source, rows, dtype)

@@ -1,0 +1,278 @@
+"""Two files that --json wrote, compared: which of the same work became slower or faster."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gpuopt.measure.bench import Bench
+from gpuopt.measure.ladder_result import MODES, Ladder, Row, Timing
+from gpuopt.measure.roofline import Roofline
+from gpuopt.show.ladder_table import label
+
+LEAST_CHANGE = 0.01  # a smaller one is not told, however small the spread
+FORMAT = 1  # of what to_dict gives
+LABEL = 18  # characters of a row's name, at least
+
+Measured = TypeVar("Measured", Roofline, Ladder, Bench)
+
+
+@dataclass
+class Measurements:
+    """What a file holds."""
+
+    roofs: list[Roofline] = field(default_factory=list)
+    ladders: list[Ladder] = field(default_factory=list)
+    benches: list[Bench] = field(default_factory=list)
+
+
+def load(path: Path) -> Measurements:
+    """Read what --json wrote: a roofline, a ladder, a bench, a list of them, a report, a reference.
+
+    Raises
+    ------
+    ValueError
+        The file holds something else.
+    OSError
+        It cannot be read.
+    """
+    try:
+        told = json.loads(path.read_text())
+    except ValueError as error:  # no JSON, or no text
+        raise ValueError(f"{path}: is no JSON ({error})") from None
+    found = Measurements()
+    for each in told if isinstance(told, list) else [told]:
+        kind = each.get("kind") if isinstance(each, dict) else None
+        try:
+            if kind in ("reference", "report"):
+                found.roofs.append(Roofline.from_dict(each["roofline"]))
+                found.ladders += [Ladder.from_dict(one) for one in each["ladders"]]
+            elif kind == "roofline":
+                found.roofs.append(Roofline.from_dict(each))
+            elif kind == "bench":
+                found.benches.append(Bench.from_dict(each))
+            else:
+                found.ladders.append(Ladder.from_dict(each if kind else {}))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}: is nothing that 'python -m gpuopt ladder --json', 'roofline --json', "
+                f"'bench --json' or 'reference' wrote ({error})"
+            ) from None
+    return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number before and after; the verdict is "slower", "faster" or "", of times and rates."""
+
+    old: float
+    new: float
+    ratio: float
+    verdict: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One work's changes: by row, and in a row by what was measured.
+
+    Attributes
+    ----------
+    title : str
+    unit : {"s", "per s", "warp instructions"}
+        Of old and new; a ratio is new/old, of rates old/new: more is slower.
+    rows : dict of str to dict of str to Change
+        Rung or ceiling; "warm" and "cold", or "".
+    """
+
+    title: str
+    unit: str
+    rows: dict[str, dict[str, Change]]
+
+    def lines(self) -> list[str]:
+        """Return the section as text."""
+        wide = max([LABEL, *(len(name) + 2 for name in self.rows)])
+        shown = [self.title]
+        if self.unit == "per s":
+            shown.append("")
+        elif self.unit == "s":
+            head = f"{'old us':>12}{'new us':>12}{'ratio':>8}{'':>8}"
+            shown += [f"{'':<{wide}}{'warm':>12}{'':>28}{'cold':>12}", f"{'':<{wide}}{head * 2}"]
+        else:
+            shown.append(f"{'':<{wide}}{'old':>14}{'new':>14}{'ratio':>8}  {self.unit}")
+        for name, changes in self.rows.items():
+            cells = "".join(map(self._cell, changes.values()))
+            shown.append(f"{name:<{wide}}{cells}")
+        return shown
+
+    def _cell(self, change: Change) -> str:
+        if self.unit == "warp instructions":
+            return f"{change.old:>14,}{change.new:>14,}{change.ratio:>8.3f}"
+        numbers = (
+            f"{change.old * 1e6:>12,.1f}{change.new * 1e6:>12,.1f}"
+            if self.unit == "s"
+            else f"{change.old / 1e9:>12,.0f}{change.new / 1e9:>12,.0f}"
+        )
+        return f"{numbers}{change.ratio:>8.3f}{change.verdict:>8}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What changed from one file to the other; it shows itself as a table.
+
+    Attributes
+    ----------
+    old, new : str
+        The files.
+    sections : list of Section
+        One for each work that both have: its title, unit and changes by row.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> gpuopt.Comparison("old.json", "new.json", []).to_dict()["kind"]
+    'comparison'
+    """
+
+    old: str
+    new: str
+    sections: list[Section]
+
+    def __repr__(self) -> str:
+        """Return the sections, one after the other."""
+        text = "\n\n".join("\n".join(section.lines()) for section in self.sections)
+        return "\n".join(line.rstrip() for line in text.splitlines())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON."""
+        return {"kind": "comparison", "format": FORMAT, **asdict(self)}
+
+
+def _verdict(change: float, spread: float) -> str:
+    if not abs(change) > max(LEAST_CHANGE, spread):
+        return ""
+    return "slower" if change > 0 else "faster"
+
+
+def _times(old: Any, new: Any) -> dict[str, Change]:
+    """Return the changes of what has a warm and a cold timing."""
+    found = {}
+    for mode in MODES:
+        then: Timing = getattr(old, mode)
+        now: Timing = getattr(new, mode)
+        if then.samples and now.samples:
+            ratio = now.median / then.median
+            verdict = _verdict(ratio - 1, then.spread + now.spread)
+            found[mode] = Change(then.median, now.median, ratio, verdict)
+    return found
+
+
+def _counts(old: Row, new: Row) -> dict[str, Change]:
+    then, now = (row.counted.counters.warp_instructions for row in (old, new))
+    return {"": Change(then, now, now / then)} if then else {}
+
+
+def _ceilings(old: Roofline, new: Roofline) -> Section:
+    rates = {each.name: each for each in old.ceilings}
+    rows = {}
+    for each in new.ceilings:
+        then = rates.get(each.name)
+        if then:
+            ratio = then.rate / each.rate
+            verdict = _verdict(ratio - 1, then.spread + each.spread)
+            rows[each.name] = {"": Change(then.rate, each.rate, ratio, verdict)}
+    return Section(f"{new.device.description}: ceilings, GB/s or GFLOP/s", "per s", rows)
+
+
+def _ladders(old: Ladder, new: Ladder) -> Section:
+    timed = old.timed and new.timed
+    before = {row.rung.name: row for row in old.rows}
+    rows = {}
+    for row in new.rows:
+        then = before.get(row.rung.name)
+        if then and timed:
+            rows[label(row.rung)] = _times(then, row)
+        elif then and then.counted and row.counted:
+            rows[label(row.rung)] = _counts(then, row)
+    title = f"{new.title}, {old.device.description} -> {new.device.description}"
+    return Section(title, "s" if timed else "warp instructions", rows)
+
+
+def _benches(old: Bench, new: Bench) -> Section:
+    before = {row.title: row for row in old.rows}
+    rows = {row.title: _times(before[row.title], row) for row in new.rows if row.title in before}
+    title = f"gpuopt's times, {old.device.description} -> {new.device.description}"
+    return Section(title, "s", rows)
+
+
+def _work(measured: Measured) -> tuple[Any, ...]:
+    """Return what two measurements of the same work on the same kind of device share."""
+    of: tuple[Any, ...] = ()
+    if isinstance(measured, Ladder):
+        of = (measured.family, measured.op, measured.dtype, measured.n, measured.block)
+    return (*of, measured.device.kind)
+
+
+def _pairs(old: list[Measured], new: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
+    """Return what was measured twice: on the same device, else on the only one of its kind."""
+
+    def machine(measured: Measured) -> tuple[str, str]:
+        return measured.device.name, measured.device.description
+
+    for after in new:
+        before = [each for each in old if _work(each) == _work(after)]
+        again = [each for each in new if _work(each) == _work(after)]
+        found = [each for each in before if machine(each) == machine(after)]
+        if not found and len(set(map(machine, before))) == len(set(map(machine, again))) == 1:
+            found = before
+        if found:
+            yield found[-1], after
+
+
+def _sections(old: Measurements, new: Measurements) -> Iterable[Section]:
+    yield from (_ceilings(*pair) for pair in _pairs(old.roofs, new.roofs))
+    yield from (_ladders(*pair) for pair in _pairs(old.ladders, new.ladders))
+    yield from (_benches(*pair) for pair in _pairs(old.benches, new.benches))
+
+
+def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Comparison:
+    """Compare two files with measurements, rung by rung.
+
+    A change is named where it is more than both spreads together, and more than 1%. Devices are
+    told apart by name and description; where a file has only one of a kind, that is compared with
+    the other file's, whichever it is.
+
+    Parameters
+    ----------
+    old, new : path
+        What ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
+        ``reference`` wrote, or `json.dump` of a `to_dict`.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        A file holds something else, or the two have nothing in common.
+    OSError
+        A file cannot be read.
+
+    Examples
+    --------
+    >>> import json, pathlib, tempfile, gpuopt
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ladder.json"
+    >>> counted = gpuopt.ladder("reduce", 4096, device="sim")
+    >>> _ = path.write_text(json.dumps(counted.to_dict()))
+    >>> [section.title.split(",")[0] for section in gpuopt.compare(path, path).sections]
+    ['sum of 4']
+    """
+    old, new = Path(old), Path(new)
+    sections = [each for each in _sections(load(old), load(new)) if each.rows]
+    if not sections:
+        raise ValueError(f"{old} and {new} have no measurement of the same work")
+    return Comparison(str(old), str(new), sections)

@@ -1,0 +1,374 @@
+"""Measure a ladder: verify every rung, time it, verify it again; or count what it does.
+
+A time without a passed check is never shown. Outputs are poisoned before each check and inputs
+are random. The rungs take turns, round by round, so that a drift of the machine meets all of them.
+Warm means the same data again and again, which a cache may hold; cold means another copy of the
+data each time, from more copies than the caches hold.
+
+The simulated GPU has no timer: there each rung is verified and counted. For a GPU that is timed it
+counts as well, on fewer items: the same kernels, at a size that it does in about a second.
+
+Tables are show/ladder_table.py's, plots show/plots.py's, the sentences show/sentences.py's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpuopt import _core
+from gpuopt._core import UnfitError
+from gpuopt.catalog.devices import device as describe_device, device_name, gpu_number
+from gpuopt.catalog.rungs import Rung, check_kernel, find, rungs
+from gpuopt.explain.profile import Profile, profile
+from gpuopt.families import cases
+from gpuopt.families.cases import Case
+from gpuopt.measure import peer_libraries, reference_times
+from gpuopt.measure.ceilings import Progress, VerificationError, copy_bandwidth
+from gpuopt.measure.ladder_result import Ladder, PeerRow, Row, Timing
+from gpuopt.show import ladder_table
+from gpuopt.util.checks import whole
+
+if TYPE_CHECKING:
+    pass
+
+DECK_CPU = "2 x E5-2650"  # of the decks' rungs that are no kernels
+COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
+SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
+WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
+RUNS_MOST = 1000  # in one sample
+SLOW_SECONDS = 0.05  # a run that takes longer
+SLOW_ROUNDS = 3  # is not sampled more often than that
+
+
+def _verify(case: Case, rung: Rung, got: object) -> None:
+    error = case.error(rung, got)
+    if error:
+        raise VerificationError(
+            f"{rung.family} rung {rung.variant!r} gave {error}: nothing was measured"
+        )
+
+
+def _block(rung: Rung, block: int | None) -> int | None:
+    """Return the block, for a rung that leaves a choice."""
+    return block if rung.block_min < rung.block_max else None
+
+
+# --- measuring
+
+
+def ladder(
+    family: str = "reduce",
+    n: int | None = None,
+    *,
+    op: str | None = None,
+    dtype: DTypeLike | None = None,
+    block: int | None = None,
+    device: str | None = None,
+    counters: bool = True,
+    peers: bool = False,
+    rounds: int = 11,
+    seed: int = 0,
+    progress: Progress = lambda text, share: None,
+) -> Ladder:
+    """Verify and time every rung of a ladder on a device; `print` gives the deck's table.
+
+    Parameters
+    ----------
+    family : {"reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"}
+    n : int, optional
+        Items; of a square matrix about so many (of matmul's result). Default: the deck's, or what
+        outgrows a GPU's caches.
+    op : {"sum", "prod", "min", "max", "and", "or", "xor"}, optional
+        The reduction's operation, by default "sum"; other families have none.
+    dtype : dtype, optional
+        Of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
+        float32.
+    block : int, optional
+        Threads a block, for the rungs that leave a choice (matmul's leave none); default: the
+        deck's.
+    device : str, optional
+        "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:
+        GPUOPT_DEVICE; else a GPU if there is one, else the simulated GPU.
+    counters : bool
+        On a GPU: also count each rung on the simulated GPU, with as many items as that does in
+        about a second for the whole ladder, and say what changed from rung to rung.
+    peers : bool
+        Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
+        far as they are installed, and on the same GPU if they use one.
+    rounds : int
+        Samples of each rung: runs back to back, timed by the device; on a GPU several are started
+        as one CUDA graph, so that the host's launches do not count.
+    seed : int
+        Of the random items.
+    progress : callable
+        Called with a line for people who wait, and the share of the work that is done.
+
+    Returns
+    -------
+    Ladder
+
+    Raises
+    ------
+    VerificationError
+        A rung gave a wrong result.
+    ValueError, TypeError
+        An argument that is wrong: the message names it. Also peers=True on a simulated GPU, which
+        has no timer.
+    DeviceError, DeviceMemoryError
+        As `gpuopt.reduce`.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> measured = gpuopt.ladder("reduce", 10_000, device="cpu", rounds=1)
+    >>> [row.rung.name for row in measured.rows]
+    ['serial', 'openmp', 'simd']
+    >>> print(gpuopt.ladder("reduce", 4096, device="sim").changes()[2])
+    bank conflicts 1,485 -> 0; shared-memory wavefronts 2,442 -> 957; warp instructions -18%
+    """
+    device = device_name(device, "sim")
+    described = describe_device(device)
+    rounds = whole(rounds, "rounds", 1)
+    timed = described.kind != "sim"
+    if peers and not timed:
+        raise ValueError(
+            f"peers: {described.name} has no timer to compare with; it gives counters, device="
+            "'cuda' or 'cpu' gives times"
+        )
+    # The decks' reduction table is of a size that a simulated GPU counts as well.
+    case = cases.make(family, n, dtype, seed, timed=timed or family == "reduce", op=op)
+    if block is not None and family == "matmul":
+        raise ValueError("block: matmul's rungs have blocks of their own; leave block out")
+    wanted = [
+        rung
+        for rung in rungs(family)
+        if rung.host == (described.kind == "cpu") and not rung.historical
+    ]
+    deck = (DECK_CPU, 0.0) if described.kind == "cpu" and case.deck else case.deck
+    measured = Ladder(
+        described, (op or "sum") if family == "reduce" else family, case.dtype, case.n, block, [],
+        0.0, family, case.title, case.flops, deck, operations=case.operations,
+        date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
+    )  # fmt: skip
+    if not timed:
+        _count(measured, case, wanted, device, progress)
+        return measured
+    _time(measured, case, wanted, device, rounds, _found_peers(measured, case, peers), progress)
+    if counters and described.kind == "cuda":
+        _count_beside(measured, seed, progress)
+    reference_times.compare_with(measured)
+    return measured
+
+
+def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[peer_libraries.Peer]:
+    """Return the peers that are installed and right; note why the others are left out."""
+    if not wanted:
+        return []
+    result = measured.dtype
+    if result == "bool" and measured.op in ("sum", "prod"):
+        result = "int64"
+    task = peer_libraries.Task(measured.family, measured.op, result)
+    found, measured.peers_refused = peer_libraries.find(
+        task, case.arguments, gpu_number(measured.device)
+    )
+    return _right_peers(measured, case, found)
+
+
+def _right_peers(
+    measured: Ladder, case: Case, peers: list[peer_libraries.Peer]
+) -> list[peer_libraries.Peer]:
+    """Return those of the peers whose result is right now; note what the others gave."""
+    # a transpose's check asks for the rung
+    step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
+
+    def error_of(got: np.ndarray) -> str:
+        return case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
+
+    right, refused = peer_libraries.check(peers, error_of)
+    for peer, reason in refused:
+        measured.peers_refused.append((f"{peer.name} {peer.version}", reason))
+    return right
+
+
+@dataclass
+class Racer:
+    """What takes turns: a rung's or a peer's timing function, and its samples."""
+
+    time: Callable[[int, bool], float]
+    warm: Timing
+    cold: Timing
+    runs: int = 1
+    rounds: int = 1
+
+    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
+        """Choose how often to run it for a sample, and how many samples to take."""
+        once = self.time(1, False)
+        slow = once > SLOW_SECONDS
+        self.rounds = min(rounds, SLOW_ROUNDS) if slow else rounds
+        if not slow:
+            once = self.time(3, False)
+        self.runs = min(RUNS_MOST, max(1 if slow else 3, int(sample_seconds / once)))
+
+    def sample(self, turn: int, cold: bool = True) -> None:
+        """Take the samples of a round, unless it had fewer."""
+        if turn < self.rounds:
+            self.warm.samples.append(self.time(self.runs, False))
+            if cold:
+                self.cold.samples.append(self.time(self.runs, True))
+
+
+class PeerRacer(Racer):
+    """A library's: what it raises ends its race, not everybody's."""
+
+    def __init__(self, peer: peer_libraries.Peer) -> None:
+        super().__init__(peer.time, Timing(), Timing())
+        self.peer, self.failure = peer, ""
+
+    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
+        """Choose as others do."""
+        self._try(super().plan, rounds, sample_seconds)
+
+    def sample(self, turn: int, cold: bool = True) -> None:
+        """Take the samples of a round, unless it had fewer or has failed."""
+        self._try(super().sample, turn, cold)
+
+    def _try(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self.failure:
+            return
+        try:
+            function(*arguments)
+        except Exception as error:  # whatever a library raises
+            self.failure = peer_libraries.why(error)
+
+    @property
+    def row(self) -> PeerRow:
+        """What a table has of it."""
+        return PeerRow(self.peer.name, self.peer.version, self.warm, self.cold)
+
+
+def _time(
+    measured: Ladder,
+    case: Case,
+    wanted: list[Rung],
+    device: str,
+    rounds: int,
+    peers: list[peer_libraries.Peer],
+    progress: Progress,
+) -> None:
+    bench = case.bench(device)
+    progress("verifying", 0.1)
+    for rung in wanted:
+        call = rung.variant, _block(rung, measured.block)
+        try:
+            size, got = bench.bytes(*call), bench.run(*call)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
+            continue
+        _verify(case, rung, got)
+        measured.rows.append(Row(rung, size))
+    if not measured.rows:
+        return
+    calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
+    # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
+    # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second
+    # ladder alone, but in all of them.
+    progress("measuring the copy", 0.15)
+    copied = COPY_BYTES[measured.device.kind]
+    measured.copy_bandwidth = copy_bandwidth(measured.device, bytes_read=copied)
+    racers = [
+        Racer(
+            lambda runs, cold, call=call: bench.time(*call, runs=runs, cold=cold),
+            row.warm,
+            row.cold,
+        )
+        for row, *call in calls
+    ]
+    others = [PeerRacer(peer) for peer in peers]
+    for racer in (*racers, *others):
+        racer.plan(rounds)
+    fast = min(racers, key=lambda each: each.time(1, False))
+    spent = 0.0
+    while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
+        spent += fast.runs * fast.time(fast.runs, False)
+    cold = peer_libraries.can_be_cold(case.arguments, measured.device.cache_bytes)
+    for turn in range(rounds):
+        progress(f"timing, round {turn + 1} of {rounds}", 0.2 + 0.6 * turn / rounds)
+        for racer in racers:
+            racer.sample(turn)
+        for racer in others:
+            racer.sample(turn, cold)
+    progress("verifying again", 0.8)
+    for row, *call in calls:
+        _verify(case, row.rung, bench.run(*call))
+    timed = [racer for racer in others if not racer.failure]
+    right = _right_peers(measured, case, [racer.peer for racer in timed])
+    measured.peers = [racer.row for racer in timed if racer.peer in right]
+    measured.peers_refused += [
+        (f"{racer.peer.name} {racer.peer.version}", racer.failure)
+        for racer in others
+        if racer.failure
+    ]
+
+
+def _count(
+    measured: Ladder,
+    case: Case,
+    wanted: list[Rung],
+    device: str,
+    progress: Progress,
+) -> None:
+    for at, rung in enumerate(wanted):
+        progress(f"counting {ladder_table.label(rung)}", at / len(wanted))
+        try:
+            counted = profile(case.call, rung, _block(rung, measured.block), device)
+        except UnfitError as error:
+            measured.refused.append((rung, str(error)))
+            continue
+        _verify(case, rung, counted.result)
+        measured.rows.append(Row(rung, counted=counted))
+
+
+def count(
+    family: str,
+    variant: int | str | None = None,
+    n: int | None = None,
+    *,
+    op: str | None = None,
+    dtype: DTypeLike | None = None,
+    block: int | None = None,
+    device: str = "sim",
+) -> tuple[Rung, str, Profile]:
+    """Verify one rung and count what it does; return it, what it did it on, and the counters.
+
+    The parameters are `ladder`'s, and the rung's number or name; by default the one that the
+    library takes for the case. Raises `VerificationError` where the result is wrong.
+    """
+    rung = None if variant is None else find(family, variant)
+    if rung:
+        check_kernel(rung, "count")
+    case = cases.make(family, n, dtype, op=op)
+    rung = rung or find(family, case.bench(device).rung())
+    counted = profile(case.call, rung, _block(rung, block), device, device=device)
+    _verify(case, rung, counted.result)
+    return rung, f"{case.title}, on a {describe_device(device).description}", counted
+
+
+def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
+    """Count the timed rungs on the simulated GPU, on fewer items."""
+    n = min(cases.ITEMS[measured.family][1], measured.n)
+    op = measured.op if measured.family == "reduce" else None
+    case = cases.make(measured.family, n, measured.dtype, seed, op=op)
+    for at, row in enumerate(measured.rows):
+        progress(f"counting {ladder_table.label(row.rung)}", 0.92 + 0.08 * at / len(measured.rows))
+        try:
+            row.counted = profile(case.call, row.rung, _block(row.rung, measured.block), "sim")
+        except ValueError:
+            continue  # a rung that cannot take so few items, or what the simulated GPU lacks
+        _verify(case, row.rung, row.counted.result)
+    measured.counted_title = f"{case.title}, on a {describe_device('sim').description}"

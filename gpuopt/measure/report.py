@@ -1,0 +1,458 @@
+"""One page about a device: its ceilings, every ladder, and what the ladders' kernels do.
+
+A page is a single HTML file that asks no network for anything: style, plots and pictures are in it.
+It follows the reader's light or dark theme; what is wider than a phone scrolls in a box of its own.
+"""
+
+from __future__ import annotations
+
+import html as _html
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from gpuopt import _core
+from gpuopt.catalog.devices import Device, describe, device_name
+from gpuopt.explain.profile import Counters
+from gpuopt.explain.trace import trace
+from gpuopt.families import cases
+from gpuopt.measure.ladder import ladder
+from gpuopt.measure.ladder_result import Ladder
+from gpuopt.measure.roofline import Point, Roofline, roofline
+from gpuopt.show import ladder_table, plots, terminal
+from gpuopt.util import files
+from gpuopt.util.checks import names
+from gpuopt.util.svg import Picture
+
+FORMAT = 1  # of what to_dict gives
+FAMILIES = tuple(cases.ITEMS)
+ENDINGS = (".html", ".htm")
+QUICK_ROUNDS = 3
+# Items of a quick report: on a GPU, on the cpu, and where they are counted.
+QUICK_ITEMS = {
+    "reduce": (1 << 22, 1 << 20, 1 << 16),
+    "transpose": (4096**2, 1024**2, 128**2),
+    "stencil1d": (1 << 24, 1 << 20, 1 << 13),
+    "add": (1 << 22, 1 << 18, 1024),
+    "saxpy": (1 << 22, 1 << 18, 1024),
+    "matmul": (1024**2, 256**2, 64**2),
+}
+# Which pictures of a trace show what a family's ladder is about.
+PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
+    "reduce": ((1, "tree"), (2, "banks"), (3, "tree")),
+    "transpose": (("2d", "coalescing"), ("shared", "banks"), ("padded", "banks")),
+    "stencil1d": (("shared", "tile"),),
+}
+# matplotlib's colours in show/plots.py, and the page's in their place.
+_COLOURS = {"1a1a1a": "ink", "000000": "ink", "595959": "strong", "737373": "soft",
+            "cccccc": "rule", "ffffff": "paper"}  # fmt: skip
+
+_STYLE = """
+:root{color-scheme:light dark;--paper:#ffffff;--ink:#1a1a1a;--strong:#595959;--soft:#5c5c5c;
+--rule:#cccccc;--band:#f5f5f5;--link:#0b5cad}
+@media screen and (prefers-color-scheme:dark){:root{--paper:#17191c;--ink:#ececec;--strong:#b8b8b8;
+--soft:#b0b0b0;--rule:#4a4e54;--band:#202327;--link:#7cb8f5}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);
+font:16px/1.5 Helvetica,Arial,'DejaVu Sans',sans-serif}
+main{max-width:62rem;margin:0 auto;padding:1rem}
+h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}
+h2{font-size:1.25rem;margin:2.5rem 0 .5rem;border-bottom:1px solid var(--rule)}
+h3{font-size:1rem;margin:1.5rem 0 .25rem}
+a{color:var(--link)}
+nav a{margin-right:1rem;white-space:nowrap}
+p,dd,li,figcaption,pre{overflow-wrap:anywhere}
+.note,figcaption{color:var(--soft);font-size:.875rem}
+.scroll{overflow-x:auto;max-width:100%}
+table{border-collapse:collapse;font-size:.875rem}
+th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+th:first-child,td:first-child{text-align:left}
+thead th{white-space:normal;border-bottom:1px solid var(--rule);vertical-align:bottom}
+tbody tr:nth-child(even){background:var(--band)}
+figure{margin:1rem 0}
+figure svg{display:block;width:100%;height:auto;min-width:40rem}
+.plot svg{fill:currentColor;max-width:54rem}
+dt{font-weight:bold;margin-top:.6rem}
+dd{margin:0}
+dd.changed{color:var(--soft);font-size:.875rem}
+pre{overflow-x:auto;font-size:.8rem}
+@media print{main{max-width:none;padding:0}.scroll{overflow:visible}figure svg{min-width:0}
+figure,tr,dt,dd{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:.65rem}
+th,td{padding:.1rem .3rem;white-space:normal}nav{display:none}}
+"""
+
+_TIMED = (
+    *ladder_table.TIMED[:-1],
+    ("reference, us", "reference_us", "{:,.1f}"),
+    ladder_table.TIMED[-1],
+)
+_COUNTED: tuple[tuple[str, Callable[[Counters], Any], str], ...] = (
+    ("warp instructions", lambda c: c.warp_instructions, "{:,}"),
+    ("lanes active", lambda c: c.warp_efficiency, "{:.0%}"),
+    ("divergent branches", lambda c: c.divergent_branches, "{:,}"),
+    ("bank conflicts", lambda c: c.bank_conflicts, "{:,}"),
+    ("shared wavefronts", lambda c: c.shared_load_wavefronts + c.shared_store_wavefronts, "{:,}"),
+    ("barriers", lambda c: c.barriers, "{:,}"),
+    ("sectors per load", lambda c: c.sectors_per_load, "{:.1f}"),
+    ("sectors per store", lambda c: c.sectors_per_store, "{:.1f}"),
+)
+
+
+@dataclass
+class Report:
+    """A device measured from its ceilings to its ladders; Jupyter shows it, `save` writes it.
+
+    Attributes
+    ----------
+    roofline : Roofline
+        Its ceilings, with the timed rungs placed under them.
+    ladders : list of Ladder
+        One for each family; without a GPU two, of the cpu's times and of the simulated GPU's
+        counters.
+    pictures : dict of str to list of (str, Picture)
+        By family: what a rung did, recorded by the simulated GPU, each with a line about it.
+    date, version : str
+        When it was made, by which gpuopt.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> made = gpuopt.report("sim:m2090", quick=True, families=["saxpy"])
+    >>> made.html().startswith("<!DOCTYPE html>")
+    True
+    >>> [each.family for each in made.ladders]
+    ['saxpy']
+    """
+
+    roofline: Roofline
+    ladders: list[Ladder]
+    pictures: dict[str, list[tuple[str, Picture]]] = field(default_factory=dict, repr=False)
+    date: str = ""
+    version: str = ""
+
+    @property
+    def device(self) -> Device:
+        """The device that the ceilings are of."""
+        return self.roofline.device
+
+    def html(self) -> str:
+        """Return the page: a complete HTML document that needs nothing else."""
+        title = f"gpuopt report: {self.device.description}"
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            '<meta name="viewport" content="width=device-width,initial-scale=1">'
+            '<link rel="icon" href="data:,">'
+            f"<title>{_html.escape(title)}</title><style>{_STYLE}</style></head>"
+            f"<body><main><h1>{_html.escape(title)}</h1>{self._body()}</main></body></html>\n"
+        )
+
+    def _body(self) -> str:
+        families = list(dict.fromkeys(each.family for each in self.ladders))
+        links = " ".join(f'<a href="#{each}">{each}</a>' for each in families)
+        about = f"made {self.date[:16].replace('T', ' ')} UTC by gpuopt {self.version}"
+        return (
+            f'<p class="note">{_html.escape(about)}</p>'
+            f'<nav><a href="#device">device</a> {links}</nav>{_about(self.roofline)}'
+            + "".join(self._family(each) for each in families)
+            + f'<p class="note">{_html.escape(_HOW)}</p>'
+        )
+
+    def _family(self, family: str) -> str:
+        found = [each for each in self.ladders if each.family == family]
+        parts = [f'<section id="{family}"><h2>{family}</h2>', *map(_ladder, found)]
+        for sentence, picture in self.pictures.get(family, []):
+            parts.append(_figure(picture.svg, sentence))
+        return "".join(parts) + "</section>"
+
+    def _repr_html_(self) -> str:
+        # In a frame: the page's style is not the notebook's.
+        return (
+            f'<iframe srcdoc="{_html.escape(self.html())}" style="width:100%;height:80vh;border:0" '
+            f'title="gpuopt report"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        """Return the ceilings and the ladders as text."""
+        return "\n\n\n".join(str(each) for each in (self.roofline, *self.ladders))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends in ".html".
+
+        Raises
+        ------
+        ValueError
+            Another ending.
+        OSError
+            The file cannot be written.
+        """
+        files.check(path, "path", *ENDINGS)
+        files.write(path, self.html())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers, without the pictures, for JSON and ``python -m gpuopt compare``."""
+        return {
+            "kind": "report",
+            "format": FORMAT,
+            "date": self.date,
+            "version": self.version,
+            "roofline": self.roofline.to_dict(),
+            "ladders": [each.to_dict() for each in self.ladders],
+        }
+
+
+_HOW = (
+    "Every rung's result was checked before it was timed and again after it. Warm: the same data "
+    "each time, which a cache may hold; cold: other data each time, from memory. Counters are of "
+    "the same compiled kernels on the simulated GPU, under Nsight Compute's definitions; its "
+    "instructions are PTX's."
+)
+
+
+# --- the parts of the page
+
+
+def _figure(svg: str, caption: str) -> str:
+    return (
+        f'<figure><div class="scroll" tabindex="0">{svg}</div>'
+        f"<figcaption>{_html.escape(caption)}</figcaption></figure>"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    heads = "".join(f'<th scope="col">{_html.escape(each)}</th>' for each in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _drawn(draw: Callable[[], Any], caption: str) -> str:
+    """Return a plot as matplotlib's SVG; no figure of it stays open, also of one that failed."""
+    plt = plots.pyplot()
+    before = plt.get_fignums()
+    try:
+        with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": caption}):
+            text = io.StringIO()
+            draw().figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    finally:
+        for number in set(plt.get_fignums()).difference(before):
+            plt.close(number)
+    return text.getvalue()
+
+
+def _plot(draw: Callable[[], Any], caption: str) -> str:
+    """Return a plot in the page's colours; without matplotlib, what to install."""
+    try:
+        svg = _drawn(draw, caption)
+    except ImportError as error:
+        return f'<p class="note">{_html.escape(str(error))}</p>'
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    # An id is the page's, not the drawing's: two drawings may have the same one.
+    mark = re.sub(r"\W+", "-", caption)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{mark}-\1"', svg)
+    svg = re.sub(r'(href="|url\()#', rf"\1#{mark}-", svg)
+    for colour, name in _COLOURS.items():
+        svg = svg.replace(f"#{colour}", f"var(--{name})")
+    label = f'<svg role="img" aria-label="{_html.escape(caption)}" '
+    svg = svg.replace("<svg ", label, 1)  # its caption is the heading above it
+    return f'<figure class="plot"><div class="scroll" tabindex="0">{svg}</div></figure>'
+
+
+def _about(roof: Roofline) -> str:
+    how = "the datasheet's" if roof.source == "datasheet" else f"measured {roof.date[:10]}"
+    quick = ", with less data and fewer samples" if roof.quick and roof.source == "measured" else ""
+    rows = [
+        [each.name, terminal.rate(each.rate, each.unit), f"{each.spread:.1%}"]
+        for each in roof.ceilings
+    ]
+    head = ["ceiling", "rate", "spread"]
+    if roof.source == "datasheet":
+        head, rows = head[:2], [row[:2] for row in rows]
+    driver = f", driver {roof.driver}" if roof.driver else ""
+    bounds = "".join(f"<li>{_html.escape(str(roof.bound(each)))}</li>" for each in roof.points)
+    bounds = (
+        f"<h3>What binds each rung (the plot has the fastest of each ladder)</h3><ul>{bounds}</ul>"
+        if bounds
+        else ""
+    )
+    return (
+        f'<section id="device"><h2>Device and ceilings</h2>'
+        f"<p>{_html.escape(describe(roof.device) + driver)}</p>"
+        f'<p class="note">Ceilings: {_html.escape(how + quick)}.</p>{_table(head, rows)}'
+        + _plot(_fastest(roof).plot, f"roofline of {roof.device.description}")
+        + f"{bounds}</section>"
+    )
+
+
+def _fastest(roof: Roofline) -> Roofline:
+    """Return the roofline with the fastest rung of each ladder: all of them hide one another."""
+    best: dict[str, Point] = {}
+    for each in sorted(roof.points, key=lambda point: point.seconds):
+        best.setdefault(each.name.partition(" ")[0], each)
+    return replace(roof, points=list(best.values()))
+
+
+def _ladder(measured: Ladder) -> str:
+    """Return a ladder: what it was, its plot, its tables, and each rung's lesson."""
+    title = f"{measured.title}{ladder_table.blocks(measured)}, on {measured.device.description}"
+    parts = [f"<h3>{_html.escape(title)}</h3>", _plot(measured.plot, title)]
+    if measured.timed:
+        parts.append(_times(measured))
+    if any(row.counted for row in measured.rows):
+        parts.append(_counts(measured))
+    taught = []
+    for row, changed in zip(measured.rows, measured.changes(), strict=True):
+        taught.append(
+            f"<dt>{_html.escape(ladder_table.label(row.rung))}</dt><dd>{_html.escape(row.rung.lesson)}"
+            f"</dd>" + (f'<dd class="changed">{_html.escape(changed)}</dd>' if changed else "")
+        )
+    for rung, why in measured.refused:
+        taught.append(
+            f"<dt>{_html.escape(ladder_table.label(rung))}</dt>"
+            f"<dd>left out: {_html.escape(why)}</dd>"
+        )
+    return "".join(parts) + f"<dl>{''.join(taught)}</dl>"
+
+
+def _times(measured: Ladder) -> str:
+    told = measured.records()
+    columns = [each for each in _TIMED if any(record[each[1]] is not None for record in told)]
+    if measured.flops:
+        columns.insert(4, ("GFLOP/s", "cold_gflops", "{:,.0f}"))
+    rows = [
+        [
+            record["name"] if record["number"] is None else "{number} {name}".format(**record),
+            *("" if record[key] is None else form.format(record[key]) for _, key, form in columns),
+        ]
+        for record in told
+    ]
+    copy = f"A plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s, read and written."
+    return _table(["rung", *(head for head, _, _ in columns)], rows) + f'<p class="note">{copy}</p>'
+
+
+def _counts(measured: Ladder) -> str:
+    rows = []
+    for row in measured.rows:
+        if row.counted:
+            counters = row.counted.counters
+            cells = [form.format(of(counters)) for _, of, form in _COUNTED]
+            rows.append([ladder_table.label(row.rung), *cells])
+    table = _table(["rung", *(head for head, _, _ in _COUNTED)], rows)
+    if not measured.counted_title:  # what the heading says
+        return table
+    return f'<p class="note">Counters of {_html.escape(measured.counted_title)}:</p>{table}'
+
+
+# --- making it
+
+
+def report(
+    device: str | None = None,
+    *,
+    quick: bool = False,
+    families: Iterable[str] | None = None,
+    progress: Callable[[str, float], None] = lambda text, share: None,
+) -> Report:
+    """Measure a device's ceilings and every ladder, for one page with plots and pictures.
+
+    Parameters
+    ----------
+    device : str, optional
+        "cuda", "cuda:1", "cpu", "sim:m2090", ... Default: GPUOPT_DEVICE; else a GPU if there is
+        one, else the cpu. On a GPU every rung is timed, and counted by a simulated GPU; on the cpu
+        its own rungs are timed and the kernels counted; on a simulated GPU they are counted.
+    quick : bool
+        Fewer items and samples: less than a minute.
+    families : iterable of str, optional
+        Which ladders: "reduce", "transpose", ... Default: all.
+    progress : callable
+        Called with what is being done, and the share of the work that is done, from 0 to 1.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    ValueError
+        An unknown device or family; the message lists them.
+    TypeError
+        `families` is no list of names.
+    VerificationError
+        A kernel gave a wrong result.
+    DeviceError, DeviceMemoryError
+        The device cannot serve.
+
+    Notes
+    -----
+    The page takes nothing from the network. Without matplotlib (``pip install 'gpuopt[plot]'``) it
+    has tables and pictures, and says where plots are missing.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> page = gpuopt.report("sim:m2090", quick=True, families=["stencil1d"]).html()
+    >>> "bank conflicts" in page and "Tesla M2090" in page
+    True
+    """
+    wanted = FAMILIES if families is None else names(families, "families")
+    for each in wanted:
+        if each not in FAMILIES:
+            known = ", ".join(f"'{family}'" for family in FAMILIES)
+            raise ValueError(f"families: {each!r} is not a ladder; use some of {known}")
+    name = device_name(device, "cpu")
+    kind = name.partition(":")[0]
+    devices = [name, "sim"] if kind == "cpu" else [name]
+    steps = 1 + len(wanted) * len(devices)
+    done = 0
+
+    def inner(text: str, share: float) -> None:
+        progress(text, min(1.0, (done + share) / steps))
+
+    roof = roofline(name, quick=quick, progress=inner)
+    made = Report(
+        roof, [], date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__
+    )
+    for family in wanted:
+        for each in devices:
+            done += 1
+            made.ladders.append(_measure(family, each, quick, inner))
+            if made.ladders[-1].timed:
+                roof.add(made.ladders[-1])
+        made.pictures[family] = _pictures(family, name if kind == "sim" else "sim")
+    return made
+
+
+def _measure(
+    family: str, device: str, quick: bool, progress: Callable[[str, float], None]
+) -> Ladder:
+    at = ("cuda", "cpu", "sim").index(device.partition(":")[0])
+    return ladder(
+        family,
+        QUICK_ITEMS[family][at] if quick else None,
+        device=device,
+        progress=lambda text, share: progress(f"{family}: {text}", share),
+        **({"rounds": QUICK_ROUNDS} if quick else {}),
+    )
+
+
+def _pictures(family: str, device: str) -> list[tuple[str, Picture]]:
+    found = []
+    for variant, kind in PICTURES.get(family, ()):
+        traced = trace(family, variant, device=device)
+        where = f"{traced.title}, {kind}: recorded on a {traced.gpu.description}, {traced.where}"
+        found.append((where, getattr(traced, kind)()))
+    return found

@@ -1,0 +1,483 @@
+"""Sweeps what needs no compiling anew: rungs, block sizes, the planners' constants.
+
+Tuned constants come from here: csrc/ops/ops_tuning.def lists those of the planners with the values
+that may be tried, the registry which blocks a rung takes. Each trial is verified first, then all
+take turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from gpuopt import _core
+from gpuopt.arrays.dtypes import named_dtype
+from gpuopt.arrays.inout import NUMBERS, Problem
+from gpuopt.catalog.devices import Device, device as describe_device, device_name
+from gpuopt.catalog.rungs import Rung, rungs
+from gpuopt.families import axis_plan, cases
+from gpuopt.families.cases import with_output
+from gpuopt.measure import workloads
+from gpuopt.measure.ceilings import Progress, VerificationError
+from gpuopt.measure.ladder import Racer
+from gpuopt.measure.ladder_result import Timing
+from gpuopt.measure.peer_libraries import Task
+from gpuopt.show.ladder_table import label
+
+FORMAT = 1  # of what to_dict gives
+ROUNDS = 5  # samples of each trial
+SAMPLE_SECONDS = 1e-3  # one sample takes at least
+WARM_UP_SECONDS = 0.2  # of a GPU's work before the first sample: clocks rise
+HOPELESS = 20  # times slower than the best: one sample is enough
+CLOSE = 0.01  # a smaller difference is none
+FAMILIES = (*cases.ITEMS, "reduce_axis")
+# Items where none are named: on a GPU, on the cpu.
+ITEMS = {
+    "reduce": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 25, 1 << 28), (1 << 10, 1 << 16, 1 << 22)),
+    "reduce_axis": ((1 << 20, 1 << 26), (1 << 16, 1 << 20)),
+    "transpose": ((1 << 16, 1 << 20, 1 << 24, 1 << 26), (1 << 12, 1 << 20)),
+    "stencil1d": ((1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 12, 1 << 20)),
+    "add": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
+    "saxpy": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
+    "matmul": ((256**2, 512**2, 1024**2, 2048**2, 4096**2), (64**2, 256**2)),
+}
+# Of a reduction along an axis of so many items: rows and columns, and the axis.
+AXIS_SHAPES: tuple[tuple[Callable[[int], int], int], ...] = (
+    (lambda n: _root(n), 0),
+    (lambda n: _root(n), 1),
+    (lambda n: 16, 0),
+    (lambda n: 16, 1),
+    (lambda n: n // 16, 0),
+    (lambda n: n // 16, 1),
+    (lambda n: n // 3, 0),
+)
+
+
+def _root(n: int) -> int:
+    return 1 << (n.bit_length() - 1) // 2
+
+
+@dataclass
+class Trial:
+    """One choice, and its time.
+
+    Attributes
+    ----------
+    rung : str
+        Its number and name.
+    variant : int or str
+    block : int or None
+        Threads a block; None where the rung leaves no choice.
+    constant : str
+        The planner's constant that was set, "" for none.
+    value : int
+        Its value.
+    default : bool
+        What the library does by itself.
+    timing : Timing
+        In seconds a run, on the same data each time.
+    """
+
+    rung: str
+    variant: int | str
+    block: int | None = None
+    constant: str = ""
+    value: int = 0
+    default: bool = False
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return self.timing.median
+
+    def __str__(self) -> str:
+        """Return the choice in words."""
+        block = f", blocks of {self.block}" if self.block else ""
+        constant = f", {self.constant} = {self.value:,}" if self.constant else ""
+        return f"rung {self.rung}{block}{constant}"
+
+
+@dataclass
+class Size:
+    """All trials on one problem.
+
+    Attributes
+    ----------
+    title : str
+    trials : list of Trial
+    refused : list of (str, str)
+        Choices that do not take the problem, and why.
+    """
+
+    title: str
+    trials: list[Trial] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def best(self) -> Trial | None:
+        """The fastest; None where no choice takes the problem."""
+        return min(self.trials, key=lambda trial: trial.seconds, default=None)
+
+    @property
+    def default(self) -> Trial | None:
+        """What the library takes by itself; None where the device cannot run that."""
+        return next((trial for trial in self.trials if trial.default), None)
+
+    def lines(self) -> list[str]:
+        """Return the section of the table."""
+        left_out = [f"left out: {what}: {why}" for what, why in self.refused]
+        best, default = self.best, self.default
+        if not best:
+            return [self.title, "", *left_out]
+        lines = [self.title, "", *self._blocks(), *self._constants()]
+        gain = default.seconds / best.seconds if default else math.inf
+        if default:
+            lines += ["", f"default: {default}: {default.seconds * 1e6:,.2f} us"]
+        if gain - 1 <= CLOSE:
+            lines.append(f"nothing is more than {CLOSE:.0%} faster")
+        else:
+            faster = f", {gain:.2f}x as fast" if default else ""
+            lines.append(f"best:    {best}: {best.seconds * 1e6:,.2f} us{faster}")
+        return lines + left_out
+
+    def _cell(self, trial: Trial | None) -> str:
+        if trial is None:
+            return ""
+        text = f"{trial.seconds * 1e6:,.2f}"
+        text = f"[{text}]" if trial.default else text
+        return f"{text}*" if trial is self.best else f"{text} "
+
+    def _blocks(self) -> list[str]:
+        """Return a line for each rung, and in it a column for each block."""
+        plain = [trial for trial in self.trials if not trial.constant]
+        blocks = sorted({trial.block for trial in plain if trial.block})
+        columns: list[int | None] = [None] * any(t.block is None for t in plain) + blocks
+        names = list(dict.fromkeys(trial.rung for trial in plain))
+        heads = [str(block) if block else "us" for block in columns]
+        lines = [f"{'rung':<20}" + "".join(f"{head + ' ':>13}" for head in heads)]
+        by = {(trial.rung, trial.block): trial for trial in plain}
+        for name in names:
+            cells = (self._cell(by.get((name, block))) for block in columns)
+            lines.append(f"{name:<20}" + "".join(f"{cell:>13}" for cell in cells))
+        return lines
+
+    def _constants(self) -> list[str]:
+        """Return a line for each of the planner's constants."""
+        lines: dict[str, str] = {}
+        for trial in self.trials:
+            if trial.constant:
+                told = lines.setdefault(trial.constant, f"{trial.constant:<20}")
+                lines[trial.constant] = f"{told}  {trial.value:,}: {self._cell(trial)}"
+        return ["", *lines.values()] if lines else []
+
+
+@dataclass
+class Sweep:
+    """What `gpuopt.sweep` measured; it shows itself as tables.
+
+    Attributes
+    ----------
+    device : Device
+    family, dtype : str
+    sizes : list of Size
+        With `trials`, and of those the `best` and the `default`.
+    date, version : str
+        When it was measured, by which gpuopt.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> swept = gpuopt.sweep("add", [1000], device="cpu")
+    >>> [trial.variant for trial in swept.sizes[0].trials]
+    ['serial', 'openmp', 'simd']
+    >>> swept.sizes[0].default.variant
+    'simd'
+    """
+
+    device: Device
+    family: str
+    dtype: str
+    sizes: list[Size]
+    date: str = ""
+    version: str = ""
+
+    def __repr__(self) -> str:
+        """Return a table for each size, the best marked and what the library does beside it."""
+        lines = [
+            f"sweep of {self.family} on {self.device.description} ({self.device.name})",
+            f"medians of {ROUNDS} samples, in us, on the same data each time; columns are threads "
+            "a block; [what the library takes], * the best",
+        ]
+        for size in self.sizes:
+            lines += ["", *size.lines()]
+        meanings = {
+            row["name"]: f"{row['name']:<20}{row['meaning']}; rung {row['rung']}, "
+            f"default {row['value']:,}"
+            for row in _core.tunings(self.family)
+            if any(t.constant == row["name"] for size in self.sizes for t in size.trials)
+        }
+        lines += ["", *meanings.values()] if meanings else []
+        return "\n".join(line.rstrip() for line in lines)
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each trial, as ``pandas.DataFrame`` takes them; times in us."""
+        return [
+            {
+                "work": size.title,
+                **{k: v for k, v in asdict(trial).items() if k != "timing"},
+                "us": trial.seconds * 1e6,
+                "spread": trial.timing.spread,
+                "best": trial is size.best,
+            }
+            for size in self.sizes
+            for trial in size.trials
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON."""
+        return {"kind": "sweep", "format": FORMAT, **asdict(self)}
+
+
+# --- problems
+
+
+@dataclass
+class _Problem:
+    """Data on a device, and what tells the error of a rung's result on it."""
+
+    title: str
+    bench: _core.Bench
+    error: Callable[[Rung, Any], str]
+
+
+def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _Problem:
+    result = workloads.result_dtype("sum", dtype)
+    work = workloads.Work("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
+    arguments = workloads.draw(work)
+    check = workloads.check_of(work, arguments)
+    reduced = axis_plan.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
+    outer, inner = (shape[0], 1) if axis else (1, shape[1])
+    run = arguments[0].reshape(-1).view(reduced.items)
+    rows, columns = (outer, shape[axis] * inner, False), (inner, 1, False)
+    one = axis_plan.pass_of(reduced, [rows], (shape[axis], inner), [columns])
+    problem = Problem(*one.kernel, (run,), (one.results,), one.dtype, one.numbers)
+
+    def error(rung: Rung, got: np.ndarray) -> str:
+        return check(got.view(problem.dtype).astype(result), True)
+
+    return _Problem(work.title, _core.Bench(with_output(problem), device=device), error)
+
+
+def _problems(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Problem]]:
+    """Return what makes the problems of so many items."""
+    if family == "reduce_axis":
+        shapes = {}
+        for rows_of, axis in AXIS_SHAPES:
+            rows = max(1, rows_of(n))
+            shapes[(rows, max(1, n // rows)), axis] = None
+        return [
+            lambda shape=shape, axis=axis: _along_axis(shape, axis, dtype, device)
+            for shape, axis in shapes
+        ]
+
+    def make() -> _Problem:
+        case = cases.make(family, n, dtype, timed=True)
+        return _Problem(case.title, case.bench(device), case.error)
+
+    return [make]
+
+
+# --- trials
+
+
+def _blocks(rung: Rung) -> list[int | None]:
+    if rung.block_min == rung.block_max:
+        return [None]
+    least, most = rung.block_min.bit_length() - 1, rung.block_max.bit_length()
+    return [1 << k for k in range(least, most)]
+
+
+def _trials(family: str, kind: str, default: str) -> list[tuple[Rung, Trial]]:
+    """Return every rung with every block; and with its default block, every constant's values.
+
+    `default` is the rung that the library takes for the problem.
+    """
+    found = []
+    for rung in rungs(family):
+        if rung.host != (kind == "cpu") or rung.historical or rung.ceiling:
+            continue
+        blocks = _blocks(rung)
+        for block in blocks:
+            taken = rung.name == default and block in (None, rung.block_default)
+            found.append((rung, Trial(label(rung), rung.variant, block, default=taken)))
+        block = rung.block_default if len(blocks) > 1 else None
+        for row in _core.tunings(family):
+            for value in row["tried"] if rung.number == row["rung"] else ():
+                if value != row["value"]:
+                    trial = Trial(label(rung), rung.variant, block, row["name"], value)
+                    found.append((rung, trial))
+    return found
+
+
+def _call(trial: Trial) -> dict[str, Any]:
+    named: dict[str, Any] = {"variant": trial.variant}
+    if trial.block:
+        named["block"] = trial.block
+    return named | ({"tuning": {trial.constant: trial.value}} if trial.constant else {})
+
+
+def _measure(problem: _Problem, family: str, kind: str) -> Size:
+    """Verify every choice, time those that take the problem, and verify again."""
+    size, bench = Size(problem.title), problem.bench
+    racing: list[tuple[Rung, Trial, dict[str, Any], Racer]] = []
+
+    def verify(rung: Rung, trial: Trial, call: dict[str, Any]) -> None:
+        error = problem.error(rung, bench.run(**call))
+        if error:
+            raise VerificationError(f"{family}, {trial}: gave {error}: nothing was measured")
+
+    try:
+        default = bench.rung()
+    except _core.DeviceLost:
+        raise
+    except _core.DeviceError:  # an older GPU: no kernel of the rung
+        default = ""
+    for rung, trial in _trials(family, kind, default):
+        call = _call(trial)
+        try:
+            verify(rung, trial, call)
+        except _core.DeviceLost:
+            raise
+        except (ValueError, _core.DeviceError) as error:  # of an older GPU: no kernel of the rung
+            size.refused.append((str(trial), str(error)))
+            continue
+
+        def time(runs: int, cold: bool, call: dict[str, Any] = call) -> float:
+            return bench.time(**call, runs=runs, cold=cold)
+
+        racing.append((rung, trial, call, Racer(time, trial.timing, Timing())))
+        size.trials.append(trial)
+    if not racing:
+        return size
+    spent = 0.0
+    while spent < WARM_UP_SECONDS and kind == "cuda":
+        spent += 100 * bench.time(runs=100)
+    first = [racer.time(1, False) for *_, racer in racing]
+    for seconds, (*_, racer) in zip(first, racing, strict=True):
+        if seconds > HOPELESS * min(first):
+            racer.rounds = 1
+        else:
+            racer.plan(ROUNDS, SAMPLE_SECONDS)
+    for turn in range(ROUNDS):
+        for *_, racer in racing:
+            if turn < racer.rounds:
+                racer.warm.samples.append(racer.time(racer.runs, False))
+    for rung, trial, call, _ in racing:
+        verify(rung, trial, call)
+    return size
+
+
+def _items(family: str, n: int | Sequence[int] | None, kind: str) -> Sequence[int]:
+    if n is None:
+        return ITEMS[family][kind == "cpu"]
+    every = []
+    for each in n if np.iterable(n) else [n]:
+        try:
+            every.append(0 if isinstance(each, bool) else index(each))
+        except TypeError:
+            every.append(0)
+        if every[-1] < 1:
+            raise ValueError(f"n: must be numbers of items, at least 1, not {each!r:.60}")
+    return every
+
+
+def sweep(
+    family: str = "reduce",
+    n: int | Sequence[int] | None = None,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    progress: Progress = lambda text, share: None,
+) -> Sweep:
+    """Measure every choice that needs no compiling, and tell what the library should take.
+
+    Every rung with every block size; and of the rungs that have such, every value of their
+    planner's constants, one at a time: shares of a multiprocessor, items a thread, tilings.
+
+    Parameters
+    ----------
+    family : {"reduce", "reduce_axis", "transpose", "stencil1d", "add", "saxpy", "matmul"}
+    n : int or sequence of int, optional
+        Numbers of items; of a square matrix about so many. Default: from few to many.
+    dtype : str
+        Of the items.
+    device : str, optional
+        "cuda", "cuda:1" or "cpu" (rungs alone: it has no blocks). Default: GPUOPT_DEVICE; else a
+        GPU if there is one, else the cpu.
+    progress : callable
+        Called with a line for people who wait, and the share of the work that is done.
+
+    Returns
+    -------
+    Sweep
+
+    Raises
+    ------
+    VerificationError
+        A choice gave a wrong result.
+    ValueError
+        An unknown family or device; a simulated GPU, which has no timer.
+    TypeError, DeviceError, DeviceMemoryError
+        As `gpuopt.ladder`.
+
+    Notes
+    -----
+    Launches are queued from C, back to back on the same data (as one CUDA graph),
+    and timed by the device. A choice more than 20 times slower than the best has one sample.
+
+    Examples
+    --------
+    >>> import gpuopt
+    >>> swept = gpuopt.sweep("reduce", 4096, device="cpu")
+    >>> print(str(swept).splitlines()[3])
+    sum of 4,096 float32
+    >>> swept.sizes[0].best.seconds <= swept.sizes[0].default.seconds
+    True
+    """
+    if not isinstance(family, str) or family not in FAMILIES:
+        known = ", ".join(map(repr, FAMILIES))
+        raise ValueError(f"family: {family!r} cannot be swept; use one of {known}")
+    dtype = named_dtype(dtype).name
+    if dtype not in NUMBERS:
+        raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(NUMBERS)}")
+    described = describe_device(device_name(device, "cpu"))
+    if described.kind == "sim":
+        raise ValueError(
+            f"device: {described.name} has no timer to choose by; it gives counters: "
+            f"'python -m gpuopt ladder {family} --device {described.name} --block 256', "
+            "gpuopt.profile; device='cuda' or 'cpu' gives times"
+        )
+    made = [
+        make
+        for each in _items(family, n, described.kind)
+        for make in _problems(family, each, dtype, described.name)
+    ]
+    swept = Sweep(
+        described,
+        family,
+        dtype,
+        [],
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        _core.__version__,
+    )
+    for at, make in enumerate(made):
+        progress(f"{family}, problem {at + 1} of {len(made)}", at / len(made))
+        swept.sizes.append(_measure(make(), family, described.kind))
+    return swept

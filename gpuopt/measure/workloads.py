@@ -1,0 +1,587 @@
+"""What `gpuopt.bench` measures, and the bars that the project has set itself for it.
+
+A work is a task (`_peers.Task`) with the shapes and the dtype of its arrays. Its data is random,
+its result known from NumPy, in float64 where items are floating-point numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from gpuopt.measure import parts
+from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Task
+
+GROUPS = {
+    "sum": "sums of whole arrays, 2^10 to 2^30 items",
+    "axis": "sum, max and argmax along every axis of many shapes, in eight dtypes",
+    "layout": "the same of arrays in other layouts, read in place",
+    "transpose": "transposes of matrices, items of 1 to 16 bytes",
+    "permute": "transposes of more axes",
+    "stencil": "stencils of radius 3, 16 and 64",
+    "matmul": "matrix products in float32",
+    "vector": "x + y and a * x + y",
+    "call": "a small sum, from the call to the number in Python",
+    "host": "a sum of a pageable NumPy array, on the GPU",
+}
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "bool")
+OPS = ("sum", "max", "argmax")
+M = 1 << 20
+SHAPES = (
+    (8192, 8192), (4 * M, 64), (64, 4 * M), (M, 16), (16, M), (4096, 4096, 4), (3, 16 * M),
+    (16 * M, 3), (256 * M,),
+)  # fmt: skip
+LAYOUTS = (  # the array without gaps, how it is viewed, and along which axis
+    ((256 * M,), "[::2]", 0),
+    ((8192, 8192), "[:, ::3]", 0),
+    ((8192, 8192), "[:, ::3]", 1),
+    ((8192, 8192), "Fortran order", 0),
+    ((8192, 8192), "Fortran order", 1),
+    ((64 * M,), "reversed", 0),
+)
+# Among them images' channels from last to first and back, images turned, what begins anywhere, and
+# small matrices.
+PERMUTED = (
+    ((64, 2048, 2048), (0, 2, 1), "float32"),
+    ((256, 1024, 1024), (2, 0, 1), "float32"),
+    ((32, 128, 512, 64), (0, 2, 1, 3), "float32"),
+    ((1024, 224, 224, 3), (0, 3, 1, 2), "uint8"),
+    ((1024, 3, 224, 224), (0, 2, 3, 1), "uint8"),
+    ((1024, 224, 224, 3), (0, 3, 1, 2), "float16"),
+    ((1024, 3, 224, 224), (0, 2, 3, 1), "float32"),
+    ((16, 2160, 3840, 3), (0, 2, 1, 3), "uint8"),
+    ((1000000, 100), (1, 0), "float32"),
+    ((100001, 1001), (1, 0), "float32"),
+    ((16383, 16381), (1, 0), "float16"),
+    ((1024, 225, 223, 3), (0, 3, 1, 2), "uint8"),
+    ((1024, 225, 223, 3), (0, 2, 1, 3), "uint8"),
+    ((1024, 225, 223, 3), (1, 0, 2, 3), "uint8"),
+    ((4096, 255, 257), (0, 2, 1), "uint8"),
+    ((16777216, 4, 4), (0, 2, 1), "uint8"),
+)
+# Of the arrays together, and operations: what a device does in its share of some minutes.
+BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
+              ("cpu", False): 128 << 20, ("cpu", True): 1 << 20}  # fmt: skip
+OPERATIONS_MOST = {("cuda", False): 1 << 60, ("cuda", True): 1 << 33,
+                   ("cpu", False): 1 << 34, ("cpu", True): 1 << 27}  # fmt: skip
+TILE = (16 << 20) - 3  # random items, a prime number; what is longer repeats them
+CHECKED_ROWS = 16  # of a matrix product, all of each
+
+
+# --- bars
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What a work shall reach on a kind of device.
+
+    Attributes
+    ----------
+    device : str
+        "cuda" or "cpu".
+    works : str
+        A regular expression for their titles, from the beginning.
+    what : {"x", "of copy", "GB/s", "us"}
+        Times as fast as the fastest of `against`; the share of a copy's speed; bytes a second;
+        microseconds at most.
+    value : float
+    against : tuple of str
+        The libraries.
+    gpu : str
+        The GPU that an absolute number is for.
+    least_bytes : int
+        Of works with fewer nothing is asked.
+    """
+
+    device: str
+    works: str
+    what: str
+    value: float
+    against: tuple[str, ...] = ()
+    gpu: str = ""
+    least_bytes: int = 0
+
+    def __str__(self) -> str:
+        """Return the bar as the table has it."""
+        against = "/".join(self.against)
+        return {
+            "x": f"{self.value:g}x {against}",
+            "of copy": f"{self.value:g} of copy",
+            "GB/s": f"{self.value:,.0f} GB/s",
+            "us": f"{self.value:g} us",
+        }[self.what]
+
+
+_BOTH = ("PyTorch", "CuPy")
+BARS = (
+    Bar("cuda", r"sum of 2\^16 float32$", "x", 1.6, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^20 float32$", "x", 1.3, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^22 float32$", "x", 1.2, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^25 float32$", "x", 1.07, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^28 float32$", "x", 1.01, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^30 float32$", "x", 1.01, ("CuPy",)),
+    Bar("cuda", r"sum of 2\^30 float32$", "GB/s", 4550, gpu="H200"),
+    Bar("cuda", r"\w+ along axis .* \(8192, 8192\) \w+$", "GB/s", 4100, (), "H200", 256 * M),
+    Bar("cuda", r"\w+ along axis ", "GB/s", 3000, (), "H200", 256 * M),
+    Bar("cuda", r"\w+ along axis ", "x", 0.97, _BOTH),
+    Bar("cuda", r"permute \((0, 2, 1|2, 0, 1|0, 2, 1, 3)\) of .* float32$", "of copy", 0.9),
+    Bar("cuda", r"transpose of ", "of copy", 0.97),
+    Bar("cuda", r"transpose of .* float32$", "x", 3.3, _BOTH),
+    Bar("cuda", r"stencil of radius 3 on 2\^28 ", "of copy", 0.97),
+    Bar("cuda", r"stencil of radius 16 on 2\^28 ", "of copy", 0.95),
+    Bar("cuda", r"stencil of radius 64 on 2\^28 ", "of copy", 0.9),
+    Bar("cuda", r"stencil of radius \d+ on 2\^28 ", "x", 3, ("CuPy",)),
+    Bar("cuda", r"stencil of radius \d+ on 2\^28 ", "x", 5, ("PyTorch",)),
+    Bar("cuda", r"matrix product of 1024 ", "x", 0.9, _BOTH),
+    Bar("cuda", r"matrix product of (4096|8192) ", "x", 0.95, _BOTH),
+    Bar("cuda", r"sum of 2\^10 float32, as a number$", "us", 9.5, gpu="H200"),
+    Bar("cuda", r"sum of 2\^28 float32, .*from the host$", "GB/s", 45, gpu="H200"),
+    Bar("cuda", r"sum of 2\^28 float32, .*from the host$", "x", 4, _BOTH),
+    Bar("cpu", r"sum of 2\^25 float32$", "x", 1.9, ("NumPy",)),
+    Bar("cpu", r"transpose of 4096 x 4096 float32$", "x", 3, ("NumPy",)),
+    Bar("cpu", r"stencil of radius 3 on 2\^24 float32$", "x", 3, ("SciPy",)),
+)
+
+
+def bars(title: str, kind: str, description: str, touched: int) -> list[Bar]:
+    """Return a work's bars on a device; of several for the same, the first one."""
+    found: dict[tuple[str, tuple[str, ...]], Bar] = {}
+    for bar in BARS:
+        fits = bar.device == kind and bar.gpu in description and touched >= bar.least_bytes
+        if fits and re.match(bar.works, title):
+            found.setdefault((bar.what, bar.against), bar)
+    return list(found.values())
+
+
+# --- works
+
+
+@dataclass(frozen=True)
+class Work:
+    """One line of a bench.
+
+    Attributes
+    ----------
+    group : str
+        One of `GROUPS`.
+    task : Task
+    shapes : tuple of tuple of int
+        Of the arrays without gaps.
+    dtype : str
+        Of their items.
+    """
+
+    group: str
+    task: Task
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str = "float32"
+
+    @property
+    def title(self) -> str:
+        """What is done to what."""
+        task, shape = self.task, self.shapes[0]
+        items = f"{_count(shape)} {self.dtype}"
+        if task.family == "reduce":
+            view = f", {task.view}" if task.view else ""
+            if task.axis is not None:
+                return f"{task.op} along axis {task.axis} of {items}{view}"
+            end = ", as a number" * task.as_number + ", from the host" * task.from_host
+            return f"{task.op} of {items}{end}"
+        return {
+            "transpose": f"permute {task.axes} of {items}"
+            if task.axes
+            else f"transpose of {shape[0]} x {shape[-1]} {self.dtype}",
+            "stencil1d": f"stencil of radius {task.radius} on {items}",
+            "add": f"x + y of {items}",
+            "saxpy": f"2.5 * x + y of {items}",
+            "matmul": f"matrix product of {shape[0]} x {shape[-1]} {self.dtype}",
+        }[task.family]
+
+    @property
+    def words(self) -> set[str]:
+        """The title's words, by which it can be asked for."""
+        return set(self.title.replace(",", "").split())
+
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(map(math.prod, self.shapes)) * np.dtype(_numpy_name(self.dtype)).itemsize
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes of the result; of a single value left out, as few."""
+        task, item = self.task, self.input_bytes // sum(map(math.prod, self.shapes))
+        if task.family == "reduce":
+            if task.axis is None:
+                return 0
+            view = VIEWS[task.view](np.broadcast_to(np.zeros(1, bool), self.shapes[0]))
+            results = math.prod(view.shape[: task.axis] + view.shape[task.axis + 1 :])
+            return results * np.dtype(_numpy_name(task.dtype)).itemsize
+        return item * math.prod(self.shapes[0])
+
+    @property
+    def touched(self) -> int:
+        """Bytes that the algorithm reads and writes, each once; also those in a view's gaps."""
+        return self.input_bytes + self.output_bytes
+
+    @property
+    def flops(self) -> int:
+        """Operations, where the rate is told in them; else 0."""
+        return 2 * self.shapes[0][0] ** 3 if self.task.family == "matmul" else 0
+
+    def has_arguments_of(self, other: Work) -> bool:
+        """Tell whether another work's arguments are the same, at the same place."""
+        mine, others = (
+            (each.task.family, each.task.from_host, each.shapes, each.dtype)
+            for each in (self, other)
+        )
+        return mine == others
+
+    def shrunk(self, bytes_most: int, operations_most: int) -> Work:
+        """Return the work on arrays whose longest axes are halved until it is small enough."""
+        work = self
+        while work.input_bytes > bytes_most or work.flops > operations_most:
+            longest = max(work.shapes[0])
+            every = work.task.family == "matmul"
+            halved = [n // 2 if n == longest else n for n in work.shapes[0]]
+            if not every and halved.count(longest // 2) > 1:  # one axis at a time
+                halved = [*work.shapes[0]]
+                halved[halved.index(longest)] //= 2
+            work = replace(work, shapes=(tuple(halved),) * len(work.shapes))
+        return work
+
+
+def _count(shape: tuple[int, ...]) -> str:
+    if len(shape) > 1:
+        return f"({', '.join(map(str, shape))})"
+    n = shape[0]
+    return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 else f"{n:,}"
+
+
+def _numpy_name(dtype: str) -> str:
+    return "uint16" if dtype == "bfloat16" else dtype  # for its size alone
+
+
+def _reductions() -> Iterator[Work]:
+    for n in (10, 16, 20, 22, 25, 28, 30):
+        yield Work("sum", Task("reduce"), ((1 << n,),))
+    for dtype in DTYPES:
+        # One after the other, what has the same arrays: nothing is moved anew.
+        for shape in SHAPES:
+            for axis, op in product(range(len(shape)), OPS):
+                task = Task("reduce", op, result_dtype(op, dtype), axis)
+                yield Work("axis", task, (shape,), dtype)
+        for (shape, view, axis), op in product(LAYOUTS, OPS):
+            task = Task("reduce", op, result_dtype(op, dtype), axis, view=view)
+            yield Work("layout", task, (shape,), dtype)
+
+
+def _others() -> Iterator[Work]:
+    for side in (4096, 8192, 16384):
+        yield Work("transpose", Task("transpose"), ((side, side),))
+    yield Work("transpose", Task("transpose"), ((5000, 7001),))
+    for dtype in ("int8", "float16", "float64", "complex128"):
+        yield Work("transpose", Task("transpose", dtype=dtype), ((8192, 8192),), dtype)
+    for shape, axes, dtype in PERMUTED:
+        yield Work("permute", Task("transpose", axes=axes, dtype=dtype), (shape,), dtype)
+    for radius in (3, 16, 64):
+        yield Work("stencil", Task("stencil1d", radius=radius), ((256 * M,),))
+    for side in (1024, 4096, 8192):
+        yield Work("matmul", Task("matmul"), ((side, side),) * 2)
+    for family in ("add", "saxpy"):
+        for n in (4 * M, 64 * M):
+            yield Work("vector", Task(family), ((n,),) * 2)
+    yield Work("call", Task("reduce", as_number=True), ((1024,),))
+    yield Work("host", Task("reduce", as_number=True, from_host=True), ((256 * M,),))
+
+
+def works(kind: str, *, quick: bool) -> list[Work]:
+    """Return what a kind of device is measured by: on the cpu and for a quick look, less of it."""
+    limits = BYTES_MOST[kind, quick], OPERATIONS_MOST[kind, quick]
+    found: dict[str, Work] = {}
+    for each in (*_reductions(), *_others()):
+        if each.task.from_host and kind == "cpu":
+            continue  # there it is a sum as any other
+        work = each.shrunk(*limits)
+        found.setdefault(work.title, work)
+    # The bars of the cpu are for smaller arrays than a GPU's.
+    if kind == "cpu" and not quick:
+        stencil = Work("stencil", Task("stencil1d"), ((16 * M,),))
+        found[stencil.title] = stencil
+    order = list(GROUPS)
+    return sorted(found.values(), key=lambda work: order.index(work.group))
+
+
+# --- data, and what is right
+
+
+def result_dtype(op: str, dtype: str) -> str:
+    """Return the dtype of a reduction's result: NumPy's."""
+    if op == "argmax" or (op == "sum" and not dtype.startswith(("float", "bfloat"))):
+        return "int64"
+    return dtype
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """Return a dtype by name; bfloat16 is ml_dtypes'.
+
+    Raises
+    ------
+    LeftOutError
+        ml_dtypes is not installed.
+    """
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise LeftOutError("needs ml_dtypes (pip install ml_dtypes)") from None
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def _tile(name: str, n: int) -> np.ndarray:
+    """Return random items; fewer of them are the first of more."""
+    rng, dtype = np.random.default_rng(7), numpy_dtype(name)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, n, np.uint8).view(np.bool_)
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+    floats = rng.random(n * (1 + (dtype.kind == "c")), np.float32)
+    floats *= 2
+    floats -= 1
+    return (floats.view(np.complex64) if dtype.kind == "c" else floats).astype(dtype)
+
+
+_drawn: dict[str, np.ndarray] = {}  # of the last dtype, as many items as any work asked for
+
+
+def _items(name: str, n: int) -> np.ndarray:
+    if name not in _drawn or _drawn[name].size < n:
+        _drawn.clear()  # before the others are made: memory
+        tile = _tile(name, min(TILE, n))
+        _drawn[name] = parts.repeated(tile, n) if n > tile.size else tile
+    return _drawn[name][:n]
+
+
+def forget() -> None:
+    """Give back the memory of what was drawn."""
+    _drawn.clear()
+
+
+def draw(work: Work) -> tuple[Any, ...]:
+    """Return the arguments of a work: arrays without gaps, and saxpy's factor before them."""
+    sizes = [math.prod(shape) for shape in work.shapes]
+    flat, arrays, at = _items(work.dtype, sum(sizes)), [], 0
+    for shape, size in zip(work.shapes, sizes, strict=True):
+        arrays.append(flat[at : at + size].reshape(shape))
+        at += size
+    return (2.5, *arrays) if work.task.family == "saxpy" else tuple(arrays)
+
+
+Check = Callable[[np.ndarray, bool], str]
+
+
+def _near(got: np.ndarray, want: np.ndarray, absolute: float, relative: float) -> np.ndarray:
+    """Tell of each item whether it is within a bound; NaN never is."""
+    want = parts.plain(want).astype(np.float64, copy=False)
+    apart, within = parts.scratch("apart", got.size), parts.scratch("within", got.size, np.bool_)
+    apart[:] = parts.plain(got)
+    with np.errstate(invalid="ignore", over="ignore"):
+        np.subtract(apart, want, out=apart)
+        np.abs(apart, out=apart)
+        bound = absolute + relative * np.abs(want) if relative else absolute
+        return np.less_equal(apart, bound, out=within)
+
+
+def _off(
+    got: np.ndarray,
+    want: np.ndarray | Callable[[slice], np.ndarray],
+    absolute: float = 0.0,
+    relative: float = 0.0,
+) -> str:
+    """Tell where an array is off by more than a bound; written so that NaN fails.
+
+    Parameters
+    ----------
+    got : ndarray
+    want : ndarray or callable
+        What is right; or what gives the float64 items of a part of it, of as many as `got` has.
+    absolute, relative : float
+        The bound, and that for each of a wanted item; integers have to be the same.
+    """
+    if isinstance(want, np.ndarray):
+        if got.shape != want.shape:
+            return f"an array of shape {got.shape} instead of {want.shape}"
+        flat = want.reshape(-1)
+        want = lambda part: flat[part]  # noqa: E731
+    items = got.reshape(-1)
+
+    def wrong(part: slice) -> tuple[int, int]:
+        mine, exact = items[part], want(part)
+        if exact.dtype.kind in "biu":
+            right = mine == exact
+        else:
+            right = _near(mine, exact, absolute, relative)
+        off = right.size - int(np.count_nonzero(right))
+        return off, part.start + int(right.argmin()) if off else 0
+
+    found = [each for each in parts.each(wrong, parts.spans(items.size)) if each[0]]
+    if not found:
+        return ""
+    at = found[0][1]
+    return (
+        f"{sum(count for count, _ in found):,} wrong items, the first of them number {at:,}: "
+        f"{items[at]!r} instead of {want(slice(at, at + 1))[0]!r}"
+    )
+
+
+def _check_sum(view: np.ndarray, axis: int) -> Check:
+    if view.dtype.kind in "biu":
+        right = parts.total(view, axis, np.int64)
+        return lambda got, strict: _off(got, right)
+    exact, count = parts.total(view, axis, np.float64), view.shape[axis]
+    item = float(_finfo(view.dtype))
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        # Ours is rounded once, from float64; others may lose a bit with every item, but not so
+        # much that the sum of random items, about sqrt(count / 3), could as well be another.
+        lost = 0.0 if strict else min(4 * item * count, 0.25 * math.sqrt(count))
+        return _off(got, exact, count * 2.0**-52 + lost, item)
+
+    return check
+
+
+def _finfo(dtype: np.dtype) -> float:
+    return 2.0**-7 if dtype.name == "bfloat16" else np.finfo(dtype).eps
+
+
+def _check_places(view: np.ndarray, axis: int) -> Check:
+    right = parts.place(view, axis)
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        error = _off(got, right)
+        if strict or not error or got.shape != right.shape:
+            return error
+        if got.min() < 0 or got.max() >= view.shape[axis]:
+            return error
+        # NumPy's is the first of several largest items; others say any of them.
+        return "" if parts.same_at(view, axis, got, right) else error
+
+    return check
+
+
+def _check_reduction(work: Work, array: np.ndarray) -> Check:
+    task, view = work.task, VIEWS[work.task.view](array)
+    axis = 0 if task.axis is None else task.axis  # without an axis arrays have but one
+    if task.op == "sum":
+        return _check_sum(view, axis)
+    if task.op == "argmax":
+        return _check_places(view, axis)
+    right = parts.largest(view, axis)
+    return lambda got, strict: _off(got, right)
+
+
+def _check_transpose(work: Work, array: np.ndarray) -> Check:
+    right = np.transpose(array, work.task.axes)
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        if got.shape != right.shape or got.dtype != right.dtype:
+            return f"an array of shape {got.shape}, {got.dtype}"
+        first = parts.not_transposed(got, array, work.task.axes)
+        if first is None:
+            return ""
+        row = first // math.prod(got.shape[1:])
+        return f"another array from row {row:,} to {row + 1:,}"
+
+    return check
+
+
+def _check_stencil(work: Work, array: np.ndarray) -> Check:
+    radius, n = work.task.radius, array.size
+    # Differences of float64 sums, anew in every part: off by some 1e-9.
+    bound = 1e-7 + (2 * radius + 1) * float(np.finfo(array.dtype).eps) * (2 * radius + 1)
+
+    def want(part: slice) -> np.ndarray:
+        low, high = max(0, part.start - radius), min(n, part.stop + radius)
+        size, first = part.stop - part.start, 1 + low - (part.start - radius)
+        padded = parts.scratch("padded", size + 2 * radius + 1)
+        padded[:first] = padded[first + high - low :] = 0
+        padded[first:][: high - low] = array[low:high]
+        sums = np.cumsum(padded, out=parts.scratch("sums", padded.size))
+        return np.subtract(sums[2 * radius + 1 :], sums[:size], out=padded[:size])
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        if got.shape != array.shape:
+            return f"an array of shape {got.shape}"
+        return _off(got, want, bound)
+
+    return check
+
+
+def _check_vectors(work: Work, arguments: tuple[Any, ...]) -> Check:
+    *factor, x, y = arguments
+    eps = float(np.finfo(x.dtype).eps)
+
+    def want(part: slice) -> np.ndarray:
+        wide = parts.scratch("wide", part.stop - part.start)
+        np.multiply(x[part], factor[0] if factor else 1.0, out=wide, dtype=np.float64)
+        wide += y[part]
+        return wide
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        if got.shape != x.shape:
+            return f"an array of shape {got.shape} instead of {x.shape}"
+        return _off(got, want, 4 * eps if factor else eps)
+
+    return check
+
+
+def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a product in float64; of the left matrix a part at a time is wide, for memory."""
+    step = max(1, parts.PART // a.shape[1])
+    return np.concatenate([a[at].astype(np.float64) @ b for at in parts.spans(len(a), step)])
+
+
+def _check_product(work: Work, a: np.ndarray, b: np.ndarray) -> Check:
+    side = a.shape[0]
+    eps = float(np.finfo(a.dtype).eps)
+    rng = np.random.default_rng(5)
+    rows = np.unique(rng.integers(0, side, CHECKED_ROWS))
+    signs = rng.choice([-1.0, 1.0], side)
+    want = _wide_product(b.T, a[rows].astype(np.float64).T).T
+    product = _wide_product(a, _wide_product(b, signs))
+
+    def check(got: np.ndarray, strict: bool) -> str:
+        # Some rows, item by item; the others by their product with a random vector of signs: a
+        # wrong item changes it, and rounding by much less.
+        if got.shape != a.shape:
+            return f"an array of shape {got.shape} instead of {a.shape}"
+        each = eps * side
+        return _off(got[rows], want, (side + 2) * eps) or _off(
+            _wide_product(got, signs), product, 4 * each * math.sqrt(side) + each
+        )
+
+    return check
+
+
+def check_of(work: Work, arguments: tuple[Any, ...]) -> Check:
+    """Return what tells the error of a result, or "".
+
+    It takes the result and whether it is ours, and so has to be as exact as we promise.
+    """
+    makers: dict[str, Callable[..., Check]] = {
+        "reduce": _check_reduction,
+        "transpose": _check_transpose,
+        "stencil1d": _check_stencil,
+        "matmul": _check_product,
+    }
+    if work.task.family in makers:
+        return makers[work.task.family](work, *arguments)
+    return _check_vectors(work, arguments)

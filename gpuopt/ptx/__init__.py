@@ -1,0 +1,1 @@
+"""Kernels of the user's own: PTX modules, their parameters and buffers."""

@@ -1,0 +1,336 @@
+"""What lives on a module's device, or near it: buffers, pinned arrays, textures, bound launches.
+
+And what of other libraries' is used there in place: arrays and streams.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from gpuopt import _core
+from gpuopt.arrays.device_array import LEGACY
+from gpuopt.arrays.libraries import Library, is_run, view_of
+
+PER_THREAD = 2  # the thread's default stream, as LEGACY is everybody's
+
+TIMES = ("queue", "sync", "graph", "host")  # the numbers that _core.Module.time takes
+
+
+class Buffer:
+    """Memory on a module's device, which stays there between launches.
+
+    Made by `Module.empty` and `Module.copy`; an argument for 64-bit parameters. It is freed with
+    the object.
+
+    Attributes
+    ----------
+    address : int
+        Where it begins, on the device.
+    nbytes : int
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> buffer = gpuopt.load_ptx(ptx, device="sim").copy(np.arange(4, dtype=np.int32))
+    >>> buffer.nbytes, buffer.get(np.int32).tolist()
+    (16, [0, 1, 2, 3])
+    """
+
+    def __init__(self, core: _core.Module, nbytes: int) -> None:
+        self._core = core
+        self.nbytes = nbytes
+        self.address = core.alloc(nbytes)
+
+    def __del__(self) -> None:
+        self._free()
+
+    def _free(self) -> None:
+        if self.__dict__.get("address"):
+            self._core.free(self.address)
+            self.address = 0
+
+    def __repr__(self) -> str:
+        return f"<Buffer of {self.nbytes:,} bytes on {self._core.device}>"
+
+    def get(self, dtype: DTypeLike = np.uint8) -> np.ndarray:
+        """Copy the bytes to the host.
+
+        Parameters
+        ----------
+        dtype : dtype
+            How to read them.
+
+        Returns
+        -------
+        numpy.ndarray
+            One-dimensional.
+
+        Raises
+        ------
+        ValueError
+            `nbytes` is no multiple of the dtype's size.
+        """
+        kind = np.dtype(dtype)
+        if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
+            raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
+        host = np.empty(self.nbytes, np.uint8)
+        self._core.copy_out(self.address, host)
+        return host.view(kind)
+
+
+class Resident(NamedTuple):
+    """An array on the module's GPU that a launch uses where it is."""
+
+    address: int
+    stream: int  # where its work is queued
+    library: Library
+    held: Any  # what keeps its memory
+
+    def writes(self) -> None:
+        """Tell its library that a kernel may write to it."""
+        self.library.writes(self.held)
+
+
+def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | None:
+    """Return an array that a kernel on the device `here` takes in place; None for what is no array.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is on another device, or a kernel cannot use it as it is.
+    """
+    view = view_of(argument, name)
+    if view is None:
+        return None
+    which = prefix + name
+    if not view.device.startswith("cuda"):
+        raise TypeError(
+            f"{which} is an array of gpuopt's on {view.device}, whose memory another queue of the "
+            "simulated GPU has; pass its .get(), or a Buffer"
+        )
+    if view.device != here:
+        elsewhere = f"{which} is an array on {view.device}, but the module is on {here}; pass a "
+        load = f", or load the PTX with device={view.device!r}"
+        if here.startswith("cuda"):
+            raise ValueError(f"{elsewhere}copy there{load}")
+        raise TypeError(f"{elsewhere}copy on the host{load}")
+    if not is_run(view.shape, view.strides, view.dtype.itemsize):
+        raise ValueError(
+            f"{which} is not C-contiguous; pass a contiguous copy, or its address as an integer"
+        )
+    if view.read_only:
+        raise ValueError(
+            f"{which} is read-only, and a kernel could write to it; pass a copy that may be "
+            "written, or its address as an integer"
+        )
+    return Resident(view.address, view.stream, view.library, view.library.hold(view))
+
+
+def beside(arrays: list[Resident]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Return the streams of some arrays, each once, and what keeps their memory."""
+    return tuple(dict.fromkeys(each.stream for each in arrays)), tuple(each.held for each in arrays)
+
+
+class Prepared(NamedTuple):
+    """A launch or a copy with its arguments, made by `Kernel.bind` or `Module.transfer`."""
+
+    launch: tuple[Any, ...]
+    keep: tuple[Any, ...]  # what must live as long
+    arrays: tuple[Resident, ...] = ()
+    stream: int = 0
+
+    def on(self, stream: int) -> Prepared:
+        """Return the same on another of the module's streams, 0 to 7."""
+        return self._replace(stream=stream)
+
+
+def _protocol(stream: Any) -> Any:
+    """Ask CUDA Python's protocol."""
+    version, handle = stream.__cuda_stream__()
+    if version != 0:
+        raise TypeError(f"stream: its __cuda_stream__ has version {version}; gpuopt knows 0")
+    return handle
+
+
+# How a stream's number is asked for, by what of a library's objects its streams alone have.
+_HANDLES = {
+    "__cuda_stream__": _protocol,
+    "cuda_stream": lambda stream: stream.cuda_stream,  # PyTorch
+    "wait_event": lambda stream: stream.ptr,  # CuPy
+    "auto_synchronize": int,  # Numba: its handle.value, or 0 for None
+}
+
+
+def stream_of(stream: Any, device: str) -> tuple[int, Any]:
+    """Return a stream's number, as _core.Module.adopt takes it, and what it lives by."""
+    if hasattr(stream, "__index__"):
+        number = index(stream)
+        if not 0 <= number < 1 << 64:
+            raise ValueError(f"stream: {number} is not a stream")
+        return number, None
+    ask = next((ask for name, ask in _HANDLES.items() if hasattr(stream, name)), None)
+    if ask is None:
+        raise TypeError(
+            "stream: must be a stream of CuPy, PyTorch or Numba, an object with __cuda_stream__(), "
+            f"or an int, not {stream!r:.60}"
+        )
+    number = int(ask(stream))
+    where = getattr(getattr(stream, "device", None), "index", None)
+    elsewhere = device.startswith("cuda") and where is not None and device != f"cuda:{where}"
+    if number <= PER_THREAD and elsewhere:
+        # A default stream's number is the same on every GPU: the driver cannot tell.
+        raise ValueError(
+            f"stream: is a stream of cuda:{where}, and the module is on {device}; pass one that "
+            "was made there"
+        )
+    return number or LEGACY, stream  # 0, a library's null stream, would be the module's own
+
+
+class _Pinned:
+    """Pinned host memory, which NumPy keeps alive."""
+
+    def __init__(self, core: _core.Module, nbytes: int) -> None:
+        self._core = core
+        self.address = core.pin(nbytes)
+        self.__array_interface__ = {
+            "data": (self.address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        if self.__dict__.get("address"):
+            self._core.free(self.address)
+
+
+def is_ours(value: Any) -> bool:
+    """Tell whether memory is a module's own, which waits for its work before it goes."""
+    while isinstance(value, np.ndarray):
+        value = value.base
+    return isinstance(value, Buffer | Texture | _Pinned)
+
+
+def pinned(core: _core.Module, shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """Return an array in pinned memory, freed with it."""
+    kind = np.dtype(dtype)
+    if kind.hasobject:
+        raise TypeError("dtype: Python objects cannot lie in pinned memory; use a number's dtype")
+    plan = np.broadcast_to(np.empty((), kind), shape)  # NumPy's own checks of a shape
+    return np.asarray(_Pinned(core, max(1, plan.nbytes)))[: plan.nbytes].view(kind).reshape(shape)
+
+
+class Texture:
+    """A texture object: an argument for a kernel's `cudaTextureObject_t`; see `Module.texture`.
+
+    Attributes
+    ----------
+    handle : int
+        What the kernel gets.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> module = gpuopt.load_ptx(ptx, device="sim")
+    >>> texture = module.texture(np.arange(8, dtype=np.float32))
+    >>> isinstance(texture.handle, int)
+    True
+    """
+
+    def __init__(
+        self,
+        core: _core.Module,
+        plan: TexturePlan,
+        buffer: Buffer,
+        sampling: tuple[bool, bool, bool],
+    ) -> None:
+        extents = plan.extents
+        beyond = (1,) * (3 - len(extents))
+        self._core = core
+        self._buffer = None if plan.dimensions else buffer  # linear memory is read where it lies
+        self._text = f"{' x '.join(map(str, extents))} texels"
+        self.handle = core.texture(
+            buffer.address, plan.dimensions, *extents, *beyond, plan.channels, plan.texel, *sampling
+        )
+
+    def __del__(self) -> None:
+        if self.__dict__.get("handle"):
+            self._core.free(self.handle)
+
+    def __repr__(self) -> str:
+        return f"<Texture of {self._text} on {self._core.device}>"
+
+
+_TEXELS = {np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1"))}
+
+
+class TexturePlan(NamedTuple):
+    """What a texture is made of."""
+
+    texels: np.ndarray
+    dimensions: int  # 0: linear memory
+    extents: tuple[int, ...]  # width first
+    channels: int
+    texel: int  # device.h's number
+
+
+def texture_plan(
+    array: ArrayLike,
+    channels: int,
+    linear_memory: bool | None,
+    linear_filter: bool,
+    wrap: bool,
+    normalised: bool,
+) -> TexturePlan:
+    """Check what a texture is asked for."""
+    data = np.asarray(array)
+    data = np.ascontiguousarray(data, data.dtype.newbyteorder("="))
+    if data.dtype not in _TEXELS:
+        raise TypeError(
+            f"array: a texture has texels of float32, int32, uint32 or uint8, not {data.dtype}"
+        )
+    if index(channels) not in (1, 2, 4):
+        raise ValueError(f"channels: {channels} is not 1, 2 or 4")
+    extents = data.shape if channels == 1 else data.shape[:-1]
+    if len(extents) not in (1, 2, 3) or (channels > 1 and data.shape[-1:] != (channels,)):
+        raise ValueError(
+            f"array: of shape {data.shape} with {channels} channels; give (width,), (height, "
+            f"width) or (depth, height, width){', channels last' if channels > 1 else ''}"
+        )
+    if not data.size or max(extents) >= 1 << 31:
+        raise ValueError(f"array: a texture cannot have the shape {data.shape}")
+    sampled = linear_filter or wrap or normalised
+    if linear_memory is None:
+        linear_memory = len(extents) == 1 and not sampled
+    if linear_memory and (sampled or len(extents) > 1):
+        raise ValueError(
+            "linear_memory: is read by integer index alone, without filter, wrap or normalised "
+            "coordinates, and has one dimension; leave it out"
+        )
+    if wrap and not normalised:
+        raise ValueError("wrap: needs normalised=True; other coordinates are clamped")
+    if linear_filter and data.dtype.name in ("int32", "uint32"):
+        raise ValueError("linear_filter: integers are not filtered; give float32 or uint8")
+    dimensions = 0 if linear_memory else len(extents)
+    return TexturePlan(data, dimensions, extents[::-1], channels, _TEXELS[data.dtype])
+
+
+def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int, int]:
+    """Return address and bytes of one end of a copy."""
+    if isinstance(value, Buffer):
+        if value._core is not core:
+            raise ValueError(f"{name}: is a Buffer of another module")
+        return value.address, value.nbytes
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name}: must be a Buffer or a NumPy array, not {value!r:.60}")
+    if not value.flags.c_contiguous or value.dtype.hasobject:
+        raise ValueError(f"{name}: must be contiguous and hold no Python objects")
+    if writable and not value.flags.writeable:
+        raise ValueError(f"{name}: is read-only")
+    return value.__array_interface__["data"][0], value.nbytes

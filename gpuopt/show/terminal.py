@@ -1,0 +1,80 @@
+"""Drawing in a terminal: numbers with units, and a roofline in characters."""
+
+from __future__ import annotations
+
+import math
+
+from gpuopt.show.measured import Point, Roofline
+
+WIDTH, HEIGHT = 68, 16  # of the drawing, in characters
+MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def rate(value: float, unit: str) -> str:
+    """Return a rate with a prefix: "4,595 GB/s", "1.33 TFLOP/s"."""
+    if unit == "B/s" or value < 1e12:
+        return f"{value / 1e9:,.{0 if value >= 1e11 else 1}f} G{unit}"
+    return f"{value / 1e12:,.{2 if value < 1e13 else 1 if value < 1e14 else 0}f} T{unit}"
+
+
+def window(roof: Roofline) -> tuple[float, float, float, float]:
+    """Return what a plot shows: intensities and rates from and to, powers of two around all."""
+    ridge, peak = roof.ridge(), roof.peak().rate
+    placed = [each for each in roof.points if each.flops and each.bytes]
+    low = min([ridge / 64, *(each.intensity / 2 for each in placed)])
+    high = max([ridge * 16, *(each.intensity * 2 for each in placed)])
+    tops = [each.rate for each in roof.ceilings if each.unit == "FLOP/s"]
+    bottom = min([roof.attainable(low), *(each.rate / 2 for each in placed)])
+    return low, high, bottom, max([2 * peak, *(1.5 * top for top in tops)])
+
+
+def _canvas(roof: Roofline) -> list[str]:
+    low, high, bottom, _ = window(roof)
+    top = 2 * max(roof.peak(each.dtype).rate for each in [*roof.points, roof])
+
+    def column(intensity: float) -> int:
+        return round(math.log(intensity / low) / math.log(high / low) * (WIDTH - 1))
+
+    def line(value: float) -> int:
+        at = math.log(value / bottom) / math.log(top / bottom)
+        return HEIGHT - 1 - min(HEIGHT - 1, max(0, round(at * (HEIGHT - 1))))
+
+    cells = [[" "] * WIDTH for _ in range(HEIGHT)]
+    for x in range(WIDTH):
+        intensity = low * (high / low) ** (x / (WIDTH - 1))
+        ramp = intensity < roof.ridge()
+        cells[line(roof.attainable(intensity))][x] = "/" if ramp else "-"
+    for y in range(line(roof.peak().rate) + 1, HEIGHT):
+        cells[y][column(roof.ridge())] = ":"
+    for mark, point in _marked(roof):
+        cells[line(point.rate)][column(point.intensity)] = mark
+    axis = f"{low:<8.3g}{'operations a byte':^{WIDTH - 16}}{high:>8.3g}"
+    return [*("  |" + "".join(row).rstrip() for row in cells), "  +" + "-" * WIDTH, "   " + axis]
+
+
+def _marked(roof: Roofline) -> list[tuple[str, Point]]:
+    placed = [each for each in roof.points if each.flops and each.bytes]
+    return list(zip(MARKS, placed, strict=False))
+
+
+def roofline(roof: Roofline) -> str:
+    """Return a roofline's ceilings, the drawing, and its kernels' bounds."""
+    how = "from the datasheet" if roof.source == "datasheet" else f"measured {roof.date[:10]}"
+    about = [roof.driver, "quick" if roof.quick else ""]
+    head = f"{roof.device.description} ({roof.device.name}), ceilings {how}"
+    lines = [", ".join([head, *filter(None, about)]), ""]
+    for each in roof.ceilings:
+        spread = f"   spread {each.spread:.1%}" if roof.source == "measured" else ""
+        lines.append(f"{each.name:<16}{rate(each.rate, each.unit):>16}{spread}")
+    memory, peak = roof.ceiling("DRAM"), roof.peak()
+    lines += [
+        "",
+        f"ridge: {roof.ridge():.3g} operations a byte, where {memory.name} meets {peak.name}",
+        "",
+        *_canvas(roof),
+    ]
+    marks = {id(point): mark for mark, point in _marked(roof)}
+    if roof.points:
+        lines.append("")
+    lines += [f"{marks.get(id(each), ' ')}  {roof.bound(each)}" for each in roof.points]
+    return "\n".join(line.rstrip() for line in lines)

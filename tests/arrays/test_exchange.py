@@ -1,0 +1,381 @@
+"""Arrays whose type has DLPack's C exchange API, on a driver that is no GPU (fake_cuda.c).
+
+The API is a table of functions, made here; PyTorch's own is tested in test_libraries.py.
+"""
+
+import textwrap
+
+import pytest
+from fake_driver import FAKE_LIBRARIES, with_producers
+
+pytestmark = pytest.mark.timeout(180)
+
+# A library whose type has DLPack's C exchange API. What it says of a tensor can be changed.
+EXCHANGE = """
+from gpuopt import _core
+from gpuopt.arrays import libraries
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+class Table(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("older", ctypes.c_void_p),
+        ("others", ctypes.c_void_p * 3), ("borrow", ctypes.c_void_p), ("stream", ctypes.c_void_p)]
+CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6, "V": 4}
+asked, current = [], {0: 0x7700}
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+def borrow(value, to):
+    host, told = value.host, to.contents
+    asked.append("borrow")
+    extents = ctypes.c_int64 * max(1, host.ndim)
+    value.kept = extents(*host.shape), extents(*[s // host.itemsize for s in host.strides])
+    told.data, told.device_type, told.device_id = host.ctypes.data, 2, 0
+    told.ndim, told.shape, told.strides = host.ndim, *value.kept
+    told.code, told.bits, told.lanes = CODES[host.dtype.kind], 8 * host.itemsize, 1
+    for name, change in value.changes.items():
+        setattr(told, name, change)
+    return 0
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def stream_of(kind, index, to):
+    asked.append(("stream", kind, index))
+    to[0] = current[index]
+    return 0
+class Unasked(Tensor):
+    \"\"\"Has no attributes but those that DLPack does not tell.\"\"\"
+    def __init__(self, host, **changes):
+        super().__init__(host)
+        self.changes = changes
+        for name in ("is_cuda", "shape", "dtype"):
+            delattr(self, name)
+    def is_conj(self):
+        assert self.host.dtype.kind == "c"
+        return False
+    get_device = is_contiguous = stride = data_ptr = None
+new = ctypes.pythonapi.PyCapsule_New
+new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+def no_stream(*arguments):
+    return -1
+# Of what is no list it fails with an exception.
+PyList_Append = ctypes.cast(ctypes.pythonapi.PyList_Append, ctypes.c_void_p).value
+tables = []
+def table(major=1, older=None, borrow=borrow, stream=stream_of):
+    functions = [ctypes.cast(each, ctypes.c_void_p).value for each in (borrow, stream)]
+    tables.append(Table(major, 3, older, (None,) * 3, *functions))
+    return ctypes.addressof(tables[-1])
+def library(base, name=b"dlpack_exchange_api", at=None):
+    kept.append(name)
+    capsule = new(at or table(), kept[-1], None)
+    made = {"__module__": "torch", "__dlpack_c_exchange_api__": capsule}
+    return type("Tensor", (base,), made)
+kept = []
+swift = library(Unasked)
+def described(value):
+    view = libraries.view_of(value, "array")
+    assert view.library is libraries.TORCH and view.holder is value
+    return view.address, view.shape, view.strides, view.dtype, view.device, view.stream
+"""
+
+
+def with_exchange(fake_cuda, code):
+    with_producers(fake_cuda, FAKE_LIBRARIES + EXCHANGE + textwrap.dedent(code))
+
+
+def test_the_exchange_api_tells_all_at_once(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        grid = np.arange(24).reshape(4, 6)
+        for name in ("?", *"bBhHiIlLefdFD"):
+            host = grid.astype(name)
+            where = host.ctypes.data, (4, 6), None, host.dtype, "cuda:0", 0x7700
+            assert described(swift(host)) == where, name
+        assert asked[:2] == ["borrow", ("stream", 2, 0)], asked
+        words = grid.astype("u2")
+        told = described(swift(words, code=4))
+        assert told[3] == libraries.bfloat16() and told[:3] == (words.ctypes.data, (4, 6), None)
+        for host in (grid.T, grid[::2], grid[:, 1::3], grid[::-1, ::-1], grid[1:, :0:-2],
+                     np.broadcast_to(grid[0], (5, 6)), np.arange(5)[::-1]):
+            told = described(swift(host))
+            assert told[:3] == (host.ctypes.data, host.shape, host.strides), told
+        for host in (np.array(7), grid[:0], grid[:, :0].T, grid[:1, 2:], grid[1:2, ::-1][:, :1],
+                     np.zeros((3, 0, 5)).transpose(2, 0, 1)):
+            told = described(swift(host))
+            assert told[:3] == (host.ctypes.data, host.shape, None), told
+        assert described(swift(grid, strides=None))[:3] == (grid.ctypes.data, (4, 6), None)
+        assert described(swift(grid[1:], byte_offset=8))[0] == grid.ctypes.data + 56
+        assert described(swift(grid[:0], data=0))[0] == 0
+        caught(TypeError, lambda: described(swift(grid, data=0)), "array: ", "no memory")
+        assert described(swift(grid, device_type=13))[4] == "cuda:0"  # managed memory
+        current.update({1: 0, 40: 2, 0: 1})  # the null stream is the legacy default one
+        assert described(swift(grid, device_id=1))[4:] == ("cuda:1", 1)
+        assert described(swift(grid, device_id=40))[4:] == ("cuda:40", 2)
+        assert described(swift(grid))[4:] == ("cuda:0", 1)
+        """,
+    )
+
+
+def test_what_the_exchange_api_does_not_tell(fake_cuda):
+    """The attributes are asked then, and the errors are theirs."""
+    with_exchange(
+        fake_cuda,
+        """
+        slow = library(type("Asked", (Tensor,), {"changes": {}}))
+        def fails(base=None, **changes):
+            made = library(base or type("Asked", (Tensor,), {"changes": changes}))
+            return made(items)
+        cases = (
+            ("detach", dict(requires_grad=True)),
+            ("resolve_neg", dict(is_neg=lambda: True)),
+        )
+        for text, attributes in cases:
+            x = slow(items)
+            vars(x).update(attributes)
+            caught(TypeError, lambda: gpuopt.reduce(x, axis=0), "array: ", text)
+            caught(TypeError, lambda: gpuopt.reduce(slow(items), axis=0, out=x), "out: ", text)
+        x = slow(items.astype("F"))
+        x.is_conj = lambda: True
+        caught(TypeError, lambda: gpuopt.reduce(x), "resolve_conj")
+        # dtypes without kernels: 8-bit floats, packed ones, half complex, vectors
+        for changes in (dict(code=10, bits=8), dict(code=17, bits=4, lanes=2), dict(bits=128),
+                        dict(code=5, bits=32), dict(lanes=4), dict(bits=0)):
+            strange = fails(**changes)
+            strange.dtype = "torch.float8_e5m2"
+            caught(TypeError, lambda: gpuopt.reduce(strange), "float8_e5m2", ".to(")
+        # the host's
+        for kind in (1, 3):
+            there = fails(device_type=kind)
+            there.is_cuda = False
+            assert gpuopt.reduce(there) == total
+        # what the functions refuse
+        attributes = items.ctypes.data, items.shape, None, items.dtype, "cuda:0", 0x6600
+        del asked[:]
+        for at in (table(borrow=PyList_Append), table(stream=no_stream)):
+            assert described(library(slow, at=at)(items)) == attributes
+        for changes in (dict(ndim=-1), dict(ndim=65), dict(shape=None)):
+            assert described(fails(**changes)) == attributes
+        assert asked
+        # tables that are not for us
+        del asked[:]
+        for at in (table(major=2), table(major=0), table(borrow=None), table(stream=None)):
+            assert described(library(slow, at=at)(items)) == attributes
+        assert described(library(slow, b"dlpack_api")(items)) == attributes
+        for other in (None, 7, items):
+            kind = type("Tensor", (slow,), {"__dlpack_c_exchange_api__": other})
+            assert described(kind(items)) == attributes
+        assert not asked
+        # an older one that is
+        new_major = table(major=3, older=table(major=2, older=table()))
+        assert described(library(Unasked, at=new_major)(items))[5] == 0x7700
+        class Raises(type):
+            @property
+            def __dlpack_c_exchange_api__(cls):
+                raise ZeroDivisionError("its own")
+        caught(ZeroDivisionError, lambda: _core.exchange(Raises("T", (), {})), "its own")
+        """,
+    )
+
+
+def test_calls_through_the_exchange_api(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        fake.fake_cuda_set(b"devices", 2)
+        rows = items[:90_000].reshape(300, 300)
+        x, out = swift(rows), swift(np.empty(300, np.int64))
+        for axis in (0, 1, -1, (0,)):
+            assert gpuopt.reduce(x, axis=axis, out=out) is out
+            forget()
+            assert gpuopt.reduce(x, axis=axis, out=out) is out
+            assert story() == "launch 7700;", story()
+        # the same call of other memory: what is remembered knows no address
+        wide = np.zeros(1000, np.int64)
+        inside = swift(wide[400:550].view("i4").reshape(1, 300))
+        for k in (0, 600):
+            gpuopt.reduce(inside, axis=0, out=swift(wide[k:][:300]))
+            shared = swift(wide[k // 2 + 101 :][:300])
+            caught(ValueError, lambda: gpuopt.reduce(inside, axis=0, out=shared), "out: overlaps")
+        crooked = swift(wide[:300], byte_offset=4)
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=crooked), "out: ", "aligned")
+        odd = swift(rows, byte_offset=2)  # is copied, item by item
+        forget()
+        gpuopt.reduce(odd, axis=0, out=out)
+        assert story().count("launch 7700;") == 2, story()
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=swift(wide[:299])), "has shape")
+        small = swift(wide.view("i4")[:300])
+        caught(TypeError, lambda: gpuopt.reduce(x, axis=0, dtype="i8", out=small), "must be of")
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=swift(wide[:600:2])), "contiguous")
+        lent = Interface(wide[:300], read_only=True)
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=lent), "read-only")
+        # streams and devices are the tensors', each time
+        forget()
+        gpuopt.reduce(x, axis=0, out=Interface(wide[:300], stream=0x8800))
+        assert story() == "wait 7700;launch 7700;wait 8800;", story()
+        current[0] = 0x9900
+        forget()
+        gpuopt.reduce(x, axis=0, out=out)
+        assert story() == "launch 9900;", story()
+        current[1] = 0x5500
+        there = swift(rows, device_id=1), swift(wide[:300], device_id=1)
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=there[1]), "out: is on cuda:1")
+        caught(ValueError, lambda: gpuopt.reduce(there[0], axis=0, out=out), "out: is on cuda:0")
+        caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=out, device="cuda:1"), "cuda:0")
+        gpuopt.reduce(there[0], axis=0, out=there[1])  # opens that GPU
+        forget()
+        gpuopt.reduce(there[0], axis=0, out=there[1])
+        assert story() == "launch 5500;", story()
+        # axes and operations are as checked as the first time
+        for _ in range(2):
+            caught(TypeError, lambda: gpuopt.reduce(x, axis=0.0, out=out), "axis")
+            caught(ValueError, lambda: gpuopt.reduce(x, axis=2, out=out), "axis 2")
+            caught(ValueError, lambda: gpuopt.reduce(x, "most", axis=0, out=out), "op: ")
+            caught(ValueError, lambda: gpuopt.reduce(x, "mean", axis=0, initial=1), "initial")
+            caught(ValueError, lambda: gpuopt.reduce(x, axis=0, out=out, variant=7), "variant")
+        """,
+    )
+
+
+def test_whole_arrays_through_the_exchange_api(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        rows = items[:90_000].reshape(300, 300)
+        found = np.array(0)
+        out, host, sum_of_rows = swift(found), np.array(0), int(rows.sum())
+        for view in (rows, rows.T, rows[::-1], rows[:, ::-1].T, rows.reshape(-1)[::-1]):
+            for _ in range(2):
+                found[...] = 7
+                forget()
+                assert gpuopt.reduce(swift(view), out=out) is out and found == sum_of_rows
+                assert story().replace("graph", "launch") == "launch 7700;", story()
+        forget()
+        assert type(gpuopt.reduce(swift(rows))) is tensor  # the stand-in's torch.empty makes these
+        assert story() == "launch 7700;", story()
+        for dtype, total_of in ((None, int), ("i8", int), ("u8", int), ("i4", int)):
+            narrow = np.array(7, dtype or "i8")
+            gpuopt.reduce(swift(rows), dtype=dtype, out=swift(narrow))
+            assert narrow == rows.sum(dtype=dtype), dtype
+        truths = swift(np.ones(9, bool))
+        for op in ("sum", "prod", "min", "max", "and", "or", "xor"):
+            kind = int if op in ("sum", "prod") else bool
+            for _ in range(2):
+                gpuopt.reduce(truths, op, out=swift(np.array(0, kind)))
+        # nothing to add up; values of the host; a result among the items
+        assert gpuopt.reduce(swift(rows[:0]), out=out) is out and found == 0
+        assert gpuopt.reduce(swift(rows), out=host) is host and host == sum_of_rows
+        among = np.arange(9)
+        assert gpuopt.reduce(swift(among), out=swift(among[3:4].reshape(()))) is not None
+        assert among[3] == 36
+        gpuopt.reduce(swift(rows), initial=5, out=out)
+        assert found == sum_of_rows + 5
+        for wrong, options in (
+            ("out: has shape", dict(out=swift(np.zeros(1, int)))),
+            ("read-only", dict(out=Interface(np.array(0), read_only=True))),
+            ("out: is on cuda:1", dict(out=swift(found, device_id=1))),
+            ("variant", dict(out=out, variant=99)),
+            ("block", dict(out=out, block=33)),
+        ):
+            current[1] = 0
+            for _ in range(2):
+                caught(ValueError, lambda: gpuopt.reduce(swift(rows), **options), wrong)
+        for wrong, options in (
+            ("int32", dict(out=swift(np.array(0, "i4")), dtype="i8")),
+            ("variant", dict(out=out, variant=True)),
+        ):
+            caught(TypeError, lambda: gpuopt.reduce(swift(rows), **options), wrong)
+        """,
+    )
+
+
+def test_the_exchange_api_keeps_nothing(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        rows = items[:90_000].reshape(300, 300)
+        gaps = rows[:, ::3]
+        hosts = (rows, gaps, np.empty(100, np.int64))
+        def work():
+            x, y, out = [swift(host) for host in hosts]
+            gpuopt.reduce(x, axis=0, out=swift(np.empty(300, np.int64)))
+            gpuopt.reduce(y, axis=0, out=out)
+            strange = swift(rows, lanes=2)
+            caught(AttributeError, lambda: gpuopt.reduce(strange), "is_cuda")
+            caught(AttributeError, lambda: gpuopt.reduce(swift(rows, device_type=1)), "is_cuda")
+            del asked[:]
+            return weakref.ref(x), weakref.ref(out)
+        def counts():
+            gc.collect()
+            counted = (*hosts, rows.dtype, swift, libraries.TORCH, "cuda:0", None)
+            return [sys.getrefcount(each) for each in counted]
+        for _ in range(20):
+            work()
+        before, blocks, live = counts(), sys.getallocatedblocks(), get("live")
+        known = len(libraries._known)
+        for _ in range(300):
+            assert [each() for each in work()] == [None, None]
+        after = counts()
+        assert max(b - a for a, b in zip(before, after, strict=True)) < 20, (before, after)
+        assert sys.getallocatedblocks() - blocks < 100
+        assert len(libraries._known) == known and get("live") == live
+        for _ in range(400):  # types without end: some are remembered
+            assert described(library(Unasked, at=ctypes.addressof(tables[0]))(rows))
+        assert len(libraries._known) == libraries._KNOWN_MOST
+        """,
+    )
+
+
+def test_misuse_of_what_is_underneath(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        exchange, dtypes = _core.exchange(swift), libraries._dlpack_dtypes()
+        assert _core.exchange(Tensor) is None and _core.exchange(7) is None
+        caught(TypeError, lambda: _core.borrow(exchange, swift(items)), "borrow() takes")
+        caught(TypeError, lambda: _core.borrow(exchange, swift(items), None, 7), "borrow() takes")
+        caught(ValueError, lambda: _core.borrow(new(1, b"dltensor", None), 7, 7, {}), "Capsule")
+        view = libraries.view_of(swift(items), "x")
+        assert view.replace() is not view and view.replace(read_only=1).read_only is True
+        assert view.replace(strides=(8,), stream=2).strides == (8,) and view.strides is None
+        caught(TypeError, lambda: view.replace(7))
+        caught(TypeError, lambda: view.replace(shape=[1]))
+        caught(TypeError, lambda: view.replace(colour=1))
+        caught(OverflowError, lambda: view.replace(address=-1))
+        caught(AttributeError, lambda: setattr(view, "address", 1))
+        caught(TypeError, lambda: _core.View())
+        caught(TypeError, lambda: _core.View(1, 2, 3, 4, 5, 6, 7, 8))
+        words = "transpose", "move", "uint8", "uint8"
+        problem = (*words, ((0, 8),), (0, 8), (1, 8, 0))
+        reaches = (0, 8, 1, False), (0, 8, 1, False)
+        call = _core.Prepared("cuda:0", problem, reaches)
+        a, b = (libraries.view_of(swift(np.zeros(8, "u1")), "x") for _ in range(2))
+        assert call.queue(a, b) and not call.queue(a, a) and not call.queue(a, b.replace(waits=1))
+        assert not call.queue(a, b.replace(device="cuda:1"))
+        assert not call.queue(a, b.replace(read_only=1))
+        same = "".join(("cuda", ":0"))
+        assert call.queue(a.replace(device=same), b)
+        for address in (0, 2**63, 2**64 - 4):  # never sums that overflow
+            assert call.queue(a.replace(address=address), b) in (True, False)
+        caught(TypeError, lambda: call.queue(a), "2 views")
+        caught(TypeError, lambda: call.queue(a, items), "Views")
+        whole = "reduce", "sum", "int32", "int64", ((0, 8),), (0, 8), (2,)
+        assert _core.Prepared("cuda:0", whole, reaches)
+        for k, wrong in ((4, ((0, 12),)), (4, ((0, 8), (0, 8))), (5, (0, 4)), (6, (0,)), (6, ())):
+            problem_of = (*whole[:k], wrong, *whole[k + 1 :])
+            caught(ValueError, lambda: _core.Prepared("cuda:0", problem_of, reaches), "problem")
+        for wrong in ((*words, ((0, 8),), items, (1, 8, 0)), (*words, ((0, 8),), (0, 0), (1, 8, 0)),
+                      (*words, (items,), (0, 8), (1, 8, 0))):
+            caught(ValueError, lambda: _core.Prepared("cuda:0", wrong, reaches), "problem")
+        caught(ValueError, lambda: _core.Prepared("cuda:0", problem, reaches[1:]), "reaches")
+        unaligned = ((0, 8, 0, 0),) * 2
+        caught(ValueError, lambda: _core.Prepared("cuda:0", problem, unaligned), "alignment")
+        caught(TypeError, lambda: _core.Prepared("cuda:0", problem, (7, 7)))
+        caught(ValueError, lambda: _core.Prepared("vulkan", problem, reaches), "vulkan")
+        fake.fake_cuda_fail(b"cuLaunchKernelEx", 999, 1)
+        fake.fake_cuda_fail(b"cuLaunchKernel", 999, 1)
+        caught(gpuopt.DeviceError, lambda: call.queue(a, b), "cuLaunchKernel")
+        assert call.queue(a, b)
+        """,
+    )

@@ -1,0 +1,317 @@
+"""A driver that serves, and then fails: no memory, any call, a lost device, Ctrl-C.
+
+On a driver that is no GPU (fake_cuda.c), which fails when it is told to.
+"""
+
+import pytest
+from fake_driver import BESIDE, BIG, LINK, PTX, with_fake
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_out_of_memory(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+assert gpuopt.reduce(items, device="cuda") == total
+live = get("live")
+fake.fake_cuda_set(b"memory", 300_000)
+for array in (items, items[::-1], np.broadcast_to(items[3:4], 2**38)):
+    out = np.array(7)
+    call = lambda: gpuopt.reduce(array, out=out, device="cuda")
+    error = caught(gpuopt.DeviceMemoryError, call, "cuda:0")
+    assert isinstance(error, MemoryError)
+    assert error.bytes_asked == min(array.nbytes, 2**28), vars(error)
+    assert error.bytes_free == 300_000
+    assert out == 7
+    settled(live)
+    assert gpuopt.reduce(items[:1000], device="cuda") == 499500
+# room for the items but not for the partial results
+fake.fake_cuda_set(b"memory", items.nbytes)
+error = caught(gpuopt.DeviceMemoryError, lambda: gpuopt.reduce(items, device="cuda"))
+assert error.bytes_free == 0 and get("used") == 0
+fake.fake_cuda_set(b"memory", 1 << 32)
+assert gpuopt.reduce(items, device="cuda") == total
+""",
+    )
+
+
+def test_memory_that_waits_in_the_pool_is_not_out_of_memory(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+big = np.arange(3_000_000, dtype=np.int32)
+fake.fake_cuda_set(b"memory", big.nbytes * 3 // 2)
+fake.fake_cuda_set(b"keeps", 1)
+for _ in range(3):
+    assert gpuopt.reduce(big, device="cuda") == big.sum(dtype=np.int64)
+""",
+    )
+
+
+def test_more_items_than_the_gpu_has_memory(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+fake.fake_cuda_set(b"memory", (256 << 20) + (1 << 20))
+n = 3 * (1 << 26) + 5
+assert gpuopt.reduce(np.broadcast_to(np.int32(-3), n), device="cuda") == -3 * n
+part = np.arange((1 << 26) + 9, dtype=np.int32)  # contiguous: the second piece begins where
+want = int(part.sum(dtype=np.int64))  # the first ends
+assert gpuopt.reduce(part, device="cuda") == want
+live = get("live")
+for name, nth in ((b"cuMemcpyAsync", 1), (b"cuMemcpyAsync", 2), (b"cuLaunchKernel", 2),
+                  (b"cuMemAllocFromPoolAsync", 2)):
+    fake.fake_cuda_fail(name, 999, nth)
+    caught(gpuopt.DeviceError, lambda: gpuopt.reduce(part, device="cuda"), "999")
+    settled(live)
+assert gpuopt.reduce(part, device="cuda") == want
+""",
+    )
+
+
+@pytest.mark.parametrize(
+    "made, least",
+    [(BIG, 10), (PTX, 15), (LINK, 60), (BESIDE, 40)],
+    ids=["a reduction", "a user's module", "streams and textures", "arrays of others"],
+)
+def test_any_call_of_the_driver_may_fail_once(fake_cuda, made, least):
+    """Whatever fails says so or is overcome; nothing leaks, and the next call works."""
+    with_fake(
+        fake_cuda,
+        made
+        + """
+import itertools
+failed = 0
+for nth in itertools.count(1):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        use()
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error) and "made by the test" in str(error), str(error)
+        del error
+    else:
+        if get("calls") - calls < nth:
+            break  # it ended before its turn came
+    fake.fake_cuda_fail(b"", 0, 0)
+    assert get("live") <= live, nth  # a queue whose stream fails is closed, not kept
+    settled(get("live"), nth)
+    use()
+    settled(live, nth)
+"""
+        + f"assert failed > {least}, failed\n",
+    )
+
+
+LARGE = """
+large = np.random.default_rng(5).integers(-(2**31), 2**31, 18_000_001, np.int32)  # 18 parts
+want = int(large.sum(dtype=np.int64))
+threads = len(os.listdir("/proc/self/task"))
+def use():
+    return int(gpuopt.reduce(large, device="cuda"))
+assert use() == want  # the order of parts does not show: the sum of a copy does
+live = get("live")
+def threads_ended():
+    import time
+    end = time.monotonic() + 5  # a thread that was joined may be listed for a moment
+    while len(os.listdir("/proc/self/task")) > threads and time.monotonic() < end:
+        time.sleep(0.001)
+    return len(os.listdir("/proc/self/task")) == threads
+"""
+
+
+def test_a_large_array_travels_through_the_ring(fake_cuda):
+    with_fake(
+        fake_cuda,
+        LARGE
+        + """
+from gpuopt.ptx.module import Module
+module = Module(None, "cuda")
+for size in (16 << 20, (16 << 20) + 1, (64 << 20) + 4095, large.nbytes):
+    sent = large.view(np.uint8)[:size]
+    assert (module.copy(sent).get() == sent).all(), size
+import threading
+results = []
+several = [threading.Thread(target=lambda: results.append(use())) for _ in range(3)]
+for each in several:
+    each.start()
+for each in several:
+    each.join()
+assert results == [want] * 3
+settled()
+assert threads_ended()
+""",
+    )
+
+
+def test_any_call_of_the_driver_may_fail_once_in_the_ring(fake_cuda):
+    with_fake(
+        fake_cuda,
+        LARGE
+        + """
+import itertools
+failed = 0
+for nth in itertools.chain(range(1, 30), range(30, 230, 20)):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 999, nth)
+    try:
+        assert use() == want
+    except gpuopt.DeviceError as error:
+        failed += 1
+        assert "CUDA_ERROR_999" in str(error), str(error)
+    else:
+        if get("calls") - calls < nth:
+            break
+    fake.fake_cuda_fail(b"", 0, 0)
+    settled(live, nth)
+    assert threads_ended()
+assert failed > 25, failed
+""",
+    )
+
+
+def test_ctrl_c_while_the_ring_is_full(fake_cuda):
+    with_fake(
+        fake_cuda,
+        LARGE
+        + """
+for _ in range(2):
+    ctrl_c(use, 1.0)
+    assert use() == want
+    settled(live)
+assert threads_ended()
+""",
+    )
+
+
+def test_a_failure_while_starting_is_not_for_ever(fake_cuda):
+    """The first call meets a failure anywhere after cuInit; the second one works."""
+    opening = (
+        "cuDeviceGet",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxPushCurrent",
+        "cuMemPoolCreate",
+        "cuMemPoolSetAttribute",
+        "cuStreamCreate",
+        "cuEventCreate",
+    )
+    for name in (
+        *opening,
+        "cuModuleLoadData",
+        "cuModuleGetFunction",
+        "cuMemHostAlloc",
+    ):
+        with_fake(
+            fake_cuda,
+            f"""
+assert gpuopt.available("cuda")
+fake.fake_cuda_fail(b"{name}", 999, 1)
+caught(gpuopt.DeviceError, lambda: gpuopt.reduce(items, device="cuda"), "999")
+settled()
+live = get("live")
+assert gpuopt.reduce(items, device="cuda") == total
+if "{name}" in {opening}:
+    assert live <= 1, f"{{live}} objects left behind by a failed start"
+""",
+        )
+
+
+def test_starts_that_fail_again_and_again(fake_cuda):
+    """The next attempt goes on with what the last one has: a context and a pool of memory."""
+    with_fake(
+        fake_cuda,
+        """
+for name in (b"cuMemPoolSetAttribute", b"cuDeviceTotalMem", b"cuMemPoolSetAttribute"):
+    fake.fake_cuda_fail(name, 999, 1)
+    caught(gpuopt.DeviceError, lambda: gpuopt.reduce(items, device="cuda"), "999")
+assert get("live") == 1, get("live")
+assert gpuopt.reduce(items, device="cuda") == total
+""",
+    )
+
+
+def test_no_memory_to_pin(fake_cuda):
+    """A host that has none left raises MemoryError, as for memory of any other kind."""
+    with_fake(
+        fake_cuda,
+        """
+small, large = items[:1000], np.ones(18_000_001, np.int32)
+gpuopt.asarray(small, device="cuda:0")
+"""
+        + "\n".join(
+            f"""
+fake.fake_cuda_fail(b"cuMemHostAlloc", 2, 1)
+error = caught(MemoryError, lambda: {call}, "pinned")
+assert not isinstance(error, gpuopt.DeviceMemoryError)
+{call}
+"""
+            for call in (
+                "gpuopt.transpose(items, device='cuda')",
+                "gpuopt.reduce(large, device='cuda')",
+            )
+        ),
+    )
+
+
+def test_a_graph_that_cannot_be_made(fake_cuda):
+    """It saves time: without it the call that comes again and again is what it was."""
+    with_fake(
+        fake_cuda,
+        """
+x, other = (gpuopt.asarray(items[:n], device="cuda") for n in (100, 99))
+out = np.array(0)
+want = items[:100].sum()
+for name in (b"cuGraphCreate", b"cuGraphAddKernelNode", b"cuGraphInstantiateWithFlags",
+             b"cuGraphUpload"):
+    fake.fake_cuda_fail(name, 2, 1)
+    for _ in range(20):
+        assert gpuopt.reduce(x, out=out) == want
+    gpuopt.reduce(other, out=out)  # another launch: counted anew
+""",
+    )
+
+
+def test_a_lost_device(fake_cuda):
+    """After a sticky fault CUDA answers at once, without asking the driver; the cpu goes on."""
+    with_fake(
+        fake_cuda,
+        """
+assert gpuopt.reduce(items, device="cuda") == total
+fake.fake_cuda_fail(b"cuLaunchKernel", 700, 1)
+error = caught(gpuopt.DeviceLost, lambda: gpuopt.reduce(items, device="cuda"), "700", "restart")
+assert isinstance(error, gpuopt.DeviceError) and isinstance(error, RuntimeError)
+calls = get("calls")
+for _ in range(3):
+    caught(gpuopt.DeviceLost, lambda: gpuopt.reduce(items, device="cuda"), "restart", "cpu")
+assert get("calls") == calls, "the driver was asked again"
+assert gpuopt.reduce(items, device="cpu") == total and get("depth") == 0
+assert gpuopt.reduce([], device="cpu") == 0
+""",
+    )
+
+
+def test_ctrl_c_while_the_gpu_is_busy(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+assert gpuopt.reduce(items, device="cuda") == total
+ctrl_c(lambda: gpuopt.reduce(items, device="cuda"), 0.3)
+assert gpuopt.reduce(items, device="cuda") == total
+settled()
+""",
+    )
+
+
+def test_the_gil_is_free_while_the_gpu_is_busy(fake_cuda):
+    with_fake(
+        fake_cuda,
+        """
+import threading
+assert gpuopt.reduce(items, device="cuda") == total
+fake.fake_cuda_set(b"busy", 1)
+threading.Timer(0.3, lambda: fake.fake_cuda_set(b"busy", 0)).start()
+assert gpuopt.reduce(items, device="cuda") == total  # ends only if the timer's thread could run
+""",
+    )

@@ -1,0 +1,154 @@
+"""The rungs' source and what one changes against another."""
+
+import itertools
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import KINDS
+
+import gpuopt
+from gpuopt.explain import source as source_module
+
+FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
+RUNGS = [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
+needs_sim = pytest.mark.skipif(bool(KINDS.get("sim", "none")), reason="needs the simulated GPU")
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: f"{rung.family}-{rung.name}")
+def test_every_rung_is_found(rung):
+    source = gpuopt.source(rung.family, rung.variant)
+    assert source.rung == rung and source.function
+    assert source.file.endswith(".c" if rung.host else ".cu")
+    definition = [each for each in source.lines if f"{source.function}(" in each.text]
+    assert definition, "the function is not there"
+    assert rung.lesson in source.text and rung.name in source.text.split("\n")[0]
+    assert source.text.count("{") == source.text.count("}"), "a definition is cut"
+    numbers = [each.number for each in source.lines if each.number]
+    assert numbers == sorted(set(numbers))
+    if not rung.host:
+        called = rung.family == "roofline"  # its kernels only call a function of another name
+        assert called or any(kernel.startswith(source.function) for kernel in rung.kernels)
+        assert "__device__" in source.text or "__global__" in source.text
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_neighbours_differ(family):
+    for a, b in itertools.pairwise(gpuopt.rungs(family)):
+        unified = gpuopt.diff(family, a.variant, b.variant).unified
+        assert unified.startswith("---") and "\n+" in unified and "\n-" in unified
+    same = gpuopt.diff(family, gpuopt.rungs(family)[0].variant, gpuopt.rungs(family)[0].variant)
+    assert same.unified == ""
+
+
+def test_the_lines_are_those_of_the_files():
+    root = Path(__file__).parents[2] / "csrc"
+    if not root.exists():
+        pytest.skip("no source tree")
+    for name, lines in source_module._files().items():
+        path = root / ("devices/cpu" if name.endswith(".c") else "kernels") / name
+        assert path.read_text().split("\n") == lines
+    assert source_module.line("reduce.cu", 1).startswith("// reduce.cu: the reduction ladder")
+    assert source_module.line("reduce.cu", 10**6) == source_module.line("none.cu", 1) == ""
+
+
+def test_what_a_rung_needs_comes_with_it():
+    text = gpuopt.source("reduce", 6).text
+    for needed in ("unrolled_tree", "last_warp", "load_pair", "load_or_identity"):
+        assert text.count(f"{needed}(") + text.count(f"{needed}<") >= 2
+    assert "reduce_5" not in text and "KERNEL" not in text
+    assert "// New: no loop is left." in text
+    assert gpuopt.source("reduce").rung.best and not gpuopt.source("reduce").rung.host
+
+
+def test_a_diff_is_the_lesson():
+    unified = gpuopt.diff("transpose", 4, 5).unified
+    assert "-    transpose_tile<0>(in, out, rows, columns, layer);" in unified
+    assert "+    transpose_tile<1>(in, out, rows, columns, layer);" in unified
+    assert "__shared__" not in unified.replace(" ", "").split("@@")[0]
+
+
+class _Checker(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.open, self.text, self.rows = [], "", 0
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.rows += tag == "tr"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def checked(html):
+    checker = _Checker()
+    checker.feed(html)
+    assert not checker.open
+    return checker
+
+
+@pytest.mark.parametrize("pygments", [True, False])
+def test_html(pygments, monkeypatch):
+    if not pygments:
+        monkeypatch.setitem(sys.modules, "pygments", None)
+    elif not __import__("importlib.util").util.find_spec("pygments"):
+        pytest.skip("pygments is not installed")
+    source = gpuopt.source("reduce", 3)
+    html = source._repr_html_()
+    found = checked(html)
+    assert found.rows == 1 + len(source.lines)
+    assert "partial[t] = Op::apply(partial[t], partial[t + s]);" in found.text
+    assert "template <class Op" in found.text  # escaped
+    assert ("<span" in html) == pygments
+    both = checked(gpuopt.diff("reduce", 2, 3)._repr_html_()).text
+    assert "const unsigned left = 2 * s * t;" in both and "s = blockDim.x / 2" in both
+
+
+@needs_sim
+def test_annotations_are_the_counters_by_line():
+    two, three = (gpuopt.source("reduce", rung, annotate=True) for rung in (2, 3))
+
+    def conflicts(source):
+        return sum(each.counters.bank_conflicts for each in source.lines if each.counters)
+
+    assert conflicts(two) > 0 == conflicts(three)
+    line = next(each for each in two.lines if "partial[left] = Op::apply" in each.text)
+    assert line.counters.bank_conflicts == conflicts(two)
+    assert f"{line.counters.bank_conflicts:,}" in str(two)
+    divergent = next(each for each in three.lines if "if (t < s)" in each.text)
+    assert divergent.counters.divergent_branches > 0
+    diff = gpuopt.diff("reduce", 2, 3, annotate=True)
+    assert "conflicts" in str(diff) and "sectors/req." in str(diff)
+    minus = next(row for row in str(diff).splitlines() if "partial[left] = " in row)
+    assert minus.startswith("-") and f"{line.counters.bank_conflicts:,}" in minus
+    found = checked(diff._repr_html_()).text
+    assert f"{line.counters.bank_conflicts:,}" in found and "counted on a simulated" in found
+
+
+@needs_sim
+@pytest.mark.parametrize("family", ["transpose", "stencil1d", "add", "saxpy", "matmul"])
+def test_every_family_can_be_annotated(family):
+    for rung in gpuopt.rungs(family):
+        if not rung.host and not rung.historical:
+            source = gpuopt.source(family, rung.variant, annotate=True)
+            assert sum(each.counters.warp_instructions for each in source.lines if each.counters)
+
+
+@pytest.mark.parametrize(
+    ("match", "arguments", "more"),
+    [
+        ("'reduce', 'roofline'", ("fold",), {}),
+        ("variant: 99 .*'5-historical'", ("reduce", 99), {}),
+        ("variant: True", ("reduce", True), {}),
+        ("'serial' of reduce runs on the cpu", ("reduce", "serial"), {"annotate": True}),
+        ("annotate: roofline is not counted", ("roofline",), {"annotate": True}),
+    ],
+)
+def test_bad_input(match, arguments, more):
+    with pytest.raises(ValueError, match=match):
+        gpuopt.source(*arguments, **more)

@@ -1,0 +1,229 @@
+"""Every barrier of every rung matters: without it, the checks find something.
+
+The kernels are those of the embedded PTX, run as somebody's own: whole, and with each barrier
+deleted in turn. A new rung is covered by standing in its family's table; a new family by a row in
+CASES.
+"""
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+
+import gpuopt
+from gpuopt import _core
+from gpuopt.families import cases as cases_module, registry
+
+BARRIER = re.compile(r"^\s*(@!?%p\d+ )?(bar|barrier)\.(warp\.)?sync\b[^;\n]*;", re.M)
+
+FLOAT = np.float32
+
+
+def arguments(problem):
+    """Return a launch's arguments: inputs, output, numbers."""
+    return [*problem.inputs, np.zeros(problem.shape, problem.dtype), *problem.numbers]
+
+
+def case(function, *given, **keywords):
+    """Return a call of a rung, and the arguments of its first launch."""
+    if function is gpuopt.reduce:
+        # what every rung takes, and what the single pass takes besides: the result, tickets, and
+        # whether the result is halved
+        more = [np.zeros(1), np.zeros(64, np.uint32), 0]
+        values = [*given, np.zeros(given[0].size), given[0].size, *more]
+    else:
+        describe = getattr(registry, f"{function.__name__}_problem")
+        values = arguments(describe(*given, **keywords))
+    return lambda variant: function(*given, variant=variant, **keywords), values
+
+
+def product(m, k, n, *cut):
+    """Return the same of a product; the last rung takes memory for pieces, tickets, and the cut."""
+    call, values = case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
+    return call, [*values, np.zeros(1 << 20, FLOAT), np.zeros(64, np.uint32), *cut]
+
+
+# transpose_plan of transpose_plan.cuh, which the last rung takes.
+AXIS = np.dtype([("extent", "u8"), ("in", "u8"), ("out", "u8")])
+CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u8")], align=True)
+PLAN = np.dtype(
+    [(name, "u4") for name in ("shape", "in_place")]
+    + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
+    + [(name, "u4") for name in ("block", "tiles", "load_run", "load_runs", "run", "runs")]
+    + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
+    + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
+    + [(name, "u4") for name in ("loads", "stores_packs", "load_magic", "store_magic")]
+    + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
+    + [(name, "u4") for name in ("packs", "in_segments", "segments", "segments_whole", "period")]
+    + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
+    + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
+    align=True,
+)
+
+
+def transpose(sides, tiles, shape, in_place=False):
+    """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last.
+
+    The last rung's blocks move a packed tile twice.
+    """
+    array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
+    rows, columns = sides
+    pitch = (columns | 1) * FLOAT().itemsize
+    for name, value in (
+        ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
+        ("columns", columns), ("in_pitch", columns), ("out_pitch", rows),
+        ("row_tiles", tiles[0]), ("all_row_tiles", tiles[0]), ("column_tiles", tiles[1]),
+        ("tiles", 2),
+        ("load_run", columns), ("load_runs", rows), ("run", rows), ("runs", columns),
+        ("load_run_most", columns), ("load_runs_most", rows), ("run_most", rows),
+        ("runs_most", columns), ("load_axes", 1), ("run_axes", 1), ("item_axes", 1),
+        ("loads", CUT_OUT), ("load_magic", -(-(2**32) // -(-columns // 4))),
+        ("store_magic", -(-(2**32) // (rows // 4))),
+        ("table_bytes", (51 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
+        ("in_segments", 1), ("segments_whole", 1), ("item_step", pitch), ("item_extent", rows),
+        ("item_magic", -(-(2**32) // rows)),
+    ):  # fmt: skip
+        plan[name] = value
+    plan["axes"][:3] = [(rows, columns, pitch), (columns, 4, rows), (rows, pitch, 0)]
+
+    def call(variant):
+        own = array.copy()
+        gpuopt.transpose(own, variant=variant, out=own if in_place else None)
+
+    return call, [array, np.zeros(sides[::-1], FLOAT), *sides, 1, plan.tobytes()]
+
+
+ALIGNED, PHASED, PACKED = range(3)
+CUT_OUT = 2
+
+
+def stencil(radius, deck=0, block=None, *, weighted):
+    """Return a call of a rung, with blocks that have neighbours, and its launch's arguments.
+
+    Rung 2 is told what is the deck's case, as stencil1d_plan.cuh has it.
+    """
+    array = np.ones(1100, FLOAT)
+    call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
+    values = arguments(registry.stencil1d_problem(array, **call))
+    mode = len(values) - 3
+    values[mode] |= deck << 32
+    return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
+
+
+# By family; sizes with parts of tiles. Several where a rung has several paths.
+CASES = {
+    "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
+    "transpose": [
+        transpose((128, 192), (2, 3), ALIGNED),
+        transpose((120, 124), (2, 2), ALIGNED),
+        transpose((245, 126), (4, 2), PHASED),
+        transpose((30, 17), (1, 1), PACKED),
+        transpose((128, 128), (2, 2), ALIGNED, in_place=True),
+        transpose((70, 70), (2, 2), PHASED, in_place=True),
+    ],
+    "stencil1d": [
+        stencil(*how, weighted=weighted)
+        for weighted in (False, True)
+        for how in (
+            (3, 1),
+            (3, 2, 128),
+            (6,),  # windows of a tile
+            (20,),  # sums of groups
+            (520,),  # in several pieces, sums of sums
+        )
+    ],
+    "matmul": [
+        product(40, 70, 50, 1, 1, 3, 0),  # item by item
+        product(40, 70, 52, 1, 1, 3, 0),  # in words
+    ],
+}
+# Cases of one rung alone.
+MORE_CASES = {("matmul", 11): [product(320, 288, 384, 0, 2, 9, 270)]}  # large enough to be cut
+# The last barrier of these changes nothing: behind it thread 0 reads what it wrote itself.
+LAST_IS_REDUNDANT = {("reduce", 5), ("reduce", 6), ("reduce", 7)}
+
+
+@cache
+def image(family):
+    """Return what a family's kernels share, their functions by name, and the kernels."""
+    functions, kernels = {}, {}
+    for name in (name for name, file in _core.kernels().items() if file == family):
+        text = _core.kernel_ptx(name, 75)
+        shared = text[: re.search(r"(?m)^\.(func|visible \.entry) ", text).start()]
+        for each in re.findall(r"(?ms)^\.func [^;]*?^\{.*?^\}$", text):
+            functions[re.match(r"\.func\s+(?:\([^)]*\)\s*)?(\w+)", each)[1]] = each
+        kernels[name] = re.search(r"(?ms)^\.visible \.entry .*?^\}$", text)[0]
+    return shared, functions, kernels
+
+
+def bodies(text, functions):
+    """Return a kernel's text and those of the functions that it calls, by others too."""
+    found, texts = set(), [text]
+    for each in texts:
+        called = {name for name in functions if re.search(rf"\b{name}\b", each)} - found
+        found |= called
+        texts += [functions[name] for name in called if functions[name] is not each]
+    return texts
+
+
+def rung_cases():
+    for family in CASES:
+        for rung in gpuopt.rungs(family):
+            if not rung.host:
+                yield pytest.param(rung, id=f"{family}-{rung.variant}")
+
+
+@pytest.mark.parametrize("rung", list(rung_cases()))
+def test_each_barrier_matters(rung):
+    head, functions, kernels = image(rung.family)
+    cases = {}  # by kernel: a rung may leave some cases to another's
+    for call, values in CASES[rung.family] + MORE_CASES.get((rung.family, rung.variant), []):
+        with gpuopt.Profile("sim", collecting=True) as profiled:
+            call(rung.variant)
+        launch = profiled.launches[0]
+        cases.setdefault(launch.kernel, []).append((launch, values))
+    for name, launches in cases.items():
+        source = "\n".join([head, *functions.values(), kernels[name]])
+        check_barriers(rung, name, launches, source, bodies(kernels[name], functions))
+
+
+def check_barriers(rung, name, launches, source, texts):
+    def found(source):
+        kernel = gpuopt.load_ptx(source, "sim")[name]
+        takes = len(kernel.parameters)
+        wide = kernel.parameters[-1][0] == ".b8"  # a struct: two arrays, and it
+        return [
+            finding.kind
+            for launch, values in launches
+            for finding in gpuopt.check(
+                kernel,
+                launch.grid,
+                launch.block,
+                *([*values[:2], values[-1]] if wide else values[:takes]),
+                shared=launch.shared_bytes + (1024 if wide else 0),  # more than the planner's
+            )
+        ]
+
+    assert bool(found(source)) == rung.historical
+    barriers = [
+        barrier
+        for text in reversed(texts)  # the kernel's own last
+        for at in [source.index(text)]
+        for barrier in BARRIER.finditer(source, at, at + len(text))
+    ]
+    for index, barrier in enumerate(barriers):
+        races = found(source[: barrier.start()] + source[barrier.end() :])
+        if index == len(barriers) - 1 and (rung.family, rung.variant) in LAST_IS_REDUNDANT:
+            assert not races, f"the last barrier of {name} matters after all: take it off the list"
+        else:
+            missed = {"race in shared memory", "race in global memory"} & {*races}
+            assert missed, f"barrier {index} of {name} is not missed"
+
+
+def test_every_family_with_barriers_has_a_case():
+    kernels = _core.kernels().items()
+    families = {file for name, file in kernels if BARRIER.search(_core.kernel_ptx(name, 75))}
+    ladders = families & set(cases_module.ITEMS)
+    assert ladders <= set(CASES), "CASES says how to call a family's rungs"

@@ -1,0 +1,735 @@
+"""Reductions along axes, and the operations that only they have, against NumPy."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from conftest import KINDS, UFUNCS, kinds, on, random_items
+
+import gpuopt
+from gpuopt.families import axis_plan, reduce_axis
+
+FAMILY = "reduce_axis"
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+FLOATS = ["float16", "float32", "float64"]
+DTYPES = ["bool", *INTEGERS, *FLOATS]
+OTHERS = {
+    "mean": np.mean,
+    "any": np.any,
+    "all": np.all,
+    "count": np.count_nonzero,
+    "argmin": np.argmin,
+    "argmax": np.argmax,
+}
+TOLERANCE = {2: 2e-3, 4: 3e-7, 8: 1e-14}  # of the result's real part, against sum(abs)
+
+
+def items_of(rng, dtype, shape):
+    """Return random items with zeros, repeated extremes and, if floats, a NaN in some rows."""
+    n = int(np.prod(shape))
+    items = random_items(rng, dtype, n)
+    if n:
+        items[rng.random(n) < 0.1] = 0
+        items[rng.integers(0, n, 1 + n // 9)] = items.max()
+        items[rng.integers(0, n, 1 + n // 9)] = items.min()
+    return items.reshape(shape)
+
+
+def views_of(array):
+    """Yield the array in several layouts, all of the same items."""
+    yield "C", array
+    yield "Fortran", np.asfortranarray(array)
+    yield "reversed", array[tuple(slice(None, None, -1) for _ in array.shape)]
+    wide = np.repeat(np.repeat(array, 2, 0), 3, array.ndim - 1)
+    yield "gaps", wide[(slice(None, None, 2), ...)][..., ::3]
+    yield "swapped", array.astype(array.dtype.newbyteorder(">"))
+
+
+def of_numpy(array, op, **arguments):
+    """Return NumPy's answer; sums of small floats in a wider type, as ours."""
+    with np.errstate(all="ignore"):
+        if op in OTHERS:
+            wide = {"f": np.float64, "c": np.complex128}.get(array.dtype.kind)
+            if op == "mean" and wide:
+                return np.mean(array, dtype=wide, **arguments).astype(array.dtype)
+            return OTHERS[op](array, **arguments)
+        if op in ("sum", "prod") and array.dtype.kind in "fc" and "dtype" not in arguments:
+            wide = np.complex128 if array.dtype.kind == "c" else np.float64
+            return UFUNCS[op].reduce(array, dtype=wide, **arguments).astype(array.dtype)
+        return UFUNCS[op].reduce(array, **arguments)
+
+
+def check(array, op, device, **arguments):
+    got = gpuopt.reduce(array, op, device=device, **arguments)
+    want = of_numpy(array, op, **arguments)
+    assert np.shape(got) == np.shape(want), (op, arguments)
+    assert np.asarray(got).dtype == np.asarray(want).dtype.newbyteorder("="), (op, arguments)
+    assert type(got) is type(want)
+    if op in ("sum", "prod", "mean") and np.asarray(want).dtype.kind in "fc":
+        axes = {name: each for name, each in arguments.items() if name in ("axis", "keepdims")}
+        with np.errstate(all="ignore"):
+            scale = (
+                np.abs(array.astype(np.complex128)).sum(**axes) if op != "prod" else np.abs(want)
+            )
+            scale = scale / (array.size / max(1, np.size(want))) if op == "mean" else scale
+            real = np.asarray(want).real.dtype.itemsize
+            error = np.abs(np.asarray(got).astype(np.complex128) - want)
+        assert (error <= TOLERANCE[real] * (scale + 1e-300)).all(), (op, arguments, got, want)
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=f"{op} {arguments}")
+
+
+def ops_of(dtype):
+    kind = np.dtype(dtype).kind
+    return [
+        op
+        for op in [*UFUNCS, *OTHERS]
+        if not (kind == "f" and op in ("and", "or", "xor"))
+        and not (kind == "c" and op in ("and", "or", "xor", "min", "max", "argmin", "argmax"))
+    ]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_every_operation_of_every_dtype(device, dtype, rng):
+    array = items_of(rng, dtype, (5, 37, 6))
+    for op in ops_of(dtype):
+        if device != "cpu" and op == "prod" and dtype in ("complex64", "complex128"):
+            continue
+        for axis in (0, 1, -1, (0, 2), None):
+            if op in ("argmin", "argmax") and isinstance(axis, tuple):
+                continue
+            check(array, op, device, axis=axis, keepdims=axis == 1)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("device", kinds())
+def test_complex(device, dtype, rng):
+    array = items_of(rng, dtype, (4, 50, 3))
+    array[0] = 0
+    for op in ops_of(dtype):
+        if op == "prod" and device != "cpu":
+            with pytest.raises(TypeError, match=r"^array: rung 'shapes' .*complex128"):
+                gpuopt.reduce(array, op, axis=0, device=device)
+            continue
+        for axis in (0, 1, 2, (1, 2), None):
+            check(array, op, device, axis=axis, keepdims=axis is None)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "complex64"]
+)
+def test_products_on_the_cpu_are_made_without_a_wider_copy(dtype, rng):
+    array = rng.integers(0, 100, (1000, 600)).astype(dtype)
+    for axis in (0, 1):
+        tracemalloc.start()
+        got = gpuopt.reduce(array, "prod", axis=axis, device="cpu")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < array.nbytes / 4
+        if dtype != "complex64":
+            assert np.array_equal(got, np.prod(array, axis=axis))
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_products_of_small_integers(device, rng):
+    """In their own sign, whatever the dtype of the result: in several passes, and in one."""
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
+        info = np.iinfo(dtype)
+        array = rng.integers(info.min, info.max, (3, 40, 7), dtype, endpoint=True) | 1
+        check(array, "prod", device, axis=None)
+        for axis in (0, 1, (0, 2)):
+            check(array, "prod", device, axis=axis)
+            for result in ("int16", "uint64", "int64"):
+                check(array, "prod", device, axis=axis, dtype=result)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_random_shapes_axes_and_layouts(device, rng):
+    for _ in range(12 if device == "sim" else 60):
+        ndim = int(rng.integers(1, 6))
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 7, 16, 33], ndim))
+        if np.prod(shape) > 20_000:
+            continue
+        dtype = str(rng.choice(DTYPES))
+        array = items_of(rng, dtype, shape)
+        axes = tuple(int(k) for k in np.flatnonzero(rng.random(ndim) < 0.5))
+        for name, view in views_of(array):
+            op = str(rng.choice(ops_of(dtype)))
+            axis = axes if op not in ("argmin", "argmax") else int(rng.integers(-ndim, ndim))
+            try:
+                check(view, op, device, axis=axis, keepdims=bool(rng.integers(2)))
+            except AssertionError as error:
+                raise AssertionError(f"{name} {shape} {dtype} {op} {axis}") from error
+
+
+# Each meets a plan of its own: slabs through shared memory, aligned or not; rows whole and in
+# shares; columns by packs, folded with and without a rest, item by item; few; a second pass.
+SHAPES = [
+    ((700, 3), 1),
+    ((700, 16), 1),
+    ((300, 64), 1),
+    ((90, 130), 1),
+    ((50, 7, 5), 1),
+    ((4, 3000), 1),
+    ((1, 70_001), 1),
+    ((2, 40_003), 1),
+    ((3000, 64), 0),
+    ((20_000, 3), 0),
+    ((20_003, 3), 0),
+    ((20_001, 16), 0),
+    ((64, 5000), 0),
+    ((3, 9000), 0),
+    ((700, 131), 0),
+    ((3, 2048, 3), 1),
+    ((3, 8192, 1, 4), 1),
+    ((3, 500, 40), 1),
+    ((3, 500, 37), 1),
+    ((2, 9000, 2), 1),
+]
+
+
+@pytest.mark.parametrize("shape, axis", SHAPES)
+@pytest.mark.parametrize("device", kinds())
+def test_every_shape_of_work(device, shape, axis, rng):
+    dtypes = ["float32", "int8"] if device == "sim" else ["float32", "int8", "float64", "float16"]
+    for dtype, op in itertools.product(dtypes, ["sum", "max", "argmax", "all", "mean"]):
+        if device == "sim" and dtype == "int8" and op in ("max", "all", "mean"):
+            continue
+        check(items_of(rng, dtype, shape), op, device, axis=axis)
+
+
+# Items in whole packs of 16 bytes, (rows, packs, axis): rows by groups of lanes, parts of a warp,
+# a warp, a block; columns whose results are stored as packs, by helpers, in several tiles.
+PACKED = [
+    (2500, 1, 1),
+    (900, 2, 1),
+    (700, 3, 1),
+    (300, 9, 1),
+    (150, 17, 1),
+    (80, 32, 1),
+    (90, 33, 1),
+    (40, 100, 1),
+    (9, 520, 1),
+    (3, 300, 0),
+    (700, 1, 0),
+    (500, 3, 0),
+    (300, 70, 0),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_packs_of_every_dtype(device, dtype, rng):
+    for rows, packs, axis in PACKED:
+        array = items_of(rng, dtype, (rows, packs * 16 // np.dtype(dtype).itemsize))
+        ops = [op for op in ("sum", "min", "argmax", "count", "xor") if op in ops_of(dtype)]
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
+@pytest.mark.parametrize("device", kinds())
+def test_narrow_items_in_rows_that_begin_anywhere(device, dtype, rng):
+    """Read by packs of which parts are other rows': their extremes must not count."""
+    ops = [op for op in ("sum", "min", "max", "all", "any", "xor") if op in ops_of(dtype)]
+    ops += ["prod"] if dtype != "float16" else []  # it overflows
+    for items in (7, 8, 9, 31, 33, 77, 333, 901):
+        array = items_of(rng, dtype, (531, items))
+        array[::2] = array.min() if items % 4 == 1 else array.max()
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=1)
+
+
+@pytest.mark.parametrize(
+    "dtype, shape, axis",
+    [
+        ("float32", (12_000, 48), 1),
+        ("float32", (12_000, 50), 1),
+        ("float32", (100, 16, 400), 1),
+        ("float64", (5000, 66), 1),
+        ("float64", (5000, 67), 1),
+        ("int16", (1200, 16, 70), 1),
+    ],
+)
+@pytest.mark.parametrize("device", kinds())
+def test_results_that_stay_in_the_cache(device, dtype, shape, axis, rng):
+    """Every shape of work whose loads give way to its results: a simulated GPU's are taken for
+    large from 2 MiB on, a real one's by `test_large_ones_on_a_gpu`.
+    """
+    array = items_of(rng, dtype, shape)
+    for op in ("sum", "argmax") if device != "sim" or dtype == "float32" else ("sum",):
+        check(array, op, device, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_rows_of_one_word(device, dtype, rng):
+    for items in (2, 4, 8):
+        array = items_of(rng, dtype, (5003, items))
+        ops = [op for op in ("sum", "min", "argmax", "argmin", "count") if op in ops_of(dtype)]
+        for op in ops if device != "sim" else rng.choice(ops, 2, replace=False):
+            check(array, str(op), device, axis=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_rows_of_three(device, dtype, rng):
+    """Whole packs of them and a rest, results at packs and not, in their own type and another."""
+    ops = [op for op in [*UFUNCS, *OTHERS] if op in ops_of(dtype) and op != "prod"]
+    for rows in (1, 2, 15, 5003, 12_288):
+        array = items_of(rng, dtype, (rows, 3))
+        for op in ops if device != "sim" else rng.choice(ops, 3, replace=False):
+            check(array, str(op), device, axis=1)
+    array = items_of(rng, dtype, (5003, 3))
+    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # begins at no pack
+    assert gpuopt.reduce(array, "argmax", axis=1, device=device, out=behind) is behind
+    np.testing.assert_array_equal(behind, np.argmax(array, 1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_slabs_of_few_inner_items(device, dtype, rng):
+    """So many that a GPU takes each by some threads, or by a block: parts of packs, and packs."""
+    ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
+    item = np.dtype(dtype).itemsize
+    for inner, slabs, rows in itertools.product((2, 3, 5, 16), (531, 2113), (32, 160)):
+        array = items_of(rng, dtype, (slabs, rows * 16 // item if inner < 16 else rows, inner))
+        for op in rng.choice(ops, 1 if device == "sim" else 3, replace=False):
+            check(array, str(op), device, axis=1)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_one_result_beyond_whole_tiles(device, rng):
+    """Results that do not merge to one axis, and one more of them than the cpu takes at a time."""
+    for shape, end, axis in (((27, 24, 3), 19, 2), ((50, 27, 24), 19, 0), ((9, 57, 12), 9, 0)):
+        floats = rng.random(shape)
+        results = np.prod(shape) // shape[axis] // shape[-1 if axis != 2 else 1] * end
+        assert results % 512 == 1
+        for array in (floats, (floats * 256).astype(np.uint8)):
+            view = array[:, :end] if axis == 2 else array[:, :, :end]
+            for op in ("sum", "max", "argmin", "count"):
+                check(view, op, device, axis=axis)
+
+
+def test_the_first_nan_of_several(rng):
+    """Whichever thread is done first: a NaN ends the others' search."""
+    array = rng.random((1, 1 << 21), np.float32)
+    array[0, 5] = np.nan
+    array[0, -5] = -np.nan
+    found = {gpuopt.reduce(array, "min", axis=1, device="cpu").tobytes() for _ in range(300)}
+    assert found == {np.float32(np.nan).tobytes()}
+
+
+def test_sums_of_negative_zeros():
+    """As NumPy's, which begin with 0."""
+    for shape in ((1, 1), (3, 2), (2, 40), (40, 2), (5, 4, 3)):
+        for op, axis in itertools.product(("sum", "mean"), (0, -1, None, ())):
+            for dtype in ("float16", "float32", "float64"):
+                got = gpuopt.reduce(np.full(shape, -0.0, dtype), op, axis=axis, device="cpu")
+                if (op, axis) != ("mean", ()):
+                    assert not np.signbit(got).any(), (shape, op, axis, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
+@pytest.mark.parametrize("device", kinds())
+def test_narrow_columns_that_begin_anywhere(device, dtype, rng):
+    """Loaded by packs that have other rows' items too: their extremes must not count."""
+    ops = [op for op in ("sum", "min", "argmin", "argmax", "any", "xor") if op in ops_of(dtype)]
+    for outer, rows, columns in ((3, 20, 401), (2, 7, 1000), (5, 31, 259), (1, 30, 70_003)):
+        array = items_of(rng, dtype, (outer, rows, columns + 3))
+        array[:, :, -3:] = array.min()
+        array[:, :, :1] = array.max()
+        for view in (array, array[:, :, 1:-2]):
+            for op in rng.choice(ops, 2, replace=False):
+                check(view, str(op), device, axis=1)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_bytes_at_their_limits(device):
+    """Many equal extremes: what is added up in fewer bits than the result has."""
+    for shape, axis in (((70_001, 16), 0), ((2, 300_000), 1), ((1100, 16), 1), ((300, 1600), 1)):
+        for value, dtype in ((255, "uint8"), (-128, "int8"), (127, "int8"), (1, "bool")):
+            array = np.full(shape, value, dtype)
+            for op in ("sum", "max", "argmin", "count") if shape[0] < 70_000 else ("sum",):
+                check(array, op, device, axis=axis)
+            if value == -128:
+                array[shape[0] // 2, shape[1] // 2] = -127
+                check(array, "argmax", device, axis=axis)
+    values = np.arange(-128, 128, dtype="int8")
+    pairs = np.stack(np.meshgrid(values, values)).reshape(2, -1)
+    for op in ("min", "max", "argmin", "argmax"):
+        check(pairs, op, device, axis=0)
+        check(np.ascontiguousarray(pairs.T), op, device, axis=1)
+    pairs = pairs.astype("int16") * 256 + pairs[::-1]
+    for op in ("min", "max"):
+        check(pairs, op, device, axis=0)
+        check(pairs.view("uint16"), op, device, axis=0)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_small_floats_in_packs(device):
+    """NaN and infinities in every lane; sums that float32 holds and float16 does not."""
+    for dtype in ("float16", "float32"):
+        for shape, axis in (((40, 64), 0), ((64, 40), 1), ((16, 24), 1), ((3, 2048), 0)):
+            array = np.full(shape, 7, dtype)
+            array[1::5, ::3] = np.inf
+            for k in range(min(shape)):
+                array[k, k] = np.nan if k % 3 else -np.inf
+            for op in ("min", "max", "argmin", "argmax"):
+                check(array, op, device, axis=axis)
+            array[:] = 60_000
+            check(array, "mean", device, axis=axis)
+            np.testing.assert_array_equal(
+                gpuopt.reduce(array, axis=axis, dtype="float64", device=device),
+                array.sum(axis=axis, dtype="float64"),
+            )
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_first_of_equals_and_nan(device):
+    shapes = (((3, 5000), 1), ((5000, 3), 0), ((700, 9), 1), ((300, 8), 1), ((200, 72), 1))
+    for shape, axis in (*shapes, ((40, 64), 0), ((900, 4), 1)):
+        for dtype in ("float32", "float16", "int32", "int16"):
+            array = np.full(shape, 7, dtype)
+            check(array, "argmin", device, axis=axis)
+            if dtype.startswith("float"):
+                array[:] = 0
+                array[1:, ::2] = -0.0  # equal to 0
+                check(array, "argmin", device, axis=axis)
+                check(array, "argmax", device, axis=axis)
+                array[:] = np.inf
+                check(array, "argmin", device, axis=axis)
+                array[2, 2] = array[1, 1] = np.nan
+                array[2, 1] = -np.inf
+                for op in ("argmin", "argmax", "min", "max"):
+                    check(array, op, device, axis=axis)
+
+
+def rows_and_columns(n):
+    """Yield shapes and axes by which the cpu reduces n items to a result in every way it has."""
+    yield (n,), 0  # one row
+    yield (5, n), 1  # rows; short ones side by side
+    yield (n, 3), 0  # columns, many rows of which are taken together
+    yield (2, n, 70), 1  # columns, row by row
+    yield (n, 600), 0  # more of them than a tile
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 64, 128, 129, 2047, 2049, 6500])
+def test_extremes_wherever_they_are(n, rng):
+    """The cpu searches in runs, from either end, and stops at what nothing can beat."""
+    for dtype in ("bool", "int8", "uint16", "int64", "float16", "float32", "float64"):
+        for shape, axis in rows_and_columns(n):
+            if np.prod(shape) > 500_000:
+                continue
+            array = np.ones(shape, dtype)
+            lines = np.moveaxis(array, axis, -1)
+            for _ in range(4):
+                lines[..., rng.integers(0, n)] = rng.choice([0, 1, 2]).astype(dtype)
+            if np.dtype(dtype).kind == "f" and n % 2:
+                lines[..., rng.integers(0, n, 2)] = np.nan
+            for view in (array, np.flip(array, axis), np.flip(array), *with_gaps(array)):
+                for op in ("argmin", "argmax", "min", "max", "any", "all"):
+                    check(view, op, "cpu", axis=axis)
+
+
+def with_gaps(array):
+    """Yield views of an array whose last axis has gaps of every kind that the cpu has code for."""
+    for step in (2, 3, -5):
+        yield np.repeat(array, abs(step), -1)[..., ::step]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex128"])
+def test_gaps_of_every_size(dtype, rng):
+    for n in (3, 40, 300):
+        for shape, axis in rows_and_columns(n):
+            array = items_of(rng, dtype, shape)
+            for view in with_gaps(array):
+                for op in ops_of(dtype):
+                    if op != "prod" or n == 3:  # of more they are 0, or next to it
+                        check(view, op, "cpu", axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
+def test_boxes_out_of_larger_arrays(dtype, rng):
+    """Axes that cannot be merged, up to four on either side, are read where they are."""
+    array = items_of(rng, dtype, (5, 4, 70, 6, 3, 9))
+    boxes = (
+        array[1:, :3, 2:-2, 1:, :2, 1:-1],
+        array[::2, 1:, :, ::2, :, ::3],
+        array[:, 1:-1, ::-3, :, 1:, :].transpose(2, 0, 5, 1, 4, 3),
+        array[0, :, 3:, 0, :, 1:3],
+    )
+    for box in boxes:
+        for axis in (2, (1, 2), (0, 3), -1, (0, 1, 2, 3)):
+            for op in ops_of(dtype):
+                several = op in ("prod", "argmin", "argmax") and not isinstance(axis, int)
+                if np.max(axis) < box.ndim and not several:
+                    check(np.minimum(box, 1) if op == "prod" else box, op, "cpu", axis=axis)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "complex64"])
+def test_slabs_of_few_results(dtype, rng):
+    """The cpu takes them in turns along lanes, or several rows together."""
+    for rows in (3, 20, 100, 3000):
+        for across in (2, 3, 4, 5, 8, 16, 17, 32):
+            array = items_of(rng, dtype, (2, rows, across + 2))
+            for slab in (array[..., :across].copy(), array[..., :across]):
+                for op in ops_of(dtype):
+                    if op != "prod":
+                        check(slab, op, "cpu", axis=1)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32"])
+def test_what_ends_the_search_for_one_result_does_not_end_another(dtype):
+    """The first item settles some results, the last one others."""
+    for n in (40, 3000, 70_000):
+        for across in (2, 3, 4, 16, 20):
+            array = np.zeros((2, n, across), dtype)
+            array[:, 0, ::2] = array[:, -1, 1::2] = np.array(255).astype(dtype)
+            for view in (array, array.swapaxes(1, 2), np.repeat(array, 2, 2)[..., ::2]):
+                for op in ("any", "count", "max", "argmax", "or" if dtype != "float32" else "sum"):
+                    check(view, op, "cpu", axis=view.shape.index(n))
+                opposite = view == 0
+                for op in ("all", "min", "argmin"):
+                    check(opposite, op, "cpu", axis=view.shape.index(n))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])
+def test_small_integers_do_not_overflow_on_the_way(dtype):
+    """The cpu adds up runs of them in few bits."""
+    limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for value in limits:
+        for n in (127, 128, 129, 2048, 70_000):
+            for shape, axis in rows_and_columns(n):
+                if np.prod(shape) <= 500_000:
+                    array = np.full(shape, value, dtype)
+                    for op in ("sum", "count"):
+                        check(array, op, "cpu", axis=axis)
+
+
+def test_a_long_search_ends_at_the_first_hit(rng):
+    """In many shares, taken by many threads: the first of them counts."""
+    n = 3_000_001
+    for at in (0, 70_000, n - 1):
+        array = np.zeros(n, bool)
+        array[at] = array[-1] = True
+        check(array, "argmax", "cpu", axis=0)
+        check(array[::-1], "argmax", "cpu", axis=0)
+        check(~array, "argmin", "cpu", axis=0)
+        for op in ("any", "all", "max", "min", "count"):
+            check(array, op, "cpu", axis=0)
+            check(~array, op, "cpu", axis=0)
+        floats = rng.standard_normal(n, np.float32)
+        floats[at] = floats[-1] = np.nan
+        for op in ("argmax", "min"):
+            check(floats, op, "cpu", axis=0)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_float32_sums_are_exact_along_every_axis(device, rng):
+    array = (rng.random((300, 200), np.float32) - np.float32(0.5)) * np.float32(1e6)
+    array[::7] *= np.float32(1e-6)
+    for axis in (0, 1, None):
+        exact = array.sum(axis=axis, dtype=np.float64).astype(np.float32)
+        got = gpuopt.reduce(array, axis=axis, keepdims=axis is None, device=device)
+        assert (np.abs(got - exact) <= np.spacing(np.abs(exact))).all()
+
+
+@pytest.mark.parametrize("device", ["sim:g80", "sim:gt200"])
+@pytest.mark.parametrize(
+    ("op", "dtype", "shape"),
+    [
+        ("sum", "uint8", (30_000, 3, 1)),  # rows of three items
+        ("argmin", "float32", (5000, 4, 1)),  # of a pack
+        ("sum", "float32", (1543, 48, 2)),  # slabs of few inner items
+        ("sum", "int8", (60_000, 2, 4)),  # slabs that fill it
+    ],
+)
+def test_16_kib_of_shared_memory_are_enough(device, op, dtype, shape, rng):
+    array = rng.integers(0, 99, shape).astype(dtype)
+    got = gpuopt.reduce(array, op, axis=1, device=device)
+    np.testing.assert_array_equal(got, of_numpy(array, op, axis=1))
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("axis", [None, 0])
+def test_initial_is_combined_before_the_result_is_rounded(device, axis):
+    cases = [
+        ("float32", [1e30, 1e30], "prod", 1e-30, 1e30),
+        ("float32", [1e30] * 3, "prod", 0, 0),
+        ("float32", [3e38, 3e38], "sum", -3e38, 3e38),
+        ("float16", [60000, 60000], "sum", -60000, 60000),
+        ("complex64", [3e38j, 3e38j], "sum", -3e38j, 3e38j),
+        ("float32", [1.5], "sum", 1e39, np.inf),  # as NumPy rounds it
+    ]
+    for dtype, items, op, initial, want in cases:
+        with np.errstate(over="ignore"):
+            array, want = np.array(items, dtype), np.array(want, dtype)
+            got = gpuopt.reduce(array, op, axis=axis, initial=initial, device=device)
+        np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{op} of {items}")
+        assert got.dtype == want.dtype
+
+
+def test_the_axis_of_a_single_item():
+    item = np.float32(3)
+    for op in (*UFUNCS, *OTHERS):
+        if op in ("and", "or", "xor"):
+            continue
+        for axis in (0, -1, 1, (0,), ()):
+            try:
+                want = of_numpy(np.array(item), op, axis=axis)
+            except (TypeError, ValueError) as error:  # AxisError is one; NumPy's mean takes no 0
+                with pytest.raises(type(error)):
+                    gpuopt.reduce(item, op, axis=axis, device="cpu")
+            else:
+                got = gpuopt.reduce(item, op, axis=axis, device="cpu")
+                assert got == want and got.shape == want.shape, (op, axis)
+
+
+def test_mean_is_cast_to_out_as_numpys(rng):
+    array = rng.random((5, 4), np.float32) * 99
+    for dtype in ("int32", "int8", "float16", "float32", "float64"):
+        for items in (array, array.astype("int32")):
+            got, want = np.zeros(4, dtype), np.zeros(4, dtype)
+            assert gpuopt.reduce(items, "mean", axis=0, out=got, device="cpu") is got
+            want[...] = items.mean(axis=0, dtype=np.float64)
+            np.testing.assert_array_equal(got, want)
+    with pytest.raises(TypeError, match=r"^out: cannot cast"):
+        out = np.zeros(4, np.int32)
+        gpuopt.reduce(array, "mean", axis=0, dtype="float32", out=out, device="cpu")
+
+
+def test_dtype_out_and_initial(rng):
+    array = items_of(rng, "int8", (6, 7))
+    for dtype in ("int16", "float32", "uint8", "complex64", "bool", "int64"):
+        for op in ("sum", "prod", "max")[: 2 + (dtype != "complex64")]:
+            want = UFUNCS[op].reduce(array, axis=1, dtype=dtype)
+            got = gpuopt.reduce(array, op, axis=1, dtype=dtype, device="cpu")
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            assert got.dtype == want.dtype
+    out = np.zeros((2, 7)[::-1])[:, ::-1][:, 0]
+    assert gpuopt.reduce(array, axis=0, out=out, device="cpu") is out
+    assert (out == array.sum(axis=0)).all()
+    got = gpuopt.reduce(array, "max", axis=0, initial=100, device="cpu")
+    assert (got == array.max(axis=0, initial=100)).all() and got.dtype == np.int8
+    floats = rng.random((3, 4), np.float32)
+    np.testing.assert_allclose(
+        gpuopt.reduce(floats, "mean", axis=1, dtype="float64", device="cpu"),
+        floats.mean(axis=1, dtype="float64"),
+    )
+    assert gpuopt.reduce(np.arange(8), "mean", device="cpu") == 3.5
+    with pytest.raises(ValueError, match=r"^out: has shape"):
+        gpuopt.reduce(array, axis=0, out=np.zeros(6), device="cpu")
+    with pytest.raises(TypeError, match=r"^out: cannot cast"):
+        gpuopt.reduce(floats, axis=0, out=np.zeros(4, int), dtype=float, device="cpu")
+
+
+@pytest.mark.parametrize("first", ["l", "q"])
+def test_equal_dtypes_of_different_names(first):
+    """Of the C types with the same size the result has one, whichever a call before had."""
+    for code in (first, "l", "q"):
+        array = np.arange(12, dtype=code).reshape(3, 4)
+        for keepdims in (False, True):
+            for axis in (0, (0, 1)):
+                got = gpuopt.reduce(array, "max", axis=axis, keepdims=keepdims, device="cpu")
+                assert np.asarray(got).dtype.char == np.dtype(np.int64).char
+
+
+def test_several_passes_over_what_is_no_run_of_memory():
+    """As many bytes from end to end as items have, and yet with a gap and items twice."""
+    few = np.lib.stride_tricks.as_strided(np.arange(8.0), (2, 2, 2), (0, 48, 8))
+    for device in ("cpu", *(["sim"] if not KINDS["sim"] else [])):
+        for op in ("sum", "argmax"):
+            check(few, op, device, axis=(0, 2) if op == "sum" else None)
+
+
+def test_the_longest_axis_is_reduced_first():
+    """So that least is left for the next pass: of (2, 3, 1000) 6 items, not 3,000."""
+    f4 = np.dtype(np.float32)
+    work = axis_plan.work_of("sum", f4, f4, 2000)
+    first, second = axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
+    assert (first.results, second.results) == (6, 3)
+
+
+def test_no_axes_and_no_items():
+    array = np.arange(6.0).reshape(2, 3)
+    check(array, "sum", "cpu", axis=())
+    check(array, "count", "cpu", axis=())
+    for shape in ((0, 3), (3, 0), (0, 0), (2, 0, 4)):
+        for dtype, op in itertools.product(("int8", "float32"), (*UFUNCS, "any", "all", "count")):
+            if dtype == "float32" and op in ("and", "or", "xor"):
+                continue
+            for axis in range(len(shape)):
+                empty = np.empty(shape, dtype)
+                try:
+                    want = of_numpy(empty, op, axis=axis)
+                except ValueError as error:
+                    with pytest.raises(ValueError, match=str(error)[:40]):
+                        gpuopt.reduce(empty, op, axis=axis, device="cpu")
+                else:
+                    got = gpuopt.reduce(empty, op, axis=axis, device="cpu")
+                    np.testing.assert_array_equal(got, want)
+                    assert got.dtype == want.dtype and got.shape == want.shape
+    assert np.isnan(gpuopt.reduce(np.empty((2, 0)), "mean", axis=1, device="cpu")).all()
+    with pytest.raises(ValueError, match="initial"):
+        gpuopt.reduce(np.empty((2, 0)), axis=1, initial=None, device="cpu")
+    with pytest.raises(ValueError, match="attempt to get argmin of an empty sequence"):
+        gpuopt.reduce(np.empty((2, 0)), "argmin", axis=1, device="cpu")
+
+
+@pytest.mark.parametrize(
+    "error, text, arguments",
+    [
+        (reduce_axis.AxisError, "axis 2 is out of bounds", {"axis": 2}),
+        (reduce_axis.AxisError, "axis -3 is out of bounds", {"axis": (0, -3)}),
+        (ValueError, "axis: duplicate", {"axis": (0, -2)}),
+        (TypeError, "axis: must be", {"axis": 1.5}),
+        (TypeError, "axis: op='argmin' takes one", {"op": "argmin", "axis": (0, 1)}),
+        (ValueError, "op: 'median'", {"op": "median", "axis": 0}),
+        (ValueError, "dtype: op='any'", {"op": "any", "dtype": int}),
+        (ValueError, "initial: op='mean'", {"op": "mean", "initial": 3}),
+        (ValueError, "variant: 7 is not a rung of reduce_axis", {"axis": 0, "variant": 7}),
+        (ValueError, "block:", {"axis": 0, "device": "sim", "block": 64}),
+        (ValueError, "device:", {"axis": 0, "device": "tpu"}),
+        (TypeError, "dtype: object", {"axis": 0, "dtype": object}),
+        (TypeError, "array: op='or' does not take float64", {"axis": 0, "op": "or"}),
+    ],
+)
+def test_bad_arguments(error, text, arguments):
+    with pytest.raises(error) as caught:
+        gpuopt.reduce(np.ones((2, 3)), **arguments)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_same_bits_again(device, rng):
+    array = rng.random((20_003, 3)).astype(np.float32)
+    first = gpuopt.reduce(array, axis=0, dtype=np.float64, device=device)
+    again = gpuopt.reduce(array, axis=0, dtype=np.float64, device=device)
+    assert first.tobytes() == again.tobytes()
+
+
+def test_the_cpus_rungs_give_the_same_bits(rng):
+    array = rng.random((3, 70_000))
+    for axis in (0, 1):
+        serial = gpuopt.reduce(array, axis=axis, variant="serial")
+        assert serial.tobytes() == gpuopt.reduce(array, axis=axis, variant="team").tobytes()
+
+
+@pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
+def test_large_ones_on_a_gpu(device, rng):
+    for shape, axis in (
+        ((4096, 4096), 0),
+        ((4096, 4096), 1),
+        ((1 << 22, 3), 0),
+        ((3, 1 << 22), 1),
+        ((1 << 20, 48), 1),
+        ((1 << 20, 50), 1),
+        ((1 << 19, 120), 1),
+        ((1 << 12, 16, 1024), 1),
+    ):
+        array = rng.random(shape, np.float32)
+        for op in ("sum", "max", "argmax", "mean"):
+            check(array, op, device, axis=axis)

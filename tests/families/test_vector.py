@@ -1,0 +1,284 @@
+"""Add and saxpy on every rung of every device, against NumPy: add bit for bit, saxpy to an ulp."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, rungs_of
+
+import gpuopt
+from gpuopt import _core
+from gpuopt.arrays import device_array
+from gpuopt.families import cases, registry
+
+SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
+
+
+def takes(rung, n, block):
+    """Tell whether a rung takes n items."""
+    if rung.name == "threads":
+        return n <= 1024
+    return rung.name != "blocks-threads" or n % (block or rung.block_default) == 0
+
+
+def draw(rng, dtype, n):
+    dtype = np.dtype(dtype)
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
+    return rng.standard_normal(n).astype(dtype)
+
+
+def check_saxpy(got, a, x, y):
+    wide = np.longdouble(a) * x.astype(np.longdouble)
+    want = wide + y
+    unit = np.finfo(x.dtype).eps
+    assert got.dtype == x.dtype
+    assert (np.abs(got - want) <= unit * (np.abs(wide) + np.abs(want))).all()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="add"))
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_add(device, rung, dtype, rng):
+    for n in SIZES:
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        for block in blocks_of(rung) if rung.block_max > 1 else [None]:
+            call = {"variant": rung.variant, "block": block, "device": device}
+            if not takes(rung, n, block):
+                with pytest.raises(
+                    gpuopt.UnfitError, match=r"variant: rung .* use variant='bounds'"
+                ):
+                    gpuopt.add(x, y, **call)
+                continue
+            got = gpuopt.add(x, y, **call)
+            assert got.dtype == x.dtype and got.tobytes() == (x + y).tobytes()
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="saxpy"))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_saxpy(device, rung, dtype, rng):
+    for n in SIZES:
+        if takes(rung, n, None):
+            x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+            for a in (2.5, 0, -1, 1 / 3):
+                got = gpuopt.saxpy(a, x, y, variant=rung.variant, device=device)
+                check_saxpy(got, np.dtype(dtype).type(a), x, y)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_shapes_dtypes_and_out(device, rng):
+    x, y = draw(rng, "float32", 60).reshape(3, 4, 5), draw(rng, "float32", 5)
+    assert np.array_equal(gpuopt.add(x, y, device=device), x + y)
+    assert np.array_equal(gpuopt.add(x.T, x.T[::-1], device=device), x.T + x.T[::-1])
+    assert np.array_equal(gpuopt.add(x.astype(">f4"), 1, device=device), x + 1)
+    for left, right in (([1, 2], [3, 4]), ([1, 2], [0.5, 1]), (3, 4), (np.int32(3), [2**31 - 1]),
+                        (np.ones(3, np.int32), 2), (np.ones(3, np.float32), 0.1)):  # fmt: skip
+        got, want = gpuopt.add(left, right, device=device), np.add(left, right)
+        assert got.dtype == want.dtype and np.array_equal(got, want)
+    assert gpuopt.add(np.empty((0, 3), np.float32), np.float32(1), device=device).shape == (0, 3)
+    assert gpuopt.saxpy(np.float64(2), y, y, device=device).dtype == np.float64
+    assert gpuopt.saxpy(2.0, y, y, device=device).dtype == np.float32
+    check_saxpy(gpuopt.saxpy(2.0, y, y, device=device), 2, y, y)
+    out = y.copy()
+    assert gpuopt.saxpy(3, y, out, out=out, device=device) is out
+    check_saxpy(out, 3, y, y)
+    buffer = draw(rng, "int64", 105)
+    want = buffer[:100] + buffer[3:103]
+    gpuopt.add(buffer[:100], buffer[3:103], out=buffer[5:], device=device)
+    assert np.array_equal(buffer[5:], want)
+    wide = np.empty((3, 4, 5), np.float64, order="F")
+    assert gpuopt.add(x, y, out=wide, device=device) is wide
+    assert np.array_equal(wide, x + y)
+
+
+REPEATED = {  # shapes that broadcast: runs longer than a block of the cpu, and as short as an item
+    "a number": ((3, 700), ()),
+    "rows": ((5, 1500), (1500,)),
+    "columns": ((1500, 5), (1500, 1)),
+    "short rows": ((900, 3), (3,)),
+    "both": ((130, 1), (1, 70)),
+    "layers": ((4, 1, 130), (7, 1)),
+    "more axes than the cpu walks along": ((2, 1) * 5, (1, 2) * 5),
+}
+
+
+@pytest.mark.parametrize("device, rung", device_rungs(family="add"))
+@pytest.mark.parametrize("shapes", REPEATED.values(), ids=REPEATED)
+def test_what_is_repeated(device, rung, shapes, rng):
+    if rung.name not in ("blocks", "threads", "blocks-threads"):
+        for dtype in ("int32", "float64"):
+            x, y = (draw(rng, dtype, shape) for shape in shapes)
+            for left, right in ((x, y), (y, x), (x[..., ::-1], y)):
+                want = left + right
+                call = {"variant": rung.variant, "device": device}
+                assert gpuopt.add(left, right, **call).tobytes() == want.tobytes()
+                odd = np.empty(want.size + 1, dtype)[1:].reshape(want.shape)
+                assert gpuopt.add(left, right, out=odd, **call) is odd
+                assert odd.tobytes() == want.tobytes()
+        check_saxpy(gpuopt.saxpy(0.5, x, y, **call), 0.5, x, y)
+
+
+def test_the_cpu_repeats_an_operand_without_a_copy_of_it(rng):
+    x, out = draw(rng, "float32", (2000, 1000)), np.empty((2000, 1000), np.float32)
+    views = [np.broadcast_to(x[0], x.shape), np.broadcast_to(x[:, :1], x.shape)]
+    for y in (1.5, x[0], x[:, :1], *views):
+        tracemalloc.start()
+        gpuopt.add(x, y, out=out, device="cpu")
+        gpuopt.saxpy(2.0, y, x, out=out, device="cpu")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < x.nbytes / 10
+        np.testing.assert_array_equal(out, np.float32(2) * y + x)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_any_python_number_is_a_factor(device):
+    """The sign of zero counts, and integers may be more than NumPy's hold."""
+    x, y = np.array([1.0, -1.0]), np.array([-0.0, -0.0])
+    for a in (0, 0.0, -0.0, 1 << 63, -(1 << 63), 10**30):
+        want = float(a) * x + y
+        assert gpuopt.saxpy(a, x, y, device=device).tobytes() == want.tobytes(), a
+        assert gpuopt.saxpy(a, x[::-1], y, device=device).tobytes() == want[::-1].tobytes(), a
+    with pytest.raises(OverflowError, match=r"^a: is too large"):
+        gpuopt.saxpy(10**400, x, y, device=device)
+    x, y = x.astype("f4"), y.astype("f4")
+    for a in (0.1, 1e-45, 1e-46, np.inf, -np.inf, np.nan, 3.4028235e38, 1e39):
+        with np.errstate(all="ignore"):
+            want = np.float32(a) * x + y
+            np.testing.assert_array_equal(gpuopt.saxpy(a, x, y, device=device), want, str(a))
+
+
+# --- rung 7: packs of 16 bytes, in arrays that begin and end anywhere
+
+GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]
+GUARD = 40  # items before and after an output: more than the 64 bytes to a boundary of rung 7
+
+
+def part(array, begin, n):
+    """Return n items of an array on a device, from number `begin` on."""
+    address = array.address + begin * array.dtype.itemsize
+    return device_array.make(address, (n,), array.dtype, array.device, array)
+
+
+@pytest.mark.parametrize(
+    "device, rung",
+    [each for each in device_rungs(family="add") if not each.values[1].host],
+)
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_views_begin_anywhere(device, rung, dtype, rng):
+    """Every distance of x, y and out from a boundary of 16 bytes; nothing around out is written."""
+    a, b, before = (draw(rng, dtype, 2 * GUARD + 1100) for _ in range(3))
+    x, y = (gpuopt.asarray(host, device=device) for host in (a, b))
+    pack = 16 // np.dtype(dtype).itemsize
+    every = list(itertools.product(range(pack), repeat=3))
+    some = [(0, 0, 0), (1, 1, 1), (1, 0, 0), (0, 0, 1), (pack - 1, 1, 0)]
+    for n, begins in ((1100, some), (512, some[1:2]), (1, some), *((n, every) for n in (5, 37))):
+        if n > 1 and rung.name in ("one-thread", "blocks"):
+            n = min(n, 5)
+        if not takes(rung, n, None):
+            continue
+        for at_x, at_y, at_out in begins:
+            whole = gpuopt.asarray(before, device=device)
+            out = part(whole, GUARD + at_out, n)
+            gpuopt.add(part(x, at_x, n), part(y, at_y, n), out=out, variant=rung.variant)
+            want = before.copy()
+            want[GUARD + at_out :][:n] = a[at_x:][:n] + b[at_y:][:n]
+            assert whole.get().tobytes() == want.tobytes(), (n, at_x, at_y, at_out)
+
+
+@pytest.mark.parametrize("begins", [(0, 0), (3, 3), (1, 2), (31, 63)])
+@pytest.mark.parametrize("device", GPUS)
+def test_in_place_wherever_it_is(device, begins, rng):
+    n = 2501
+    x, y = draw(rng, "float32", n + 64), draw(rng, "float32", n + 64)
+    want = [each[begin:][:n] for each, begin in zip((x, y), begins, strict=True)]
+    for updated in (0, 1):
+        whole = [gpuopt.asarray(each, device=device) for each in (x, y)]
+        parts = [part(each, begin, n) for each, begin in zip(whole, begins, strict=True)]
+        gpuopt.add(*parts, out=parts[updated])
+        assert parts[updated].get().tobytes() == (want[0] + want[1]).tobytes()
+        changed = (x, y)[updated].copy()
+        changed[begins[updated] :][:n] = want[0] + want[1]
+        assert whole[updated].get().tobytes() == changed.tobytes()
+        assert whole[1 - updated].get().tobytes() == (x, y)[1 - updated].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
+def test_every_way_through_rung_7(device, dtype, rng):
+    """Borders of packs, warps and blocks; one pack a thread or two: as NumPy."""
+    block = 64
+    tile = block * 16 // np.dtype(dtype).itemsize
+    for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        bench = _core.Bench(cases.with_output(registry.add_problem(x, y)), device=device)
+        for packs in (1, 2):
+            tuning = {"packs": packs}
+            assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("device", GPUS)
+def test_rung_7_rounds_as_rung_6(device, dtype, rng):
+    """To the last bit: a sum of products is rounded once."""
+    for n in (1, 255, 1027, 600_001):
+        x, y = draw(rng, dtype, n), draw(rng, dtype, n)
+        packs, items = (gpuopt.saxpy(1 / 3, x, y, variant=v, device=device) for v in (7, 6))
+        assert packs.tobytes() == items.tobytes()
+        check_saxpy(packs, np.dtype(dtype).type(1 / 3), x, y)
+
+
+@pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
+def test_more_than_2_to_the_31_items(device):
+    """In place, where packs lie at the same distance from a boundary, and where they do not."""
+    n = 2**31 + 4097
+    host = np.arange(n + 1, dtype=np.uint32).view(np.int32)
+    for begins in ((1, 1), (1, 0)):
+        x = gpuopt.asarray(host, device=device)
+        y = x if begins[0] == begins[1] else gpuopt.asarray(host, device=device)
+        out = part(x, begins[0], n)
+        gpuopt.add(out, part(y, begins[1], n), out=out)
+        found = x.get()
+        assert found[0] == 0
+        for low in range(0, n, 1 << 26):
+            high = min(n, low + (1 << 26))
+            one, other = (host[low + begin : high + begin] for begin in begins)
+            assert np.array_equal(found[low + 1 : high + 1], one + other), low
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_large(device, rng):
+    n = 5000 if device == "sim" else 2048 * 2048
+    x, y = draw(rng, "float32", n), draw(rng, "float32", n)
+    for rung in rungs_of(device, family="add"):
+        if rung.name not in ("one-thread", "threads", "blocks") and takes(rung, n, None):
+            got = gpuopt.add(x, y, variant=rung.variant, device=device)
+            assert got.tobytes() == (x + y).tobytes()
+
+
+@pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
+def test_rungs_that_do_not_take_any_n(device):
+    with pytest.raises(ValueError, match="at most 1024 threads, and cannot take 1025 items"):
+        gpuopt.add(np.ones(1025), np.ones(1025), variant="threads", device=device)
+    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 items"):
+        gpuopt.add(np.ones(513), np.ones(513), variant=4, device=device)
+
+
+def test_wrong_arguments():
+    for error, match, call in (
+        (ValueError, r"x, y: .*broadcast.*\(2,\) \(3,\)", lambda: gpuopt.add([1, 2], [1, 2, 3])),
+        (TypeError, "x: dtype", lambda: gpuopt.add(["a"], ["b"])),
+        (TypeError, "y: dtype complex128", lambda: gpuopt.add([1], [1j])),
+        (TypeError, "x, y: their common dtype int8", lambda: gpuopt.add(np.int8(1), np.int8(1))),
+        (TypeError, "x, y: their common dtype bool", lambda: gpuopt.add(True, False)),
+        (TypeError, "x: masked", lambda: gpuopt.add(np.ma.ones(2), [1, 2])),
+        (TypeError, "a, x, y: their common dtype int64", lambda: gpuopt.saxpy(1, [1], [2])),
+        (ValueError, "a: must be a number", lambda: gpuopt.saxpy([1.0, 2.0], [1.0], [2.0])),
+        (ValueError, "out: has shape", lambda: gpuopt.add([1], [2], out=np.zeros(2, int))),
+        (TypeError, "out: cannot cast", lambda: gpuopt.add([1.0], [2], out=np.zeros(1, int))),
+        (ValueError, "variant: 8 is not a rung of add", lambda: gpuopt.add([1], [2], variant=8)),
+        (ValueError, "of saxpy", lambda: gpuopt.saxpy(1.0, [1.0], [2.0], variant="fma")),
+    ):
+        with pytest.raises(error, match=match):
+            call()

@@ -1,0 +1,861 @@
+"""A measured ladder: sentences from counters, JSON, tables, peers, references, plots."""
+
+import json
+import re
+import subprocess
+import sys
+import types
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import KINDS, on
+
+import gpuopt
+from gpuopt.cli import progress as progress_module
+from gpuopt.explain.profile import Counters
+from gpuopt.families import cases
+from gpuopt.measure import ceilings, compare, ladder, peer_libraries, reference_times
+from gpuopt.show import sentences
+
+DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
+
+
+def counters(**values):
+    return Counters([values.get(name, 0) for name in Counters()])
+
+
+@pytest.fixture(autouse=True)
+def small_copy(monkeypatch):
+    monkeypatch.setitem(ladder.COPY_BYTES, "cpu", 1 << 20)
+
+
+@pytest.fixture(scope="module")
+def counted():
+    return gpuopt.ladder("reduce", 1 << 14, device="sim")
+
+
+@pytest.fixture(scope="module")
+def timed():
+    """Return a ladder as a GPU gives it: a simulated one's counters, and times."""
+    found = gpuopt.ladder("reduce", 1 << 14, device="sim")
+    found.copy_bandwidth, found.counted_title = 4e12, "sum of 16,384 int32, on a simulated H200"
+    for at, row in enumerate(found.rows):
+        row.algorithm_bytes = 4 << 14
+        row.warm = ladder.Timing([(29 - at) * 1e-6] * 3)
+        row.cold = ladder.Timing([(30 - at) * 1e-6] * 3)
+    found.peers = [
+        ladder.PeerRow("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
+    ]
+    found.peers_refused = [("JAX", "not installed")]
+    return found
+
+
+# --- what is verified, and when
+
+
+class Watched:
+    """A bench that notes what is asked of it."""
+
+    def __init__(self, bench, told):
+        self.bench, self.told = bench, told
+
+    def __getattr__(self, name):
+        return getattr(self.bench, name)
+
+    def run(self, variant, *more):
+        self.told.append(("run", variant))
+        return self.bench.run(variant, *more)
+
+    def time(self, variant, *more, runs, cold):
+        self.told.append(("time", variant, cold))
+        return self.bench.time(variant, *more, runs=runs, cold=cold)
+
+
+def watch(monkeypatch, right=None):
+    """Return what is asked of every case's bench; of a rung, only so many results are right."""
+    told, make = [], cases.make
+
+    def made(*given, **more):
+        case, seen = make(*given, **more), []
+        bench, error = case.bench, case.error
+
+        def checked(rung, got):
+            seen.append(rung.name)
+            wrong = right is not None and seen.count(rung.name) > right
+            return "another" if wrong else error(rung, got)
+
+        case.bench, case.error = (lambda device: Watched(bench(device), told)), checked
+        return case
+
+    monkeypatch.setattr(cases, "make", made)
+    return told
+
+
+@pytest.mark.parametrize("family", ["add", "reduce"])
+def test_a_rung_is_verified_before_it_is_timed(family, monkeypatch):
+    told = watch(monkeypatch, right=0)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder(family, 1000, device="cpu", rounds=1)
+    assert told and not [each for each in told if each[0] == "time"]
+
+
+@pytest.mark.parametrize("family", ["add", "reduce"])
+def test_a_rung_is_verified_again_after_the_timing(family, monkeypatch):
+    told = watch(monkeypatch, right=1)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder(family, 1000, device="cpu", rounds=1)
+    assert "time" in [each[0] for each in told]
+
+
+def test_a_counted_rung_is_verified(timed, monkeypatch):
+    watch(monkeypatch, right=0)
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        gpuopt.ladder("add", 1000, device="sim")
+    beside = gpuopt.Ladder.from_dict(timed.to_dict())
+    with pytest.raises(gpuopt.VerificationError, match="another"):
+        ladder._count_beside(beside, 0, lambda text, share: None)
+
+
+def test_cold_samples_are_of_cold_runs(monkeypatch):
+    told = watch(monkeypatch)
+    gpuopt.ladder("add", 1000, device="cpu", rounds=7)
+    for name in ("serial", "openmp", "simd"):
+        assert told.count(("time", name, True)) == 7
+
+
+def test_slow_work_has_few_samples():
+    taken = []
+    racer = ladder.Racer(
+        lambda runs, cold: taken.append(runs) or 0.06, ladder.Timing(), ladder.Timing()
+    )
+    racer.plan(11)
+    assert racer.rounds == ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
+
+
+def test_a_copy_that_does_not_copy_gives_no_ceiling(wrong_bench):
+    with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy"):
+        ceilings.copy_bandwidth(ladder.describe_device("cpu"), bytes_read=1 << 16)
+
+
+@pytest.mark.parametrize("family", ["reduce", "stencil1d", "saxpy", "matmul"])
+def test_a_nan_is_wrong(family):
+    case = cases.make(family, 100, "float32")
+    rung = next(rung for rung in gpuopt.rungs(family) if rung.name == "simd")
+    right = case.call(rung, None, "cpu")
+    assert case.error(rung, right) == ""
+    if family == "reduce":
+        assert case.error(rung, np.float32(np.nan))
+    else:
+        right.flat[7] = np.nan
+        assert "number 7" in case.error(rung, right)
+
+
+# --- sentences
+
+
+def test_a_sentence_names_what_changed_most():
+    before = counters(
+        warp_instructions=10**6, thread_instructions=32 * 10**6, shared_load_conflicts=253_515
+    )
+    after = counters(
+        warp_instructions=780_000, thread_instructions=32 * 780_000, shared_load_conflicts=3_634
+    )
+    assert sentences.what_changed(before, after) == (
+        "bank conflicts 253,515 -> 3,634; warp instructions -22%"
+    )
+
+
+def test_a_sentence_leaves_out_what_hardly_changed_or_hardly_counts():
+    before = counters(warp_instructions=10**6, barriers=100_000, divergent_branches=3)
+    after = counters(warp_instructions=10**6 + 50_000, barriers=95_000, divergent_branches=90)
+    assert sentences.what_changed(before, after) == "no counter changed by a tenth"
+
+
+def test_a_sentence_tells_ratios_of_what_matters():
+    before = counters(
+        warp_instructions=10_000, thread_instructions=320_000,
+        global_load_requests=1000, global_load_sectors=32_000,
+    )  # fmt: skip
+    after = counters(
+        warp_instructions=10_000, thread_instructions=160_000,
+        global_load_requests=1000, global_load_sectors=4_000,
+    )  # fmt: skip
+    assert sentences.what_changed(before, after) == (
+        "sectors per load 32.0 -> 4.0; active lanes 100% -> 50%"
+    )
+
+
+def test_a_sentence_tells_no_ratio_of_next_to_nothing():
+    """Four loads are nothing among a million instructions, however wide they are."""
+    before = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=4)
+    after = counters(warp_instructions=10**6, global_load_requests=4, global_load_sectors=128)
+    assert sentences.what_changed(before, after) == "no counter changed by a tenth"
+
+
+def test_a_sentence_has_three_changes_at_most():
+    before = counters(**{name: 10**6 for name in Counters()})
+    after = counters(**{name: 10**6 + 10**5 * at for at, name in enumerate(Counters())})
+    assert sentences.what_changed(before, after).count(";") == 2
+
+
+def test_the_rungs_sentences_say_what_the_deck_says(counted):
+    said = dict(zip([row.rung.name for row in counted.rows], counted.changes(), strict=True))
+    conflicts = counted.rows[1].counted.counters.bank_conflicts
+    assert conflicts > 1000
+    assert f"bank conflicts 0 -> {conflicts:,}" in said["consecutive"]
+    assert f"bank conflicts {conflicts:,} -> 0" in said["sequential"]
+    assert "barriers" in said["last-warp"]
+    for sentence in said.values():
+        assert sentence in str(counted)
+
+
+def test_the_ceiling_is_no_step():
+    measured = gpuopt.ladder("transpose", 4096, device="sim")
+    assert measured.rows[0].rung.ceiling
+    assert re.match(r"[\d,]+ warp instructions, ", measured.changes()[0])
+    assert re.match(r"[\d,]+ warp instructions, ", measured.changes()[1])
+
+
+# --- JSON, tables
+
+
+def test_json_and_back(timed, counted):
+    for measured in (timed, counted, gpuopt.ladder("add", 512, device="cpu", rounds=2)):
+        told = json.loads(json.dumps(measured.to_dict()))
+        again = gpuopt.Ladder.from_dict(told)
+        assert str(again) == str(measured)
+        assert again.records() == measured.records()
+        assert again._repr_html_() == measured._repr_html_()
+        assert json.loads(json.dumps(again.to_dict())) == told
+    refused = gpuopt.ladder("add", 4096, device="sim")
+    assert refused.refused
+    assert str(gpuopt.Ladder.from_dict(refused.to_dict())) == str(refused)
+
+
+@pytest.mark.parametrize("family", ["reduce", "add"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_block_that_is_none_is_the_callers_mistake(family):
+    with pytest.raises(ValueError, match="block: 4096 is not a block size of rung") as caught:
+        gpuopt.ladder(family, 1000, block=4096, device="sim")
+    assert not isinstance(caught.value, gpuopt.UnfitError)
+
+
+@pytest.mark.parametrize("family", ["reduce", "transpose", "add", "matmul"])
+@pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
+def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
+    """A G80 has 16 KiB of shared memory and blocks of 512 threads."""
+    old = gpuopt.ladder(family, 4096, device="sim:g80")
+    assert old.rows and old.refused
+    for rung, why in old.refused:
+        assert rung.name in str(old) and re.search(
+            "shared memory|threads a block|rung .threads.", why
+        )
+
+
+def test_a_file_of_before_launches_told_their_device(counted):
+    told = json.loads(json.dumps(counted.to_dict()))
+    for row in told["rows"]:
+        for launch in row["counted"]["launches"]:
+            assert launch.pop("device") == "sim:h200"
+    again = gpuopt.Ladder.from_dict(told)
+    assert str(again) == str(counted) and again.rows[0].counted.launches[0].device == "sim"
+
+
+@pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
+def test_broken_json_is_refused(broken):
+    with pytest.raises(ValueError, match="told: is no ladder of format 2"):
+        gpuopt.Ladder.from_dict(broken)
+
+
+def test_records_are_flat_and_alike(timed):
+    records = timed.records()
+    assert len(records) == len(timed.rows) + 1
+    assert all(set(each) == set(records[0]) for each in records)
+    assert records[1]["changed"] and records[1]["warm_us"] == pytest.approx(28)
+    assert records[1]["step"] == pytest.approx(29 / 28)
+    assert records[-1]["kind"] == "peer" and records[-1]["lesson"] is None
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(records)
+    assert frame.set_index("name")["cold_us"]["cascading"] == pytest.approx(24)
+
+
+def test_the_table_has_times_counters_deck_and_peers(timed):
+    text = str(timed)
+    for part in ("8,054", "30.05x", "CuPy 13", "JAX", "left out: not installed", "bank conflicts",
+                 timed.counted_title, "of copy"):  # fmt: skip
+        assert part in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_html_is_one_escaped_table(timed):
+    from html.parser import HTMLParser
+
+    class Checker(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.open, self.rows, self.text = [], 0, ""
+
+        def handle_starttag(self, tag, attributes):
+            self.rows += tag == "tr"
+            if tag != "br":
+                self.open.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.open.pop() == tag
+
+        def handle_data(self, data):
+            self.text += data
+
+    checker = Checker()
+    checker.feed(timed._repr_html_())
+    assert not checker.open and checker.rows == 1 + len(timed.rows) + 1
+    for row in timed.rows:
+        assert row.rung.lesson in checker.text
+    assert all(each in checker.text for each in timed.changes())
+    assert "color:" not in timed._repr_html_(), "it takes the page's colours"
+
+
+# --- measuring
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_peers_are_measured_in_the_same_run(device, monkeypatch):
+    monkeypatch.setattr(peer_libraries, "CACHES", 0)
+    measured = gpuopt.ladder("matmul", 1024, device=device, peers=True, rounds=2)
+    told = {peer.name for peer in measured.peers} | {
+        name.split()[0] for name, _ in measured.peers_refused
+    }
+    assert told == set(peer_libraries.names("matmul")) == {"NumPy", "CuPy", "PyTorch", "JAX"}
+    (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
+    assert len(numpy.warm.samples) == len(numpy.cold.samples) == 2 and numpy.warm.least > 0
+    assert f"NumPy {np.__version__}" in str(measured)
+
+
+def test_a_peer_whose_copies_a_cache_holds_has_no_cold_times(monkeypatch):
+    monkeypatch.setattr(peer_libraries, "CACHES", 1 << 40)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    (numpy,) = (peer for peer in measured.peers if peer.name == "NumPy")
+    assert len(numpy.warm.samples) == 2 and numpy.cold.samples == []
+    assert all(len(row.cold.samples) == 2 for row in measured.rows), "ours have all the copies"
+    (line,) = (line for line in str(measured).splitlines() if line.startswith("NumPy"))
+    assert f"{numpy.warm.median * 1e6:,.1f}" in line and line.count("%") == 1
+    told = measured.records()[-1]
+    assert told["warm_us"] > 0 and told["cold_us"] is told["cold_gbs"] is told["of_copy"] is None
+    again = gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))
+    assert again.peers == measured.peers and str(again) == str(measured)
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("agg")
+    assert measured.plot().patches
+
+
+def test_cold_calls_of_a_peer_take_turns_and_are_waited_for():
+    told = []
+    calls = [lambda k=k: told.append(k) for k in range(3)]
+    peer = peer_libraries.Peer("it", "1", calls, np.asarray, lambda: told.append("wait"))
+    peer.time(4, True)
+    assert told == [0, "wait", 1, 2, 0, 1, "wait"]
+    told.clear()
+    peer.time(2, False)
+    assert told == [0, "wait", 0, 0, "wait"]
+    told.clear()
+    peer.time(1, True)
+    assert told == [2, "wait", 0, "wait"], "it goes on where the last cold one ended"
+
+
+@pytest.mark.parametrize(
+    ("size", "copies", "cold"),
+    [(1 << 30, 1, True), (100 << 20, 2, True), (64 << 10, 4096, True), (4 << 10, 4096, False)],
+)
+def test_copies_for_cold_runs_are_more_than_a_cache(size, copies, cold):
+    x = np.broadcast_to(np.int8(1), (size,))
+    assert peer_libraries.copies_of((2.5, x)) == copies
+    assert peer_libraries.can_be_cold((2.5, x), 60 << 20) == cold and peer_libraries.can_be_cold(
+        (x,), 0
+    )
+
+
+def found_peers(family):
+    """Return a ladder that has been asked for its peers, and those that gave the right result."""
+    case = cases.make(family, 400, "float32")
+    asked = gpuopt.Ladder(ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
+    asked.family = family
+    return asked, ladder._found_peers(asked, case, True)
+
+
+@pytest.mark.parametrize("family", ["reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"])
+def test_numpy_does_every_family(family):
+    asked, peers = found_peers(family)
+    assert "NumPy" in {peer.name for peer in peers}, asked.peers_refused
+    assert all(peer.time(2, cold) > 0 for peer in peers for cold in (False, True))
+
+
+def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
+    real = peer_libraries._like_numpy
+
+    def wrong(xp, task):
+        call = real(xp, task)
+        return lambda *given: call(*given) + 1
+
+    monkeypatch.setattr(peer_libraries, "_like_numpy", wrong)
+    asked, peers = found_peers("add")
+    assert "NumPy" not in {peer.name for peer in peers}
+    assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
+
+
+@pytest.mark.parametrize(
+    ("module", "library"), [("cupy", "CuPy"), ("torch", "PyTorch"), ("jax", "JAX")]
+)
+def test_a_peer_that_fails_is_left_out(module, library, monkeypatch):
+    for name in (module, f"{module}.numpy"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))  # it has nothing
+    gpu = 0 if module == "cupy" else None
+    given = (np.ones(4, "f4"),) * 2
+    peers, refused = peer_libraries.find(peer_libraries.Task("add"), given, gpu, ["NumPy", library])
+    assert [peer.name for peer in peers] == ["NumPy"]
+    ((name, why),) = refused
+    assert name == library and "AttributeError" in why
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3, 20])
+def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
+    """After it was verified: when its race is planned (1, 2 and 3 calls), and in its midst."""
+    real, made = peer_libraries.Peer.time, []
+
+    def time(self, runs, cold):
+        made.append(self.name)
+        if self.name == "NumPy" and made.count("NumPy") > calls:
+            raise MemoryError("no more")
+        return real(self, runs, cold)
+
+    monkeypatch.setattr(peer_libraries.Peer, "time", time)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=21)
+    assert all(len(row.warm.samples) == 21 for row in measured.rows)
+    assert "NumPy" not in {peer.name for peer in measured.peers}
+    assert (f"NumPy {np.__version__}", "MemoryError: no more") in measured.peers_refused
+    assert "left out: MemoryError: no more" in str(measured)
+
+
+def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
+    real, results = peer_libraries.Peer.run, []
+
+    def run(self):
+        results.append(self.name)
+        return real(self) + (results.count(self.name) > 1)
+
+    monkeypatch.setattr(peer_libraries.Peer, "run", run)
+    measured = gpuopt.ladder("add", 1000, device="cpu", peers=True, rounds=2)
+    assert results.count("NumPy") == 2 and not measured.peers
+    (why,) = (why for name, why in measured.peers_refused if name.startswith("NumPy"))
+    assert why.startswith("gave ")
+
+
+def test_times_without_a_timer_are_refused_with_what_there_is():
+    with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
+        gpuopt.ladder("add", 100, device="sim", peers=True)
+    with pytest.raises(ValueError, match="'reduce', 'transpose'"):
+        gpuopt.ladder("fold")
+    with pytest.raises(ValueError, match=r"family: \['reduce'\] is not a ladder"):
+        gpuopt.ladder(["reduce"])
+    with pytest.raises(ValueError, match=r"op: \['sum'\] is not measured"):
+        gpuopt.ladder("reduce", op=["sum"], device="sim")
+
+
+def test_progress_goes_forward():
+    told = []
+    gpuopt.ladder("add", 100, device="cpu", rounds=2, progress=lambda *each: told.append(each))
+    shares = [share for _, share in told]
+    assert shares == sorted(shares) and shares[-1] <= 1 and all(text for text, _ in told)
+
+
+def test_counters_beside_the_times():
+    """As on a GPU: the same kernels, on fewer items."""
+    measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
+    for row in measured.rows:
+        row.counted = None
+    ladder._count_beside(measured, 0, lambda *_: None)
+    assert measured.counted_title.startswith("sum of 4,096 int32, on a simulated H200")
+    assert all(row.counted.counters.warp_instructions for row in measured.rows)
+
+
+# --- references, comparison
+
+
+@pytest.fixture
+def reference(tmp_path, monkeypatch, timed):
+    monkeypatch.setattr(reference_times, "FOLDER", tmp_path)
+    reference_times._known.cache_clear()
+    name = reference_times.file_name(timed.device.description)
+    told = {"kind": "reference", "roofline": {}, "ladders": [timed.to_dict()]}
+    (tmp_path / name).write_text(json.dumps(told))
+    yield tmp_path / name
+    reference_times._known.cache_clear()
+
+
+def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
+    class Refuses:
+        def bytes(self, variant, block):
+            raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
+
+    make = cases.make
+
+    def made(*given, **more):
+        case = make(*given, **more)
+        case.bench = lambda device: Refuses()
+        return case
+
+    monkeypatch.setattr(cases, "make", made)
+    measured = gpuopt.ladder("add", 1000, device="cpu")
+    assert not measured.rows and len(measured.refused) == 3
+    text = str(measured)
+    assert text.count("left out: variant: rung 'x' takes none of these") == 3
+    assert measured.title in text and "simulated" not in text
+    assert measured.records() == measured.changes() == [] and "<table" in measured._repr_html_()
+    assert str(gpuopt.Ladder.from_dict(json.loads(json.dumps(measured.to_dict())))) == text
+
+
+def test_a_ladder_with_nothing_but_its_ceiling_is_shown(timed):
+    alone = gpuopt.Ladder.from_dict(timed.to_dict())
+    row = alone.rows[0]
+    alone.rows = [replace(row, rung=replace(row.rung, ceiling=True))]
+    assert row.rung.lesson in str(alone) and "all steps" not in str(alone)
+
+
+def test_a_rung_without_a_reference_has_no_share_of_it(timed):
+    mine = gpuopt.Ladder.from_dict(timed.to_dict())
+    mine.rows[0].reference = (1e-5, mine.rows[0].cold.median)
+    table = str(mine)
+    lines = table.splitlines()
+    heads = next(at for at, line in enumerate(lines) if "of ref." in line)
+    end = lines[heads].index("of ref.") + len("of ref.")
+    rows = lines[heads + 1 : heads + 1 + len(mine.rows)]
+    assert [line[end - 9 : end].strip() for line in rows] == ["100%"] + [""] * (len(rows) - 1)
+
+
+def test_a_known_device_has_a_reference(reference, timed):
+    mine = gpuopt.Ladder.from_dict(timed.to_dict())
+    for row in mine.rows:
+        row.cold = ladder.Timing([each * 2 for each in row.cold.samples])
+    reference_times.compare_with(mine)
+    assert [row.reference for row in mine.rows] == [
+        (row.warm.median, row.cold.median) for row in timed.rows
+    ]
+    assert "of ref." in str(mine) and " 50%" in str(mine)
+    assert gpuopt.Ladder.from_dict(mine.to_dict()).rows[0].reference == mine.rows[0].reference
+    other = gpuopt.Ladder.from_dict(timed.to_dict())
+    other.n += 1
+    reference_times.compare_with(other)
+    assert all(row.reference is None for row in other.rows) and "of ref." not in str(other)
+
+
+def test_reference_files_are_named_by_device():
+    assert reference_times.file_name("NVIDIA H200") == "nvidia-h200.json"
+    assert (
+        reference_times.file_name("NVIDIA GeForce RTX 4090 (x)") == "nvidia-geforce-rtx-4090-x.json"
+    )
+
+
+def test_shipped_references_can_be_read():
+    for path in reference_times.FOLDER.glob("*.json"):
+        found = compare.load(path)
+        assert len(found.roofs) == 1 and found.ladders
+        assert path.name == reference_times.file_name(found.roofs[0].device.description)
+        assert all(each.timed for each in found.ladders)
+
+
+def write(path, told):
+    path.write_text(json.dumps(told))
+    return path
+
+
+def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
+    slower = gpuopt.Ladder.from_dict(timed.to_dict())
+    slower.rows[0].cold = ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
+    slower.rows[1].warm = ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
+    noisy = [2e-6, 20e-6, 30e-6, 55e-6]
+    slower.rows[2].warm = ladder.Timing(noisy)
+    old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
+    found = compare.compare(old, new)
+    lines = {line.split()[1]: line for line in str(found).splitlines()[3:]}
+    assert lines["interleaved"].endswith("slower") and "1.200" in lines["interleaved"]
+    assert "faster" in lines["consecutive"] and "0.500" in lines["consecutive"]
+    for name in ("sequential", "first-add", "cascading"):
+        assert "slower" not in lines[name] and "faster" not in lines[name]
+    told = json.loads(json.dumps(found.to_dict()))
+    (section,) = told["sections"]
+    assert section["rows"]["1 interleaved"]["cold"]["verdict"] == "slower"
+    assert section["rows"]["2 consecutive"]["warm"]["ratio"] == pytest.approx(0.5)
+    assert section["rows"]["2 consecutive"]["warm"]["new"] == slower.rows[1].warm.median
+
+
+def test_a_change_of_less_than_a_hundredth_is_none_however_small_the_spread():
+    assert compare._verdict(0.008, 0.0) == compare._verdict(-0.008, 0.0) == ""
+    assert compare._verdict(0.012, 0.0) == "slower" and compare._verdict(-0.012, 0.0) == "faster"
+
+
+def test_compare_counts_and_ceilings(counted, tmp_path):
+    roof = gpuopt.roofline("sim:h200")
+    told = {"kind": "reference", "roofline": roof.to_dict(), "ladders": [counted.to_dict()]}
+    text = str(compare.compare(write(tmp_path / "a", told), write(tmp_path / "b", told)))
+    assert "warp instructions" in text and "DRAM" in text and "1.000" in text
+
+
+def on_gpu(measured, name, description, factor=1.0):
+    """Return a timed ladder as another GPU gives it."""
+    told = measured.to_dict()
+    told["device"] |= {"kind": "cuda", "name": name, "description": description}
+    for row in told["rows"]:
+        row["warm"] = [factor * each for each in row["warm"]]
+    return told
+
+
+def test_compare_tells_devices_of_a_kind_apart(timed, tmp_path):
+    first, second = ("cuda:0", "NVIDIA H200"), ("cuda:1", "NVIDIA A100")
+    old = write(tmp_path / "a", [on_gpu(timed, *first), on_gpu(timed, *second, 3.0)])
+    new = write(tmp_path / "b", [on_gpu(timed, *second, 3.0), on_gpu(timed, *first)])
+    found = compare.compare(old, new)
+    assert [each.title.split(", ")[1] for each in found.sections] == [
+        "NVIDIA A100 -> NVIDIA A100", "NVIDIA H200 -> NVIDIA H200"
+    ]  # fmt: skip
+    ratios = [row["warm"].ratio for each in found.sections for row in each.rows.values()]
+    assert ratios == pytest.approx([1.0] * len(ratios))
+    # One of a kind on either side is compared with it; of two, nobody knows with which.
+    other = write(tmp_path / "c", on_gpu(timed, "cuda:0", "NVIDIA B200", 0.5))
+    alone = write(tmp_path / "d", on_gpu(timed, *first))
+    (section,) = compare.compare(alone, other).sections
+    assert section.title.endswith("NVIDIA H200 -> NVIDIA B200")
+    for pair in ((old, other), (other, old)):
+        with pytest.raises(ValueError, match="no measurement of the same work"):
+            compare.compare(*pair)
+
+
+def test_compare_tells_rooflines_of_a_kind_apart(tmp_path):
+    fermi, hopper = (gpuopt.roofline(f"sim:{name}").to_dict() for name in ("m2090", "h200"))
+    old, new = write(tmp_path / "a", [fermi, hopper]), write(tmp_path / "b", [hopper, fermi])
+    sections = compare.compare(old, new).sections
+    assert len(sections) == 2
+    assert all(
+        change.ratio == 1
+        for each in sections
+        for row in each.rows.values()
+        for change in row.values()
+    )
+
+
+def edit(told, *path, value):
+    """Change a value deep in what a file tells."""
+    *way, last = path
+    inner = told
+    for key in way:
+        inner = inner[key]
+    inner[last] = value
+    return told
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("rows", 0, "warm"), [0.0, 1e-6]),
+        (("rows", 0, "cold"), [-1e-6]),
+        (("rows", 0, "warm"), ["1e-6"]),
+        (("rows", 0, "warm"), [float("nan")]),
+        (("rows", 0, "warm"), [10**400]),
+        (("rows", 0, "warm"), 3),
+        (("rows", 0, "algorithm_bytes"), "many"),
+        (("rows", 0, "rung", "name"), 7),
+        (("rows", 0, "counted", "launches", 0, "counters", "warp_instructions"), "many"),
+        (("rows", 0, "counted", "launches", 0, "counters", "warp_instructions"), -1),
+        (("rows", 0, "counted", "launches", 0, "occupancy"), "full"),
+        (("peers", 0, "warm", "samples"), [0]),
+        (("peers", 0, "name"), None),
+        (("device", "description"), 5),
+        (("device",), "cuda:0"),
+        (("copy_bandwidth",), "fast"),
+        (("copy_bandwidth",), float("inf")),
+        (("n",), 1.5),
+        (("title",), ["sum"]),
+        (("rows",), None),
+    ],
+)
+def test_edited_files_are_refused_by_name(path, value, timed, tmp_path):
+    good = write(tmp_path / "good.json", timed.to_dict())
+    told = json.loads(json.dumps(timed.to_dict()))
+    bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
+    for pair in ((good, bad), (bad, good)):
+        with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+            compare.compare(*pair)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("ceilings", 0, "rate"), 0.0),
+        (("ceilings", 0, "rate"), "4 TB/s"),
+        (("ceilings", 0, "spread"), None),
+        (("ceilings", 0, "name"), 3),
+        (("ceilings",), 3),
+        (("device",), []),
+        (("quick",), "no"),
+    ],
+)
+def test_edited_rooflines_are_refused_by_name(path, value, tmp_path):
+    told = gpuopt.roofline("sim:h200").to_dict()
+    bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
+    with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+        compare.compare(bad, bad)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"kind": "reference"}', "\0"])
+def test_compare_refuses_other_files(text, tmp_path, timed):
+    other = tmp_path / "other.json"
+    other.write_text(text)
+    with pytest.raises(ValueError, match=r"other\.json"):
+        compare.compare(write(tmp_path / "a", timed.to_dict()), other)
+
+
+def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
+    other = gpuopt.Ladder.from_dict(timed.to_dict())
+    other.n += 1
+    with pytest.raises(ValueError, match="no measurement of the same work"):
+        compare.compare(
+            write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", other.to_dict())
+        )
+
+
+# --- plots, progress, the command line
+
+
+@pytest.mark.parametrize("case", ["timed", "counted"])
+def test_the_plot_has_every_rung_and_no_text_is_cut(case, request):
+    pytest.importorskip("matplotlib").use("agg")
+    measured = request.getfixturevalue(case)
+    axes = measured.plot()
+    figure = axes.figure
+    figure.canvas.draw()
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert [name.split(" ", 1)[1] for name in names][: len(measured.rows)] == [
+        row.rung.name for row in measured.rows
+    ]
+    renderer = figure.canvas.get_renderer()
+    for each in [*axes.get_yticklabels(), *axes.texts, figure._suptitle]:
+        box = each.get_window_extent(renderer)
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, each.get_text()
+    import matplotlib.pyplot as plt
+
+    plt.close(figure)
+
+
+def test_a_ladder_without_rungs_has_no_plot(counted):
+    pytest.importorskip("matplotlib").use("agg")
+    import matplotlib.pyplot as plt
+
+    empty = gpuopt.Ladder.from_dict(counted.to_dict() | {"rows": []})
+    before = plt.get_fignums()
+    with pytest.raises(ValueError, match="ladder: has no rung that was measured"):
+        empty.plot()
+    assert plt.get_fignums() == before
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch, timed):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=re.escape("pip install 'gpuopt[plot]'")):
+        timed.plot()
+
+
+class Terminal:
+    def __init__(self, terminal):
+        self.terminal, self.text = terminal, ""
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("terminal", "tqdm", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
+    if tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(progress_module, "DELAY", 0)
+    stream = Terminal(terminal)
+    with progress_module.bar(stream) as progress:
+        for at in range(5):
+            progress("measuring", at / 4)
+    assert ("measuring" in stream.text) == shown
+    assert shown or stream.text == ""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_lines_stay_beside_a_bar(terminal, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(progress_module, "DELAY", 0)
+    stream = Terminal(terminal)
+    with progress_module.bar(stream) as progress:
+        for at in range(3):
+            progress("measuring", at / 3)
+            progress.line(f"result {at}")
+    assert ("measuring" in stream.text) == terminal
+    if terminal:  # each line has the bar's place to itself: it begins where the bar was cleared
+        for at in range(3):
+            assert f"\rresult {at}\n" in stream.text
+    else:
+        assert stream.text == "result 0\nresult 1\nresult 2\n"
+
+
+def test_a_bar_is_for_what_takes_longer():
+    pytest.importorskip("tqdm")
+    stream = Terminal(True)
+    with progress_module.bar(stream) as progress:
+        progress("quick", 0.5)
+    assert "quick" not in stream.text
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "gpuopt", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_the_command_line(tmp_path):
+    small = ("ladder", "add", "--n", "1000", "--device", "sim")
+    plot = tmp_path / "ladder.svg"
+    done = run(*small, "--json", "-o", str(plot))
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert gpuopt.Ladder.from_dict(json.loads(done.stdout)).n == 1000
+    assert "<svg" in plot.read_text()
+    (tmp_path / "a.json").write_text(done.stdout)
+    done = run("compare", str(tmp_path / "a.json"), str(tmp_path / "a.json"))
+    assert done.returncode == 0 and "1.000" in done.stdout
+    done = run("compare", str(tmp_path / "a.json"), str(tmp_path / "none.json"))
+    assert done.returncode == 1 and "none.json" in done.stderr and "Traceback" not in done.stderr
+
+
+# --- the bars, on an H200
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
+@pytest.mark.speed
+@pytest.mark.parametrize("n", [1 << 22, 1 << 25])
+def test_two_runs_agree(n):
+    first, second = (
+        gpuopt.ladder("reduce", n, device="cuda", counters=False, seed=seed) for seed in (0, 1)
+    )
+    for one, other in zip(first.rows, second.rows, strict=True):
+        for mode in ("warm", "cold"):
+            a, b = getattr(one, mode).median, getattr(other, mode).median
+            assert b == pytest.approx(a, rel=0.03), (one.rung.name, mode)
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
+def test_a_gpus_ladder_has_times_and_counters():
+    measured = gpuopt.ladder("transpose", 1 << 20, device="cuda", rounds=3)
+    assert measured.timed and measured.counted_title
+    assert all(row.warm.samples and row.counted for row in measured.rows)
+    assert all(measured.changes())

@@ -1,0 +1,72 @@
+"""What C files may include: layers know those below them, and no file leads back to itself."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSRC = Path(__file__).parents[2] / "csrc"
+if not CSRC.exists():
+    pytest.skip("no source tree", allow_module_level=True)
+
+BASE = {".", "kernels"}  # files directly in csrc, and the plans that kernels and planners share
+LAYERS = {  # a folder, and those that its files may include besides their own
+    ".": {"devices", "devices/cpu", "devices/cuda", "kernels"},  # devices.c and registry.c alone
+    "kernels": set(),
+    "sim": {"sim/core", "sim/ptx", "sim/decode", "sim/exec", "sim/observe"},
+    "sim/core": {"sim"},  # sim.h
+    "sim/ptx": {"sim/core"},
+    "sim/decode": {"sim/core", "sim/ptx"},
+    "sim/observe": {"sim/core"},
+    "sim/exec": {"sim/core", "sim/observe"},
+    "devices": {*BASE, "sim"},
+    "devices/cuda": BASE,
+    "devices/cpu": BASE,
+    "ops": BASE,
+    "python": {".", "ops", "sim/core"},  # sim_preset.def, a table
+}
+
+
+def included(path):
+    """Return the files of csrc that a file includes, from csrc."""
+    names = re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE)
+    found = [(path.parent / name).resolve() for name in names]
+    return [each.relative_to(CSRC.resolve()) for each in found if each.exists()]
+
+
+FILES = {path.relative_to(CSRC): included(path) for path in CSRC.rglob("*.*") if path.is_file()}
+
+
+def test_layers_include_only_what_is_below_them():
+    for path, others in FILES.items():
+        folder = path.parent.as_posix()
+        for other in others:
+            to = other.parent.as_posix()
+            assert to == folder or to in LAYERS[folder], f"{path} includes {other}"
+            if folder == "." and to != ".":
+                assert path.name in ("devices.c", "registry.c"), f"{path} includes {other}"
+
+
+def test_no_file_includes_itself_by_others():
+    done = set()
+
+    def visit(path, above):
+        assert path not in above, f"{path} includes itself: {[*above, path]}"
+        if path not in done:
+            for other in FILES[path]:
+                visit(other, (*above, path))
+            done.add(path)
+
+    for path in FILES:
+        visit(path, ())
+
+
+def test_only_the_python_layer_includes_python():
+    for path in FILES:
+        includes = re.findall(r"^#include <(\S+)>", (CSRC / path).read_text(), re.MULTILINE)
+        assert path.parts[0] == "python" or "Python.h" not in includes, path
+
+
+def test_no_folder_has_more_than_21_source_files():
+    folders = [path.parent for path in FILES]
+    assert {folder.as_posix(): n for folder in folders if (n := folders.count(folder)) > 21} == {}

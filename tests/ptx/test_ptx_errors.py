@@ -1,0 +1,211 @@
+"""gpuopt.load_ptx: launches and texts that are wrong."""
+
+import time
+
+import numpy as np
+import pytest
+from conftest import KINDS
+from ptx_texts import ADD, EMPTY, HEADER, MUL, everywhere
+
+import gpuopt
+from gpuopt.ptx.entries import entries
+
+
+@everywhere
+def test_wrong_launches(device):
+    module = gpuopt.load_ptx(ADD, device)
+    kernel = module["add"]
+    x = np.ones(100, np.float32)
+    with pytest.raises(KeyError, match="'sub' is not a kernel of this module; it has 'add'"):
+        module["sub"]
+    for count in (0, 3, 5):
+        with pytest.raises(
+            TypeError, match=rf"add takes 4 arguments \(.u64, .u64, .u64, .u32\), {count}"
+        ):
+            kernel(1, 128, *[x] * count)
+    for name, bad, error in (
+        ("grid", 0, ValueError),
+        ("grid", -1, ValueError),
+        ("grid", 2**31, ValueError),
+        ("grid", (1, 65536), ValueError),
+        ("grid", (1, 1, 65536), ValueError),
+        ("grid", (), ValueError),
+        ("grid", (1, 1, 1, 1), ValueError),
+        ("grid", 1.0, TypeError),
+        ("grid", "1", TypeError),
+        ("grid", None, TypeError),
+        ("block", 0, ValueError),
+        ("block", 1025, ValueError),
+        ("block", (1, 1, 65), ValueError),
+        ("block", (1, None), TypeError),
+        ("shared", -1, ValueError),
+        ("shared", 2**31, ValueError),
+        ("shared", 1.0, TypeError),
+    ):
+        given = {"grid": 1, "block": 128, "shared": 0} | {name: bad}
+        with pytest.raises(error, match=f"^{name}: "):
+            kernel(given["grid"], given["block"], x, x, x, 100, shared=given["shared"])
+    for block in (257, (32, 32), (16, 16, 2)):  # the kernel itself says 256 at most
+        with pytest.raises(gpuopt.UnfitError, match="threads a block are more than the 256"):
+            kernel(1, block, x, x, x, 100)
+    with pytest.raises(ValueError, match=r"argument 4: -1 does not fit into \.u32"):
+        kernel(1, 128, x, x, x, -1)
+    assert (x == 1).all()
+    kernel(np.int64(1), (np.int8(100), 1), x, x.copy(), x, 100)
+    assert (x == 2).all()
+
+
+@everywhere
+def test_a_block_of_the_only_size_allowed(device):
+    text = f"{HEADER}.visible .entry k() .reqntid 8, 4\n{{\n\tret;\n}}\n"
+    kernel = gpuopt.load_ptx(text, device)["k"]
+    kernel(1, (8, 4))
+    for block in (32, (4, 8), (8, 2), (8, 4, 2)):
+        with pytest.raises((ValueError, gpuopt.DeviceError)):
+            kernel(1, block)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        (ADD.replace("mul.wide.u32", "mul.widest.u32"), MUL),
+        (ADD.replace("%i0, 4;", "%nobody, 4;"), MUL),
+        (ADD + "\nnonsense", 0),
+        (".version 8.0\n.target sm_75\n.address_size 64\n,", 4),
+        ("not PTX\nat all", 0),
+    ],
+    ids=["instruction", "register", "statement", "comma", "no-PTX"],
+)
+def test_bad_ptx(device, text, line):
+    def load():
+        return gpuopt.load_ptx(text, device)["add"]  # sim reads a kernel when it is asked for
+
+    with pytest.raises(gpuopt.PTXError) as caught:
+        load()
+    error = caught.value
+    assert isinstance(error, ValueError) and isinstance(error.line, int)
+    assert isinstance(error.column, int)
+    if line:
+        assert error.line == line and (device == "cuda" or error.column > 0), str(error)
+    x = np.ones(4, np.float32)
+    gpuopt.load_ptx(ADD, device)["add"](1, 4, x, x, x, 4)
+    assert (x == 2).all()
+
+
+def test_texts_and_paths(tmp_path):
+    path = tmp_path / "kernel.ptx"
+    path.write_text(ADD)
+    for source in (ADD, ADD.encode(), path, str(path), ADD.replace("\n", "\r\n"), ADD + "\0"):
+        assert gpuopt.load_ptx(source, "sim").kernels == ["add"]
+    with pytest.raises(FileNotFoundError):
+        gpuopt.load_ptx(tmp_path / "none.ptx", "sim")
+    with pytest.raises(FileNotFoundError):
+        gpuopt.load_ptx("none.ptx", "sim")
+    for bad in (None, 3, ["x"]):
+        with pytest.raises(TypeError, match="text_or_path"):
+            gpuopt.load_ptx(bad, "sim")
+    with pytest.raises(gpuopt.PTXError, match="line 2: holds a NUL") as caught:
+        gpuopt.load_ptx(b".version 8.0\n\0.target", "sim")
+    assert caught.value.line == 2
+    path.write_bytes(b"\x7fELF\2\1\1\0\0\0\0\1")
+    with pytest.raises(gpuopt.PTXError, match="NUL"):
+        gpuopt.load_ptx(path, "sim")
+    text = ADD.replace("two inputs", "deux entrées").replace("[n]", "[n]ß")
+    with pytest.raises(gpuopt.PTXError, match=r"line 14, column 26"):
+        gpuopt.load_ptx(text, "sim")["add"]
+    assert gpuopt.load_ptx(text.replace("ß", "").encode("latin-1"), "sim")["add"]
+
+
+def test_cuda_source_is_told_from_ptx(tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text('#include <cstdint>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n')
+    for given in (path, str(path), path.read_text(), path.read_bytes()):
+        with pytest.raises(gpuopt.PTXError, match=r"CUDA C\+\+; compile it first: nvcc -ptx"):
+            gpuopt.load_ptx(given, "sim")
+
+
+def test_an_array_of_ours_is_no_argument_on_the_simulated_gpu():
+    """Its memory is not the module's: what to pass instead is said."""
+    ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k(.param .u64 x) { ret; }"
+    kernel = gpuopt.load_ptx(ptx, "sim")["k"]
+    with pytest.raises(TypeError, match=r"kernel k: argument 1 is an array of gpuopt's.*\.get\(\)"):
+        kernel(1, 32, gpuopt.empty(3, device="sim"))
+
+
+def test_devices(monkeypatch):
+    assert gpuopt.load_ptx(EMPTY, "sim").device == "sim:h200"
+    assert gpuopt.load_ptx(EMPTY, "sim:g80").device == "sim:g80"
+    assert gpuopt.load_ptx(EMPTY).device == ("sim:h200" if KINDS["cuda"] else "cuda:0")
+    with gpuopt.profile(device="sim:k40"):
+        assert gpuopt.load_ptx(EMPTY).device == "sim:k40"
+        assert gpuopt.load_ptx(EMPTY, "sim:a100").device == "sim:a100"
+    monkeypatch.setenv("GPUOPT_DEVICE", "sim:gt200")
+    assert gpuopt.load_ptx(EMPTY).device == "sim:gt200"
+    monkeypatch.setenv("GPUOPT_DEVICE", "gpu")
+    with pytest.raises(ValueError, match="GPUOPT_DEVICE: 'gpu' is not a device"):
+        gpuopt.load_ptx(EMPTY)
+    with pytest.raises(ValueError, match="'cpu' runs no PTX; use 'cuda' or 'sim'"):
+        gpuopt.load_ptx(EMPTY, "cpu")
+    with pytest.raises(TypeError, match="device"):
+        gpuopt.load_ptx(EMPTY, 3)
+    if KINDS["cuda"]:
+        with pytest.raises(gpuopt.DeviceError):
+            gpuopt.load_ptx(EMPTY, "cuda")
+
+
+def test_too_many_threads_for_an_old_gpu():
+    module = gpuopt.load_ptx(EMPTY, "sim:g80")
+    module["nothing"](1, 512)
+    with pytest.raises(gpuopt.UnfitError, match="1024 threads a block are more than the 512"):
+        module["nothing"](1, 1024)
+
+
+HEADERS = {
+    "(.param .align 16 .b8 a[2][3], .param .f64 b)": [(".b8", 6), (".f64", 8)],
+    "(.param .u64 .ptr.const.align 16 a)": [(".u64", 8)],
+    '(.param .b8 /* ) { */ a[0x10]) // {\n.reqntid 32 .pragma "no{"; .minnctapersm 2': [
+        (".b8", 16)
+    ],
+    "()": [],
+    "": [],
+    "(.param .u32 %a,\n.param .s16 $b_1)": [(".u32", 4), (".s16", 2)],
+    "(.param.u32 a, .param.align 8.b8 b[8U])": [(".u32", 4), (".b8", 8)],
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_parameters_as_the_text_has_them(header):
+    text = (
+        f'{HEADER}// .entry comment()\n.file 1 "a .entry string() {{"\n.entry declared();\n'
+        f".func helper() {{ .reg .b32 %r; {{ ret; }} }}\n.entry k{header} {{ {{ret;}} }}"
+        f"\n.global .b32 entry[2] = {{1, 2}};\n.entry last() {{ ret; }}"
+    )
+    found = entries(text.encode())
+    assert found == {"k": HEADERS[header], "last": []}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'"' * 3_000_000,
+        b"/*" * 1_500_000,
+        b"/" + b"*" * 3_000_000,
+        b".entry " * 400_000,
+        b'"' + b"\\a" * 1_500_000,
+        b"{" * 1_500_000,
+        b".entry k(" + b"/*" * 1_000_000,
+        b".entry k(" + b".param .u32 x, " * 100_000,
+        b".entry k(.param .u32 x" + b"[2]" * 3000,
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_texts_end_soon(text):
+    start = time.perf_counter()
+    try:
+        entries(text)
+    except gpuopt.PTXError as error:
+        assert "cannot be read" in str(error)
+    assert time.perf_counter() - start < 20
+    with pytest.raises((gpuopt.PTXError, KeyError)):
+        gpuopt.load_ptx(HEADER + text.decode(), "sim")["k"]
