@@ -55,11 +55,12 @@ extern const size_t reg_probe_count;
 
 /* The families, in this order everywhere, and the name of the files that have their rows and their
  * planner. */
-#define REG_FAMILIES(FAMILY)                                                      \
-    FAMILY(reduce, reduce)                                                        \
-    FAMILY(roofline, roofline)                                                    \
-    FAMILY(transpose, transpose) FAMILY(stencil1d, stencil1d) FAMILY(add, vector) \
-        FAMILY(saxpy, vector) FAMILY(matmul, matmul) FAMILY(reduce_axis, reduce_axis)
+/* clang-format off */
+#define REG_FAMILIES(FAMILY)                                                        \
+    FAMILY(reduce, reduce)       FAMILY(roofline, roofline) FAMILY(transpose, transpose) \
+    FAMILY(stencil1d, stencil1d) FAMILY(add, vector)        FAMILY(saxpy, vector)   \
+    FAMILY(matmul, matmul)       FAMILY(reduce_axis, reduce_axis)
+/* clang-format on */
 
 extern const struct reg_family reg_families[];
 extern const size_t reg_family_count;
