@@ -3,6 +3,7 @@
 
 #include "../devices.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* [(op, items, accumulator), ...] */
