@@ -60,6 +60,7 @@ struct steps {
     uint64 in = 0, out = 0;
     unsigned pads = 0;
     __device__ steps(const transpose_axis *axes, unsigned count, unsigned index, unsigned items) {
+#pragma unroll 1
         for (unsigned k = 0; k < count; k++) {
             const unsigned extent = static_cast<unsigned>(axes[k].extent), at = index % extent;
             in += at * axes[k].in;
@@ -77,6 +78,7 @@ struct packed_tile {
 
     __device__ packed_tile(const transpose_plan &plan, unsigned index)
         : load_run(plan.load_run), load_runs(plan.load_runs), run(plan.run), runs(plan.runs) {
+#pragma unroll 1
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             const unsigned at = index % extent;
@@ -121,22 +123,26 @@ struct packed_tables {
         const transpose_axis *load_axes = plan.axes + plan.grid_axes;
         const transpose_axis *run_axes = load_axes + plan.load_axes;
         const transpose_axis *item_axes = run_axes + plan.run_axes;
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += blockDim.x) {
             const steps run(load_axes, plan.load_axes, k, Items);
             t.from[k] = run.in;
             t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
         }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
             t.place[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
         if (plan.packs)
+#pragma unroll 1
             for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
                 const steps item(item_axes, plan.item_axes, k, Items);
                 t.items[k % Items * plan.packs + k / Items] =
                     static_cast<unsigned short>(item.in + item.pads * plan.pad);
             }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
             const unsigned number = plan.period ? k : k * plan.item_extent;
             const steps item(item_axes, plan.item_axes, number, Items);
@@ -204,6 +210,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     run_walk walk((part.load_run + BEFORE + ITEMS - 1) / ITEMS,
                   part.load_run == plan.load_run_most ? plan.load_magic : 0);
     const unsigned parts = walk.parts * part.load_runs;
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * blockDim.x) {
         pack_source<Loads, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];
@@ -335,41 +342,41 @@ template <unsigned How, class T>
 __device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
                              const packed_tile &part, unsigned shift) {
     constexpr unsigned ITEMS = pack<T>::ITEMS;
-    const unsigned run = part.run, packs = run / ITEMS;
-    const auto before_packs = [](const T *to) {
-        return ITEMS == 1 ? 0
-                          : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
-                                unsigned(sizeof(T));
-    };
+    const unsigned run = part.run, packs = run / ITEMS, parts = packs * part.runs;
+    const unsigned rests = plan.stores_packs && run % ITEMS == 0 ? 0 : 2 * part.runs;
     out += part.out;
-    if (packs) {
-        const unsigned parts = packs * part.runs;
-        run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
-        for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
-            T *to = out + tables.to[walk.run];
-            const unsigned first = before_packs(to) + walk.part * ITEMS;
-            const char *from = tables.tile + (tables.place[walk.run] + shift);
-            if (first + ITEMS <= run)
-                store_pack(reinterpret_cast<uint4 *>(to + first),
-                           gather_packed<How, T>(plan, tables, from, first));
-        }
-    }
-    if (plan.stores_packs && run % ITEMS == 0)
-        return;
-    for (unsigned i = threadIdx.x; i < 2 * part.runs; i += blockDim.x) {
-        const bool ends = i >= part.runs; // what the run ends with
-        const unsigned index = ends ? i - part.runs : i;
-        T *to = out + tables.to[index];
-        const char *from = tables.tile + (tables.place[index] + shift);
-        const unsigned before = before_packs(to), left = run - before;
-        const unsigned items = ends ? left % ITEMS : before;
-        if (!packs) { // a pack may hold all of it
+    if (!packs) {
 #pragma unroll 1
-            for (unsigned k = ends; k < run; k += 2)
+        for (unsigned i = threadIdx.x; i < rests; i += blockDim.x) {
+            const unsigned odd = i >= part.runs, index = odd ? i - part.runs : i;
+            T *to = out + tables.to[index];
+            const char *from = tables.tile + (tables.place[index] + shift);
+#pragma unroll 1
+            for (unsigned k = odd; k < run; k += 2) // a pack may hold all of it
                 to[k] =
                     *reinterpret_cast<const T *>(from + item_place<How, ITEMS>(plan, tables, k));
-        } else if (items) {
-            uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
+        }
+        return;
+    }
+    run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < parts + rests; i += blockDim.x, walk.next()) {
+        const bool whole = i < parts, ends = i >= parts + part.runs; // the run's last items
+        const unsigned index = whole ? walk.run : ends ? i - parts - part.runs : i - parts;
+        T *to = out + tables.to[index];
+        const char *from = tables.tile + (tables.place[index] + shift);
+        const unsigned before = ITEMS == 1
+                                    ? 0
+                                    : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
+                                          unsigned(sizeof(T));
+        const unsigned items = whole ? ITEMS : ends ? (run - before) % ITEMS : before;
+        const unsigned first = whole ? before + walk.part * ITEMS : ends ? run - ITEMS : 0;
+        if (items == 0 || first + ITEMS > run)
+            continue;
+        uint4 found = gather_packed<How, T>(plan, tables, from, first);
+        if (whole) {
+            store_pack(reinterpret_cast<uint4 *>(to + first), found);
+        } else {
             if (ends)
                 found = cut_pack<sizeof(T)>(found, found, (ITEMS - items) * sizeof(T));
             store_pieces(ends ? to + run - items : to, found, items * sizeof(T), !ends);
