@@ -342,41 +342,41 @@ template <unsigned How, class T>
 __device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
                              const packed_tile &part, unsigned shift) {
     constexpr unsigned ITEMS = pack<T>::ITEMS;
-    const unsigned run = part.run, packs = run / ITEMS, parts = packs * part.runs;
-    const unsigned rests = plan.stores_packs && run % ITEMS == 0 ? 0 : 2 * part.runs;
+    const unsigned run = part.run, packs = run / ITEMS;
+    const auto before_packs = [](const T *to) {
+        return ITEMS == 1 ? 0
+                          : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
+                                unsigned(sizeof(T));
+    };
     out += part.out;
-    if (!packs) {
-#pragma unroll 1
-        for (unsigned i = threadIdx.x; i < rests; i += blockDim.x) {
-            const unsigned odd = i >= part.runs, index = odd ? i - part.runs : i;
-            T *to = out + tables.to[index];
-            const char *from = tables.tile + (tables.place[index] + shift);
-#pragma unroll 1
-            for (unsigned k = odd; k < run; k += 2) // a pack may hold all of it
-                to[k] =
-                    *reinterpret_cast<const T *>(from + item_place<How, ITEMS>(plan, tables, k));
+    if (packs) {
+        const unsigned parts = packs * part.runs;
+        run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
+        for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
+            T *to = out + tables.to[walk.run];
+            const unsigned first = before_packs(to) + walk.part * ITEMS;
+            const char *from = tables.tile + (tables.place[walk.run] + shift);
+            if (first + ITEMS <= run)
+                store_pack(reinterpret_cast<uint4 *>(to + first),
+                           gather_packed<How, T>(plan, tables, from, first));
         }
-        return;
     }
-    run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
-#pragma unroll 1
-    for (unsigned i = threadIdx.x; i < parts + rests; i += blockDim.x, walk.next()) {
-        const bool whole = i < parts, ends = i >= parts + part.runs; // the run's last items
-        const unsigned index = whole ? walk.run : ends ? i - parts - part.runs : i - parts;
+    if (plan.stores_packs && run % ITEMS == 0)
+        return;
+    for (unsigned i = threadIdx.x; i < 2 * part.runs; i += blockDim.x) {
+        const bool ends = i >= part.runs; // what the run ends with
+        const unsigned index = ends ? i - part.runs : i;
         T *to = out + tables.to[index];
         const char *from = tables.tile + (tables.place[index] + shift);
-        const unsigned before = ITEMS == 1
-                                    ? 0
-                                    : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
-                                          unsigned(sizeof(T));
-        const unsigned items = whole ? ITEMS : ends ? (run - before) % ITEMS : before;
-        const unsigned first = whole ? before + walk.part * ITEMS : ends ? run - ITEMS : 0;
-        if (items == 0 || first + ITEMS > run)
-            continue;
-        uint4 found = gather_packed<How, T>(plan, tables, from, first);
-        if (whole) {
-            store_pack(reinterpret_cast<uint4 *>(to + first), found);
-        } else {
+        const unsigned before = before_packs(to), left = run - before;
+        const unsigned items = ends ? left % ITEMS : before;
+        if (!packs) { // a pack may hold all of it
+#pragma unroll 1
+            for (unsigned k = ends; k < run; k += 2)
+                to[k] =
+                    *reinterpret_cast<const T *>(from + item_place<How, ITEMS>(plan, tables, k));
+        } else if (items) {
+            uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
             if (ends)
                 found = cut_pack<sizeof(T)>(found, found, (ITEMS - items) * sizeof(T));
             store_pieces(ends ? to + run - items : to, found, items * sizeof(T), !ends);
