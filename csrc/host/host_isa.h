@@ -34,6 +34,7 @@
 #endif
 
 #define HOST_INLINE static inline __attribute__((always_inline))
+#define HOST_APART __attribute__((noinline)) /* not worth a copy for every set */
 
 /* A product that is rounded: gcc fuses the four of a complex one with their sum and difference
  * (vfmaddsub), even where -ffp-contract=off forbids it. */

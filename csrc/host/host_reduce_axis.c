@@ -30,9 +30,8 @@ RUNG(-1, "team", "host_reduce_axis_team",
 #undef RUNG
 #undef GPUOPT_RUNGS
 
-#include "host_gather.h"
+#include "host_axis.h"
 #include "host_kernels.h"
-#include "host_reduce_axis.h"
 #include "host_team.h"
 
 #include <stdatomic.h>
@@ -40,45 +39,33 @@ RUNG(-1, "team", "host_reduce_axis_team",
 #include <string.h>
 
 enum {
-    LANES = 16,
-    LANE_BYTES = 128,          /* of a run's lanes together, where that makes more of them */
-    BLOCK = 128,               /* items that are added up in few bits, */
-    LEAF = LANES * BLOCK,      /* and those of a row, */
-    LONG_LEAF = 16 * LEAF,     /* of a row whose value needs no more bits than its items */
-    FIRST_LEAF = LANES,        /* of a row of bytes: it may hold what ends the search */
-    TILE = 512,                /* results of a part */
     SIDE = 4,                  /* axes on either side of the reduced one */
     SHORT_ROW = 16,            /* items */
     KEPT_MOST = LANES,         /* results of a slab's row */
-    FEW = 32,                  /* items of a row that no lanes pay for */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are taken together, */
     FOLDED_ROWS = 16,          /* and what is left of the rows */
-    SEARCHED = 64,             /* items of a row at a time; of 16 gcc makes no vectors */
     TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
     BYTES_PER_NS = 8,          /* that one thread reduces, about */
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
 };
-_Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
 /* Of every outer index a row of reduced items for each of `inner` columns. Where the columns are
  * few and side by side, all of their items may be one row instead, in turns: of `kept` results. */
 struct job {
-    const struct functions *functions;
+    const struct axis_functions *functions;
     const char *in;
-    void *out;
+    struct axis_results results;
     uint64_t outer, reduced, inner, kept;
     uint64_t unit; /* columns side by side, then those after inner_stride */
     int64_t stride, inner_stride;
     struct device_axes outer_axes;
     struct device_axes inner_axes; /* where no one step leads to the next column */
-    int64_t key, mask;
-    uint64_t finish;
-    double divisor;
+    int64_t mask;
     uint64_t rows, run, share; /* of a task: rows, tiles of columns, items of each */
     uint64_t splits, tiles;    /* of the whole */
     char *partials;            /* NULL where the reduced axis is in one share */
@@ -87,40 +74,67 @@ struct job {
     atomic_uint_least64_t *settled;
 };
 
-/* Which items a task's result or several are made of: rows x columns of them, or rows x kept. */
-struct part {
-    const void *in;
-    const int64_t *starts;     /* of the rows, from `in`; items */
-    const int64_t *columns_at; /* from a row's start; NULL where one step leads to the next */
-    uint64_t first, end, rows, columns, kept, unit;
-    int64_t stride, inner_stride, key, mask;
-    uint64_t finish;
-};
+/* --- operations: the core, the conversion before it, the store after it */
 
-struct functions {
-    /* At most TILE values: of columns of at most BLOCK items, or of rows: those of at most
-     * leaf_of() items, where values have no places. These are numbers of the part's items. True
-     * where no other items could change the only value. */
-    bool (*part[HOST_ISA_COUNT])(const struct part *part, void *values);
-    void (*nothing)(void *value); /* the value of no items */
-    void (*apply)(void *a, const void *b, uint64_t count, int64_t mask);
-    void (*store)(const struct job *job, uint64_t at, uint64_t count, const void *values);
-    size_t item_size, value_size;
-    uint64_t leaf; /* items of a row at a time, where they lie side by side */
-    bool places;   /* a value ends with its item's number, 64 bits */
-};
+#define USES_sum_int8_int64 &axis_sum_int8, NULL, axis_store_int64
+#define USES_sum_int16_int64 &axis_sum_int16, NULL, axis_store_int64
+#define USES_sum_int32_int64 &axis_sum_int32, NULL, axis_store_int64
+#define USES_sum_int64_int64 &axis_sum_int64, NULL, axis_store_int64
+#define USES_sum_int64_float64 &axis_sum_float64, axis_int64_to_float64, axis_store_float64
+#define USES_sum_float16_float64 &axis_sum_float32, axis_float16_to_float32, axis_store_float64
+#define USES_sum_bfloat16_float64 &axis_sum_float32, axis_bfloat16_to_float32, axis_store_float64
+#define USES_sum_float32_float64 &axis_sum_float32, NULL, axis_store_float64
+#define USES_sum_float64_float64 &axis_sum_float64, NULL, axis_store_float64
+#define USES_prod_int8_int64 &axis_prod_int64, axis_int8_to_int64, axis_store_int64
+#define USES_prod_int16_int64 &axis_prod_int64, axis_int16_to_int64, axis_store_int64
+#define USES_prod_int32_int64 &axis_prod_int64, axis_int32_to_int64, axis_store_int64
+#define USES_prod_int64_int64 &axis_prod_int64, NULL, axis_store_int64
+#define USES_prod_float32_float64 &axis_prod_float32, NULL, axis_store_float64
+#define USES_prod_float64_float64 &axis_prod_float64, NULL, axis_store_float64
+#define USES_prod_complex64_complex128 \
+    &axis_prod_complex128, axis_complex64_to_complex128, axis_store_complex128
+#define USES_prod_complex128_complex128 &axis_prod_complex128, NULL, axis_store_complex128
+#define USES_min_int8_int8 &axis_min_int8, NULL, axis_store_keyed_8
+#define USES_min_int16_int16 &axis_min_int16, NULL, axis_store_keyed_16
+#define USES_min_int32_int32 &axis_min_int32, NULL, axis_store_keyed_32
+#define USES_min_int64_int64 &axis_min_int64, NULL, axis_store_keyed_64
+#define USES_min_float16_float32 &axis_min_float32, axis_ordered_float16, axis_store_keyed_float16
+#define USES_min_bfloat16_float32 \
+    &axis_min_float32, axis_ordered_bfloat16, axis_store_keyed_bfloat16
+#define USES_min_float32_float32 &axis_min_float32, NULL, axis_store_keyed_32
+#define USES_min_float64_float64 &axis_min_float64, NULL, axis_store_keyed_64
+#define USES_bits_int8_int8 &axis_bits_int8, NULL, axis_store_keyed_8
+#define USES_bits_int16_int16 &axis_bits_int16, NULL, axis_store_keyed_16
+#define USES_bits_int32_int32 &axis_bits_int32, NULL, axis_store_keyed_32
+#define USES_bits_int64_int64 &axis_bits_int64, NULL, axis_store_keyed_64
+#define USES_count_int8_int64 &axis_count_int8, NULL, axis_store_int64
+#define USES_count_int16_int64 &axis_count_int16, NULL, axis_store_int64
+#define USES_count_int32_int64 &axis_count_int32, NULL, axis_store_int64
+#define USES_count_int64_int64 &axis_count_int64, NULL, axis_store_int64
+#define USES_argmin_int8_int64 &axis_argmin_int8, NULL, axis_store_places
+#define USES_argmin_int16_int64 &axis_argmin_int16, NULL, axis_store_places
+#define USES_argmin_int32_int64 &axis_argmin_int32, NULL, axis_store_places
+#define USES_argmin_int64_int64 &axis_argmin_int64, NULL, axis_store_places
+#define USES_argmin_float16_int64 &axis_argmin_float32, axis_ordered_float16, axis_store_places
+#define USES_argmin_bfloat16_int64 &axis_argmin_float32, axis_ordered_bfloat16, axis_store_places
+#define USES_argmin_float32_int64 &axis_argmin_float32, NULL, axis_store_places
+#define USES_argmin_float64_int64 &axis_argmin_float64, NULL, axis_store_places
 
-static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+#define BYTES_int8 1
+#define BYTES_int16 2
+#define BYTES_int32 4
+#define BYTES_int64 8
+#define BYTES_float16 2
+#define BYTES_bfloat16 2
+#define BYTES_float32 4
+#define BYTES_float64 8
+#define BYTES_complex64 8
+#define BYTES_complex128 16
 
-/* Where a share comes in the order of the search. */
-static uint64_t mirrored(const struct job *job, uint64_t split) {
-    return job->mask ? job->splits - 1 - split : split;
-}
-
-static const void *items_after(const struct functions *functions, const void *in, int64_t count) {
-    return (const char *)in + count * (int64_t)functions->item_size;
-}
+#define FUNCTIONS(op, items, acc)                                           \
+    static const struct axis_functions functions_##op##_##items##_##acc = { \
+        USES_##op##_##items##_##acc, BYTES_##items};
+HOST_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- layouts of a part */
 
@@ -135,505 +149,166 @@ static bool folds(const struct part *part) {
            part->end - part->first >= 2 * FOLDED_ROWS;
 }
 
-/* Rows of a part's columns, without gaps. Returns `to`. */
-static const void *gather_columns(void *to, const void *from, size_t size, uint64_t rows,
-                                  int64_t stride, const struct part *part) {
+/* Rows of a part's columns, without gaps. */
+static void gather_columns(void *to, const void *from, size_t size, uint64_t rows,
+                           const struct part *part) {
     if (part->columns_at)
-        gather_at(to, from, size, rows, part->columns, stride, part->columns_at);
+        gather_at(to, from, size, rows, part->columns, part->stride, part->columns_at);
     else
         gather(to, from, size * part->unit, rows, part->columns / part->unit,
-               stride / (int64_t)part->unit, part->inner_stride / (int64_t)part->unit);
-    return to;
+               part->stride / (int64_t)part->unit, part->inner_stride / (int64_t)part->unit);
 }
 
-/* n items, `turn` of them side by side and then those after `stride`, without gaps. Returns `to`.
- */
-static const void *gather_turns(void *to, const void *from, size_t size, uint64_t n, uint64_t turn,
-                                int64_t stride) {
-    gather(to, from, size * turn, 1, n / turn, 0, stride / (int64_t)turn);
-    return to;
+/* Where a share comes in the order of the search. */
+static uint64_t mirrored(const struct job *job, uint64_t split) {
+    return job->mask ? job->splits - 1 - split : split;
 }
 
-/* --- results */
+/* --- parts whose items have to be copied together or converted first */
 
-/* Each of a run of results; `i` is its number. */
-#define STORE_EACH(type, value)                    \
-    do {                                           \
-        type *restrict to = (type *)job->out + at; \
-        for (uint64_t i = 0; i < count; i++)       \
-            to[i] = (type)(value);                 \
-    } while (0)
+/* Items that are copied at a time: LEAF at least, which the tree of a row is made of. */
+static uint64_t copied_at_once(const struct axis_functions *functions) {
+    const uint64_t size = most(functions->item_size, functions->core->item_size);
+    return most(LEAF, COPIED_FEW_BYTES / size);
+}
 
-/* Of numbers that a sum, or one that is divided, has been made in. */
-#define STORE_WIDE(value)                                     \
-    switch (job->finish) {                                    \
-    case FLOAT16:                                             \
-        STORE_EACH(uint16_t, double_to_half((value) / by));   \
-        break;                                                \
-    case BFLOAT16:                                            \
-        STORE_EACH(uint16_t, double_to_bfloat((value) / by)); \
-        break;                                                \
-    case FLOAT32:                                             \
-        STORE_EACH(float, (value) / by);                      \
-        break;                                                \
-    default:                                                  \
-        STORE_EACH(double, (value) / by);                     \
+static const int64_t here; /* where a part of one row starts */
+
+/* As many rows at a time as there is room for. */
+static void copied_rows(const struct axis_functions *functions, const struct part *part,
+                        char *values) {
+    const struct axis_core *core = functions->core;
+    const uint64_t n = part->end - part->first, kept = part->kept;
+    const uint64_t together = most(1, least(copied_at_once(functions) / n, TILE));
+    const bool gathers = part->stride != (int64_t)kept;
+    struct axis_room room;
+    int64_t starts[TILE];
+    struct part piece = *part;
+    piece.starts = starts;
+    piece.stride = (int64_t)kept;
+    piece.key = functions->convert ? 0 : part->key;
+    for (uint64_t row = 0; row < part->rows; row += piece.rows) {
+        piece.rows = least(part->rows - row, together);
+        for (uint64_t r = 0; r < piece.rows; r++) {
+            const void *from = items_after(functions, part->in, part->starts[row + r]);
+            starts[r] = (int64_t)(r * n);
+            if (gathers)
+                gather(room.gathered + r * n * functions->item_size, from,
+                       functions->item_size * kept, 1, n / kept, 0, part->stride / (int64_t)kept);
+            else
+                functions->convert[host_isa()](room.converted + r * n * core->item_size, from, n,
+                                               part->key);
+        }
+        if (gathers && functions->convert)
+            functions->convert[host_isa()](room.converted, room.gathered, piece.rows * n,
+                                           part->key);
+        piece.in = functions->convert ? room.converted : room.gathered;
+        core->rows[host_isa()](functions, &piece, values + row * kept * core->value_size);
     }
+}
 
-static void store_float64(const struct job *job, uint64_t at, uint64_t count,
-                          const double *values) {
-    const double by = job->divisor != 0 ? job->divisor : 1;
-    if (by == 1 && job->finish == FLOAT32) /* most of them, without a division */
-        STORE_EACH(float, values[i]);
-    else if (by == 1 && (job->finish == FLOAT64 || job->finish == RAW))
-        STORE_EACH(double, values[i]);
+/* Rows of columns, without gaps and as the core has them. */
+static const void *copy_columns(const struct axis_functions *functions, const struct part *part,
+                                const void *from, uint64_t rows, uint64_t done,
+                                struct axis_room *room) {
+    const uint64_t columns = part->columns;
+    const size_t size = functions->core->item_size;
+    char *gathered = room->gathered + done * functions->item_size;
+    char *converted = room->converted + done * size;
+    if (gathers_columns(part)) {
+        gather_columns(gathered, from, functions->item_size, rows, part);
+        if (!functions->convert)
+            return room->gathered;
+        functions->convert[host_isa()](converted, gathered, rows * columns, part->key);
+    } else if (part->stride == (int64_t)columns) {
+        functions->convert[host_isa()](converted, from, rows * columns, part->key);
+    } else {
+        for (uint64_t r = 0; r < rows; r++)
+            functions->convert[host_isa()](converted + r * columns * size,
+                                           items_after(functions, from, (int64_t)r * part->stride),
+                                           columns, part->key);
+    }
+    return room->converted;
+}
+
+/* Columns of several rows at a time, or some items of the columns of one, in the order of the
+ * search. */
+static void copied_tiles(const struct axis_functions *functions, const struct part *part,
+                         char *values) {
+    const uint64_t n = part->end - part->first, columns = part->columns;
+    const uint64_t together = copied_at_once(functions) / columns; /* rows of columns */
+    const size_t row_size = columns * functions->core->value_size;
+    struct axis_room room;
+    int64_t starts[TILE];
+    struct part piece = *part;
+    piece.starts = starts;
+    piece.stride = (int64_t)columns;
+    piece.key = functions->convert ? 0 : part->key;
+    for (uint64_t row = 0; row < part->rows; row += piece.rows) {
+        piece.rows = n < together ? least(part->rows - row, together / n) : 1;
+        for (uint64_t done = 0, count; done < n; done += count) {
+            count = least(n - done, together);
+            piece.base = part->mask && functions->core->places ? n - done - count : done;
+            piece.end = piece.first + count;
+            piece.more = done > 0;
+            for (uint64_t r = 0; r < piece.rows; r++) {
+                starts[r] = (int64_t)(r * count * columns);
+                piece.in = copy_columns(
+                    functions, part,
+                    items_after(functions, part->in,
+                                part->starts[row + r] + (int64_t)piece.base * part->stride),
+                    count, r * count * columns, &room);
+            }
+            functions->core->tiles[host_isa()](functions, &piece, values + row * row_size);
+        }
+    }
+}
+
+/* The part's values: of columns of at most BLOCK items, or of rows of at most leaf_of() items where
+ * values have no places, which are numbers of the part's items. True where no other items could
+ * change the only value. */
+static bool reduce_part(const struct axis_functions *functions, const struct part *part,
+                        void *values) {
+    const struct axis_core *core = functions->core;
+    const bool convert = functions->convert;
+    if (part->columns > 1) {
+        if (convert || gathers_columns(part))
+            copied_tiles(functions, part, values);
+        else
+            core->tiles[host_isa()](functions, part, values);
+        return false;
+    }
+    if ((convert || part->stride != (int64_t)part->kept) && !core->places)
+        copied_rows(functions, part, values);
     else
-        STORE_WIDE(values[i])
+        core->rows[host_isa()](functions, part, values);
+    return part->rows == 1 && part->kept == 1 && core->settled &&
+           core->settled(values, part->end - part->first, part->finish);
 }
-
-static void store_int64(const struct job *job, uint64_t at, uint64_t count, const int64_t *values) {
-    const double by = job->divisor != 0 ? job->divisor : 1;
-    switch (job->finish) {
-    case INT8:
-        STORE_EACH(uint8_t, values[i]);
-        break;
-    case INT16:
-        STORE_EACH(uint16_t, values[i]);
-        break;
-    case INT32:
-        STORE_EACH(uint32_t, values[i]);
-        break;
-    case ANY:
-        STORE_EACH(uint8_t, values[i] != 0);
-        break;
-    case ALL:
-        STORE_EACH(uint8_t, (double)values[i] == job->divisor);
-        break;
-    case ODD:
-        STORE_EACH(uint8_t, values[i] & 1);
-        break;
-    case FLOAT64:
-    case FLOAT32:
-    case FLOAT16:
-    case BFLOAT16:
-        STORE_WIDE((double)values[i])
-        break;
-    default:
-        STORE_EACH(int64_t, values[i]);
-    }
-}
-static void store_complex128(const struct job *job, uint64_t at, uint64_t count,
-                             const struct complex_double *values) {
-    memcpy((struct complex_double *)job->out + at, values, count * sizeof *values);
-}
-
-#define STORE_sum(items, acc) store_##acc(job, at, count, values)
-#define STORE_prod(items, acc) store_##acc(job, at, count, values)
-#define STORE_count(items, acc) store_int64(job, at, count, values)
-#define STORE_bits(items, acc) STORE_EACH(type_##items, KEYED_##items(values[i]))
-#define STORE_min(items, acc) STORE_EACH(type_##items, BACK_##items(values[i]))
-#define STORE_argmin(items, acc) STORE_EACH(int64_t, values[i].index + (int64_t)job->divisor)
-
-/* --- the functions of a signature
- *
- * Items are combined as `narrow` first, in which so few of them cannot overflow, in runs of at most
- * LEAF along a row or BLOCK along a column; runs are combined as VALUE. Not every operation uses
- * the key, the mask or an item's number. */
-
-#define LANES_OF(narrow) \
-    (LANE_BYTES / (int)sizeof(narrow) < LANES ? LANES : LANE_BYTES / (int)sizeof(narrow))
-
-/* Whether lanes may be combined one after the other: gcc makes a minimum of integers of it. */
-#define EXACT_sum(items) false
-#define EXACT_prod(items) false
-#define EXACT_count(items) false
-#define EXACT_bits(items) false
-#define EXACT_min(items) ((compared_##items)0.5f == 0)
-/* Of 16 minima gcc makes no vectors. */
-#define MANY_sum(narrow) LANES_OF(narrow)
-#define MANY_prod(narrow) LANES_OF(narrow)
-#define MANY_count(narrow) LANES_OF(narrow)
-#define MANY_bits(narrow) LANES_OF(narrow)
-#define MANY_min(narrow) (sizeof(narrow) == 8 ? 2 * LANES : LANES_OF(narrow))
-
-/* A run of at most leaf_of() items that lie side by side, to its value, or to those of `kept` items
- * in turns. Its lanes are folded to LANES before they are widened: each has BLOCK items at most. */
-#define LEAF_OF(op, items, acc)                                                                    \
-    HOST_INLINE void leaf_##op##_##items##_##acc(const type_##items *in, uint64_t n,               \
-                                                 uint64_t kept, int64_t key, int64_t mask,         \
-                                                 VALUE_##op(items, acc) * result) {                \
-        typedef NARROW_##op(items, acc) narrow;                                                    \
-        enum { MANY = MANY_##op(narrow) };                                                         \
-        narrow lanes[MANY];                                                                        \
-        VALUE_##op(items, acc) wide[LANES];                                                        \
-        (void)key, (void)mask;                                                                     \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            lanes[lane] = IDENTITY_##op(items, acc);                                               \
-        uint64_t i = 0;                                                                            \
-        if ((int)MANY > (int)LANES && n >= MANY) {                                                 \
-            for (int lane = LANES; lane < MANY; lane++)                                            \
-                lanes[lane] = IDENTITY_##op(items, acc);                                           \
-            for (; i + MANY <= n; i += MANY)                                                       \
-                for (int lane = 0; lane < MANY; lane++) {                                          \
-                    const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);             \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                     \
-                }                                                                                  \
-            for (int half = MANY / 2; half >= LANES; half /= 2)                                    \
-                for (int lane = 0; lane < half; lane++)                                            \
-                    lanes[lane] = COMBINE_##op(items, acc, lanes[lane], lanes[lane + half]);       \
-        }                                                                                          \
-        for (; i + LANES <= n; i += LANES)                                                         \
-            for (int lane = 0; lane < LANES; lane++) {                                             \
-                const narrow next = LOAD_##op(items, acc, in[i + (uint64_t)lane]);                 \
-                lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                         \
-            }                                                                                      \
-        for (int lane = 0; i < n; i++, lane++) {                                                   \
-            const narrow next = LOAD_##op(items, acc, in[i]);                                      \
-            lanes[lane] = COMBINE_##op(items, acc, lanes[lane], next);                             \
-        }                                                                                          \
-        for (int lane = 0; lane < LANES; lane++)                                                   \
-            wide[lane] = lanes[lane];                                                              \
-        if (kept == 1 && EXACT_##op(items)) {                                                      \
-            VALUE_##op(items, acc) all = wide[0];                                                  \
-            for (int lane = 1; lane < LANES; lane++)                                               \
-                all = APPLY_##op(items, acc, all, wide[lane]);                                     \
-            *result = all;                                                                         \
-            return;                                                                                \
-        }                                                                                          \
-        if (kept == 1) {                                                                           \
-            for (int half = LANES / 2; half > 0; half /= 2)                                        \
-                for (int lane = 0; lane < half; lane++)                                            \
-                    wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);            \
-            *result = wide[0];                                                                     \
-            return;                                                                                \
-        }                                                                                          \
-        for (uint64_t half = LANES / 2; half >= kept; half /= 2)                                   \
-            for (uint64_t lane = 0; lane < half; lane++)                                           \
-                wide[lane] = APPLY_##op(items, acc, wide[lane], wide[lane + half]);                \
-        for (uint64_t lane = 0; lane < kept; lane++)                                               \
-            result[lane] = wide[lane];                                                             \
-    }                                                                                              \
-                                                                                                   \
-    /* A slab of a few items: one after the other. */                                              \
-    HOST_INLINE void few_##op##_##items##_##acc(const type_##items *in, uint64_t n, uint64_t kept, \
-                                                int64_t key, int64_t mask,                         \
-                                                VALUE_##op(items, acc) * result) {                 \
-        (void)key, (void)mask;                                                                     \
-        for (uint64_t lane = 0; lane < kept; lane++) {                                             \
-            NARROW_##op(items, acc) all = IDENTITY_##op(items, acc);                               \
-            for (uint64_t i = lane; i < n; i += kept) {                                            \
-                const NARROW_##op(items, acc) next = LOAD_##op(items, acc, in[i]);                 \
-                all = COMBINE_##op(items, acc, all, next);                                         \
-            }                                                                                      \
-            result[lane] = all;                                                                    \
-        }                                                                                          \
-    }                                                                                              \
-                                                                                                   \
-    /* A row of at most leaf_of() items to its values. True where no others could change it. */    \
-    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,   \
-                                                VALUE_##op(items, acc) * result) {                 \
-        const uint64_t n = part->end - part->first;                                                \
-        type_##items gathered[LEAF];                                                               \
-        if (part->stride != (int64_t)part->kept)                                                   \
-            in = gather_turns(gathered, in, sizeof *in, n, part->kept, part->stride);              \
-        if (n <= FEW)                                                                              \
-            few_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);          \
-        else                                                                                       \
-            leaf_##op##_##items##_##acc(in, n, part->kept, part->key, part->mask, result);         \
-        return part->kept == 1 && SETTLED_##op(items, acc, *result, n);                            \
-    }
-
-#define TILE_OF(op, items, acc)                                                                   \
-    HOST_INLINE void add_row_##op##_##items##_##acc(NARROW_##op(items, acc) * tile,               \
-                                                    const type_##items *row, uint64_t columns,    \
-                                                    int64_t key, int64_t mask) {                  \
-        (void)key, (void)mask;                                                                    \
-        for (uint64_t i = 0; i < columns; i++) {                                                  \
-            const NARROW_##op(items, acc) next = LOAD_##op(items, acc, row[i]);                   \
-            tile[i] = COMBINE_##op(items, acc, tile[i], next);                                    \
-        }                                                                                         \
-    }                                                                                             \
-                                                                                                  \
-    /* At most TILE columns, from row to row of at most BLOCK. */                                 \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
-                                                 VALUE_##op(items, acc) *restrict values) {       \
-        typedef NARROW_##op(items, acc) narrow;                                                   \
-        const int64_t key = part->key, mask = part->mask;                                         \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
-        const bool gathers = gathers_columns(part);                                               \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
-        const int64_t stride = gathers ? (int64_t)columns : part->stride;                         \
-        narrow tile[TILE];                                                                        \
-        type_##items gathered[LEAF];                                                              \
-        (void)key, (void)mask;                                                                    \
-        for (uint64_t i = 0; i < columns; i++)                                                    \
-            tile[i] = IDENTITY_##op(items, acc);                                                  \
-        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {           \
-            const uint64_t count = least(rows - r, most);                                         \
-            const type_##items *a = in;                                                           \
-            uint64_t k = 0;                                                                       \
-            if (gathers)                                                                          \
-                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);            \
-            for (; k + 4 <= count; k += 4, a += 4 * stride) {                                     \
-                const type_##items *b = a + stride, *c = b + stride, *d = c + stride;             \
-                for (uint64_t i = 0; i < columns; i++) {                                          \
-                    narrow next = LOAD_##op(items, acc, a[i]), sum = tile[i];                     \
-                    sum = COMBINE_##op(items, acc, sum, next);                                    \
-                    next = LOAD_##op(items, acc, b[i]);                                           \
-                    sum = COMBINE_##op(items, acc, sum, next);                                    \
-                    next = LOAD_##op(items, acc, c[i]);                                           \
-                    sum = COMBINE_##op(items, acc, sum, next);                                    \
-                    next = LOAD_##op(items, acc, d[i]);                                           \
-                    tile[i] = COMBINE_##op(items, acc, sum, next);                                \
-                }                                                                                 \
-            }                                                                                     \
-            for (; k < count; k++, a += stride)                                                   \
-                add_row_##op##_##items##_##acc(tile, a, columns, key, mask);                      \
-        }                                                                                         \
-        for (uint64_t i = 0; i < columns; i++)                                                    \
-            values[i] = tile[i];                                                                  \
-    }
-
-/* The same of complex numbers, whose parts lie apart: of rounded_prod() gcc makes no vectors, and
- * of these parts it fuses none. */
-#define TILE_OF_COMPLEX(op, items, acc)                                                           \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
-                                                 struct complex_double *restrict values) {        \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
-        const bool gathers = gathers_columns(part);                                               \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
-        const int64_t stride = gathers ? (int64_t)columns : part->stride;                         \
-        double real[TILE], imag[TILE];                                                            \
-        type_##items gathered[LEAF];                                                              \
-        for (uint64_t i = 0; i < columns; i++) {                                                  \
-            real[i] = 1;                                                                          \
-            imag[i] = 0;                                                                          \
-        }                                                                                         \
-        for (uint64_t r = 0; r < rows; r += most, in += (int64_t)most * part->stride) {           \
-            const uint64_t count = least(rows - r, most);                                         \
-            const type_##items *a = in;                                                           \
-            if (gathers)                                                                          \
-                a = gather_columns(gathered, a, sizeof *a, count, part->stride, part);            \
-            for (uint64_t k = 0; k < count; k++, a += stride)                                     \
-                for (uint64_t i = 0; i < columns; i++) {                                          \
-                    const double x = real[i], y = imag[i], next = a[i].real, after = a[i].imag;   \
-                    real[i] = x * next - y * after;                                               \
-                    imag[i] = x * after + y * next;                                               \
-                }                                                                                 \
-        }                                                                                         \
-        for (uint64_t i = 0; i < columns; i++)                                                    \
-            values[i] = (struct complex_double){real[i], imag[i]};                                \
-    }
-
-/* The same of argmin: where the least item is follows from the leaf that has it. */
-#define LEAF_OF_ARGMIN(op, items, acc)                                                            \
-    /* Where the first item is, or the last, that is `best`, or not a number if `best` is not: of \
-     * SEARCHED items or more, the last of them together with some that were looked at before. */ \
-    HOST_INLINE int64_t find_##items(const type_##items *in, uint64_t n, compared_##items best,   \
-                                     int64_t key, bool last) {                                    \
-        for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {                            \
-            const type_##items *run = in + (last ? n - SEARCHED - k : k);                         \
-            const PLACE_##items turn = last ? SEARCHED - 1 : 0;                                   \
-            PLACE_##items first = SEARCHED;                                                       \
-            PLACE_##items here = 0;                                                               \
-            for (int lane = 0; lane < SEARCHED; lane++) {                                         \
-                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
-                here |= (PLACE_##items)((item == best) | (item != item));                         \
-            }                                                                                     \
-            if (!here)                                                                            \
-                continue;                                                                         \
-            for (PLACE_##items lane = 0; lane < SEARCHED; lane++) {                               \
-                const compared_##items item = LOAD_min(items, items, run[lane]);                  \
-                const PLACE_##items place = (PLACE_##items)(lane ^ turn);                         \
-                const PLACE_##items found = ((item == best) | (item != item)) ? place : SEARCHED; \
-                first = found < first ? found : first;                                            \
-            }                                                                                     \
-            return run - in + (first ^ turn);                                                     \
-        }                                                                                         \
-    }                                                                                             \
-    HOST_INLINE bool row_##op##_##items##_##acc(const struct part *part, const type_##items *in,  \
-                                                VALUE_##op(items, acc) * result) {                \
-        const int64_t key = part->key, mask = part->mask, stride = part->stride;                  \
-        const uint64_t n = part->end - part->first;                                               \
-        type_##items gathered[LEAF];                                                              \
-        compared_##items best = HIGHEST_##items;                                                  \
-        uint64_t at = 0, leaf = 0;                                                                \
-        bool settled = false;                                                                     \
-        for (uint64_t done = 0, count; done < n && !settled; done += count) {                     \
-            count = done || sizeof *in > 1 ? most(done, LEAF) : FIRST_LEAF;                       \
-            count = least(n - done, least(count, stride == 1 ? LONG_LEAF : LEAF));                \
-            const uint64_t i = mask ? n - done - count : done;                                    \
-            const type_##items *run = in + (int64_t)i * stride;                                   \
-            compared_##items next;                                                                \
-            if (stride != 1)                                                                      \
-                run = gather_turns(gathered, run, sizeof *run, count, 1, stride);                 \
-            leaf_min_##items##_##items(run, count, 1, key, 0, &next);                             \
-            if (done == 0 || next < best || next != next) {                                       \
-                best = next;                                                                      \
-                at = i;                                                                           \
-                leaf = count;                                                                     \
-                settled = SETTLED_min(items, items, best, 0);                                     \
-            }                                                                                     \
-        }                                                                                         \
-        if (stride == 1 && leaf >= SEARCHED) {                                                    \
-            *result = (struct placed_##items){                                                    \
-                best, (int64_t)at + find_##items(in + at, leaf, best, key, mask != 0)};           \
-            return settled;                                                                       \
-        }                                                                                         \
-        for (uint64_t k = 0; k < leaf; k++) {                                                     \
-            const uint64_t r = mask ? at + leaf - 1 - k : at + k;                                 \
-            const compared_##items item = LOAD_min(items, items, in[(int64_t)r * stride]);        \
-            if (item == best || item != item) {                                                   \
-                *result = (struct placed_##items){best, (int64_t)r};                              \
-                break;                                                                            \
-            }                                                                                     \
-        }                                                                                         \
-        return settled;                                                                           \
-    }                                                                                             \
-    HOST_INLINE void place_row_##items(compared_##items *best, PLACE_##items *places,             \
-                                       const type_##items *row, uint64_t columns,                 \
-                                       PLACE_##items place, int64_t key) {                        \
-        for (uint64_t i = 0; i < columns; i++) {                                                  \
-            const compared_##items next = LOAD_min(items, items, row[i]);                         \
-            const bool less = (next < best[i]) | ((next != next) & (best[i] == best[i]));         \
-            best[i] = less ? next : best[i];                                                      \
-            places[i] = less ? place : places[i];                                                 \
-        }                                                                                         \
-    }                                                                                             \
-    HOST_INLINE void tile_##op##_##items##_##acc(const struct part *part, const type_##items *in, \
-                                                 VALUE_##op(items, acc) *restrict values) {       \
-        const int64_t key = part->key, mask = part->mask;                                         \
-        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
-        const bool gathers = gathers_columns(part);                                               \
-        const int64_t apart = mask ? -part->stride : part->stride;                                \
-        const int64_t stride = gathers ? (int64_t)columns : apart;                                \
-        const uint64_t most = gathers ? LEAF / columns : rows;                                    \
-        type_##items gathered[LEAF];                                                              \
-        compared_##items best[TILE];                                                              \
-        PLACE_##items places[TILE];                                                               \
-        if (mask)                                                                                 \
-            in += (int64_t)(rows - 1) * part->stride;                                             \
-        for (uint64_t i = 0; i < columns; i++) {                                                  \
-            best[i] = HIGHEST_##items;                                                            \
-            places[i] = (PLACE_##items)(mask ? rows - 1 : 0);                                     \
-        }                                                                                         \
-        for (uint64_t k = 0, end; k < rows; in += (int64_t)most * apart) {                        \
-            const type_##items *row = in;                                                         \
-            end = least(rows, k + most);                                                          \
-            if (gathers)                                                                          \
-                row = gather_columns(gathered, in, sizeof *in, end - k, apart, part);             \
-            for (; k < end; k++, row += stride)                                                   \
-                place_row_##items(best, places, row, columns,                                     \
-                                  (PLACE_##items)(mask ? rows - 1 - k : k), key);                 \
-        }                                                                                         \
-        for (uint64_t i = 0; i < columns; i++)                                                    \
-            values[i] = (struct placed_##items){best[i], (int64_t)places[i]};                     \
-    }
-
-#define ISA_PART(isa, target, bytes, prefix, here, name)                            \
-    target static bool part_##name##_##isa(const struct part *part, void *values) { \
-        return any_part_##name(part, values);                                       \
-    }
-#define ISA_NAME(isa, target, bytes, prefix, here, name) part_##name##_##isa,
-
-#define FUNCTIONS(op, items, acc)                                                                \
-    BODY_##op(op, items, acc)                                                                    \
-        HOST_INLINE bool any_part_##op##_##items##_##acc(const struct part *part, void *to) {    \
-        VALUE_##op(items, acc) *const values = to;                                               \
-        const type_##items *in = part->in;                                                       \
-        bool settled = false;                                                                    \
-        if (part->columns > 1)                                                                   \
-            for (uint64_t row = 0; row < part->rows; row++)                                      \
-                tile_##op##_##items##_##acc(part, in + part->starts[row],                        \
-                                            values + row * part->columns);                       \
-        else                                                                                     \
-            for (uint64_t row = 0; row < part->rows; row++)                                      \
-                settled = row_##op##_##items##_##acc(part, in + part->starts[row],               \
-                                                     values + row * part->kept);                 \
-        return settled;                                                                          \
-    }                                                                                            \
-    HOST_ISAS(ISA_PART, op##_##items##_##acc)                                                    \
-    static void nothing_##op##_##items##_##acc(void *to) {                                       \
-        *(VALUE_##op(items, acc) *)to = IDENTITY_##op(items, acc);                               \
-    }                                                                                            \
-    static void apply_##op##_##items##_##acc(void *a, const void *b, uint64_t count,             \
-                                             int64_t mask) {                                     \
-        VALUE_##op(items, acc) *left = a;                                                        \
-        const VALUE_##op(items, acc) *right = b;                                                 \
-        (void)mask;                                                                              \
-        for (; count > 0; count--, left++, right++)                                              \
-            if (!STAYS_##op(*left))                                                              \
-                *left = APPLY_##op(items, acc, *left, *right);                                   \
-    }                                                                                            \
-    static void store_##op##_##items##_##acc(const struct job *job, uint64_t at, uint64_t count, \
-                                             const void *from) {                                 \
-        const VALUE_##op(items, acc) *values = from;                                             \
-        const int64_t key = job->key;                                                            \
-        (void)key;                                                                               \
-        STORE_##op(items, acc);                                                                  \
-    }                                                                                            \
-    static const struct functions functions_##op##_##items##_##acc = {                           \
-        {HOST_ISAS(ISA_NAME, op##_##items##_##acc)},                                             \
-        nothing_##op##_##items##_##acc,                                                          \
-        apply_##op##_##items##_##acc,                                                            \
-        store_##op##_##items##_##acc,                                                            \
-        sizeof(type_##items),                                                                    \
-        sizeof(VALUE_##op(items, acc)),                                                          \
-        LEAF_##op,                                                                               \
-        HAS_PLACES_##op};
-
-/* Named after what they are compared as. */
-#define leaf_min_float16_float16 leaf_min_float16_float32
-#define leaf_min_bfloat16_bfloat16 leaf_min_bfloat16_float32
-
-#define BODY_sum(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
-#define BODY_prod(op, items, acc) LEAF_OF(op, items, acc) TILE_##acc(op, items, acc)
-#define TILE_int64(op, items, acc) TILE_OF(op, items, acc)
-#define TILE_float64(op, items, acc) TILE_OF(op, items, acc)
-#define TILE_complex128(op, items, acc) TILE_OF_COMPLEX(op, items, acc)
-#define BODY_count(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
-#define BODY_bits(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
-#define BODY_min(op, items, acc) LEAF_OF(op, items, acc) TILE_OF(op, items, acc)
-#define BODY_argmin(op, items, acc) LEAF_OF_ARGMIN(op, items, acc)
-#define LEAF_sum LEAF
-#define LEAF_prod LEAF
-#define LEAF_count LEAF
-#define LEAF_bits LONG_LEAF
-#define LEAF_min LONG_LEAF
-#define LEAF_argmin LONG_LEAF
-#define HAS_PLACES_sum false
-#define HAS_PLACES_prod false
-#define HAS_PLACES_count false
-#define HAS_PLACES_bits false
-#define HAS_PLACES_min false
-#define HAS_PLACES_argmin true
-HOST_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- tasks */
 
 /* Places among a part's rows as places among all: of every `apart` rows the one after `group`. Rows
  * before `mask` are counted from the end. */
-static void move_places(const struct functions *functions, void *values, uint64_t count,
+static void move_places(const struct axis_functions *functions, void *values, uint64_t count,
                         uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
     char *value = values;
-    for (; functions->places && count > 0; count--) {
+    for (; functions->core->places && count > 0; count--) {
         int64_t place;
-        value += functions->value_size;
+        value += functions->core->value_size;
         memcpy(&place, value - sizeof place, sizeof place);
         place = (int64_t)(from + (uint64_t)place * apart + group) ^ mask;
         memcpy(value - sizeof place, &place, sizeof place);
     }
 }
 
-static const int64_t here; /* where a part of one row starts */
-
 /* Columns, BLOCK rows at a time. Of narrow ones that are all the same step apart as many rows as
  * fill a tile are taken for one. */
-static void columns_part(const struct functions *functions, const struct part *part, int64_t start,
-                         char *values) {
+static void columns_part(const struct axis_functions *functions, const struct part *part,
+                         int64_t start, char *values) {
     struct complex_double tile[TILE]; /* of the widest type */
     const uint64_t rows = part->end - part->first, columns = part->columns;
-    const size_t row_size = columns * functions->value_size;
+    const size_t row_size = columns * functions->core->value_size;
     uint64_t fold = folds(part) ? most(1, least(TILE / columns, rows / FOLDED_ROWS)) : 1;
     for (uint64_t done = 0, count; done < rows; done += count * fold) {
         struct part piece = *part;
@@ -645,12 +320,12 @@ static void columns_part(const struct functions *functions, const struct part *p
         piece.end = piece.first + count;
         piece.columns = fold * columns;
         piece.stride = (int64_t)fold * part->stride;
-        functions->part[host_isa()](&piece, done || fold > 1 ? (char *)tile : values);
+        reduce_part(functions, &piece, done || fold > 1 ? (char *)tile : values);
         for (uint64_t g = 0; g < fold; g++) {
             char *next = done || fold > 1 ? (char *)tile + g * row_size : values;
             move_places(functions, next, columns, part->first + done, fold, g, part->mask);
             if (done || g)
-                functions->apply(values, next, columns, part->mask);
+                functions->core->apply(values, next, columns, part->mask);
             else if (next != values)
                 memcpy(values, next, row_size);
         }
@@ -658,15 +333,16 @@ static void columns_part(const struct functions *functions, const struct part *p
 }
 
 /* Items of a row at a time. */
-static uint64_t leaf_of(const struct functions *functions, const struct part *part) {
-    return part->stride == (int64_t)part->kept ? functions->leaf : LEAF;
+static uint64_t leaf_of(const struct axis_functions *functions, const struct part *part) {
+    return part->stride == (int64_t)part->kept && !functions->convert ? functions->core->leaf
+                                                                      : LEAF;
 }
 
 /* A row of several leaves, in a binary tree. True where no other items could change its value. */
-static bool long_row(const struct functions *functions, const struct part *part, int64_t start,
+static bool long_row(const struct axis_functions *functions, const struct part *part, int64_t start,
                      char *values) {
     struct complex_double stack[TREE_DEPTH * KEPT_MOST];
-    const size_t size = part->kept * functions->value_size;
+    const size_t size = part->kept * functions->core->value_size;
     const uint64_t n = part->end - part->first, leaf = leaf_of(functions, part);
     const int64_t apart = (int64_t)(leaf / part->kept) * part->stride;
     char *top = (char *)stack; /* after the last */
@@ -676,28 +352,29 @@ static bool long_row(const struct functions *functions, const struct part *part,
     piece.rows = 1;
     for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
         piece.end = piece.first + least(n - done, leaf);
-        if (functions->part[host_isa()](&piece, top)) {
+        if (reduce_part(functions, &piece, top)) {
             memcpy(values, top, size);
             return true;
         }
         for (uint64_t pairs = leaves; pairs % 2 == 0; pairs /= 2, top -= size)
-            functions->apply(top - size, top, part->kept, part->mask);
+            functions->core->apply(top - size, top, part->kept, part->mask);
         piece.in = items_after(functions, piece.in, apart);
     }
     for (top -= size; top > (char *)stack; top -= size)
-        functions->apply(top - size, top, part->kept, part->mask);
+        functions->core->apply(top - size, top, part->kept, part->mask);
     memcpy(values, stack, size);
     return false;
 }
 
 /* The part's values. True where no other items could change the only one. */
-static bool whole_part(const struct functions *functions, const struct part *part, char *values) {
+static bool whole_part(const struct axis_functions *functions, const struct part *part,
+                       char *values) {
     const uint64_t n = part->end - part->first;
-    const size_t row_size = part->columns * part->kept * functions->value_size;
+    const size_t row_size = part->columns * part->kept * functions->core->value_size;
     bool settled = false;
     if (part->columns > 1 ? n <= BLOCK && !folds(part)
-                          : functions->places || n <= leaf_of(functions, part)) {
-        settled = functions->part[host_isa()](part, values);
+                          : functions->core->places || n <= leaf_of(functions, part)) {
+        settled = reduce_part(functions, part, values);
         move_places(functions, values, part->rows * part->columns, part->first, 1, 0, part->mask);
         return settled;
     }
@@ -712,7 +389,7 @@ static bool whole_part(const struct functions *functions, const struct part *par
 /* A task's rows, a few at a time. */
 static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
                       uint64_t tile) {
-    const struct functions *functions = job->functions;
+    const struct axis_functions *functions = job->functions;
     struct complex_double values[TILE]; /* of the widest type */
     int64_t starts[TILE], columns_at[TILE];
     const uint64_t column = tile * TILE, across = job->inner * job->kept;
@@ -725,9 +402,9 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                         .unit = job->unit,
                         .stride = job->stride,
                         .inner_stride = job->inner_stride,
-                        .key = job->key,
+                        .key = job->results.key,
                         .mask = job->mask,
-                        .finish = job->finish};
+                        .finish = job->results.finish};
     const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
                          (int64_t)(column / job->unit) * job->inner_stride;
     const uint64_t place = mirrored(job, split);
@@ -741,7 +418,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
             part.in = items_after(functions, part.in, columns_at[0]);
     }
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
-        functions->nothing(values);
+        functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
         uint64_t known = atomic_load(job->settled);
         while (place < known && !atomic_compare_exchange_weak(job->settled, &known, place))
@@ -750,10 +427,10 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     const uint64_t count = part.columns * part.kept;
     if (job->partials)
         memcpy(job->partials +
-                   ((row * job->splits + split) * across + column) * functions->value_size,
-               values, count * functions->value_size);
+                   ((row * job->splits + split) * across + column) * functions->core->value_size,
+               values, count * functions->core->value_size);
     else
-        functions->store(job, row * across + column, rows * count, values);
+        functions->store(&job->results, row * across + column, rows * count, values);
 }
 
 static void first_task(const void *state, uint64_t index, struct host_worker *worker) {
@@ -772,15 +449,16 @@ static void first_task(const void *state, uint64_t index, struct host_worker *wo
 /* A row's shares to its results, level by level. */
 static void last_task(const void *state, uint64_t row, struct host_worker *worker) {
     const struct job *job = state;
-    const struct functions *functions = job->functions;
+    const struct axis_functions *functions = job->functions;
     const uint64_t across = job->inner * job->kept;
-    const size_t size = across * functions->value_size;
+    const size_t size = across * functions->core->value_size;
     char *partials = job->partials + row * job->splits * size;
     (void)worker;
     for (uint64_t apart = 1; apart < job->splits; apart *= 2)
         for (uint64_t s = 0; s + apart < job->splits; s += 2 * apart)
-            functions->apply(partials + s * size, partials + (s + apart) * size, across, job->mask);
-    functions->store(job, row * across, across, partials);
+            functions->core->apply(partials + s * size, partials + (s + apart) * size, across,
+                                   job->mask);
+    functions->store(&job->results, row * across, across, partials);
 }
 
 /* --- layouts */
@@ -821,14 +499,14 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     job->unit = 1;
     job->inner_stride = inner->steps[0];
     if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
-        job->inner_stride == 1 && !job->functions->places &&
+        job->inner_stride == 1 && !job->functions->core->places &&
         (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
         job->kept = kept;
         job->reduced *= kept;
         job->inner = 1;
         job->outer_axes = *outer;
-    } else if (job->functions->places && job->inner * job->functions->item_size <= FEW_BYTES &&
-               job->reduced >= LONG_AXIS &&
+    } else if (job->functions->core->places &&
+               job->inner * job->functions->item_size <= FEW_BYTES && job->reduced >= LONG_AXIS &&
                (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
         job->outer *= job->inner; /* rows are searched faster than gathered columns */
         job->inner = 1;
@@ -874,15 +552,15 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     struct job job = {
         .functions = kernel->data,
         .in = (const char *)(uintptr_t)ARGUMENT(0, device_address),
-        .out = (void *)(uintptr_t)ARGUMENT(1, device_address),
         .outer = ARGUMENT(2, uint64_t),
         .reduced = ARGUMENT(3, uint64_t),
         .inner = ARGUMENT(4, uint64_t),
         .stride = ARGUMENT(5, int64_t),
-        .key = ARGUMENT(20, int64_t),
         .mask = ARGUMENT(21, int64_t),
-        .finish = ARGUMENT(22, uint64_t),
-        .divisor = ARGUMENT(23, double),
+        .results = {.out = (void *)(uintptr_t)ARGUMENT(1, device_address),
+                    .key = ARGUMENT(20, int64_t),
+                    .finish = ARGUMENT(22, uint64_t),
+                    .divisor = ARGUMENT(23, double)},
     };
 #undef ARGUMENT
     atomic_uint_least64_t settled = UINT64_MAX;
@@ -901,7 +579,7 @@ static enum status host_reduce_axis(struct device *device, const struct host_ker
     if (job.splits > 1) {
         job.settled = job.outer == 1 && job.inner * job.kept == 1 ? &settled : NULL;
         job.partials =
-            malloc(job.outer * job.splits * job.inner * job.kept * job.functions->value_size);
+            malloc(job.outer * job.splits * job.inner * job.kept * job.functions->core->value_size);
         if (!job.partials)
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
     }

@@ -1,0 +1,161 @@
+/* host_axis_items.c: what comes before and after the cores of reductions along an axis: items that
+ * are copied together and converted, results that are stored as their dtype.
+ */
+#include "host_axis.h"
+#include "host_half.h"
+
+#include <string.h>
+
+struct complex_single {
+    float real, imag;
+};
+
+/* --- conversions */
+
+#define CONVERT(name, from_type, to_type, value)                                          \
+    HOST_INLINE void convert_##name(to_type *restrict to, const from_type *restrict from, \
+                                    uint64_t n, int64_t key) {                            \
+        (void)key;                                                                        \
+        for (uint64_t i = 0; i < n; i++)                                                  \
+            to[i] = value;                                                                \
+    }                                                                                     \
+    HOST_ISAS(ISA_CONVERT, name)                                                          \
+    axis_convert *const axis_##name[] = {HOST_ISAS(ISA_CONVERT_NAME, name)};
+#define ISA_CONVERT(isa, target, bytes, prefix, here, name)                           \
+    target static void convert_##name##_##isa(void *to, const void *from, uint64_t n, \
+                                              int64_t key) {                          \
+        convert_##name(to, from, n, key);                                             \
+    }
+#define ISA_CONVERT_NAME(isa, target, bytes, prefix, here, name) convert_##name##_##isa,
+
+CONVERT(int8_to_int64, int8_t, int64_t, from[i] & key)
+CONVERT(int16_to_int64, int16_t, int64_t, from[i] & key)
+CONVERT(int32_to_int64, int32_t, int64_t, from[i] & key)
+CONVERT(int64_to_float64, int64_t, double, key == -1 ? (double)from[i] : (double)(uint64_t)from[i])
+CONVERT(complex64_to_complex128, struct complex_single, struct complex_double,
+        ((struct complex_double){from[i].real, from[i].imag}))
+CONVERT(float16_to_float32, uint16_t, float, half_to_float(from[i]))
+CONVERT(bfloat16_to_float32, uint16_t, float, bfloat_to_float(from[i]))
+CONVERT(ordered_float16, uint16_t, float, half_to_float((uint16_t)(from[i] ^ (uint16_t)key)))
+CONVERT(ordered_bfloat16, uint16_t, float, bfloat_to_float((uint16_t)(from[i] ^ (uint16_t)key)))
+
+const void *axis_run(const struct axis_functions *functions, const struct part *part,
+                     const void *from, uint64_t n, struct axis_room *room) {
+    const uint64_t kept = part->kept;
+    if (part->stride != (int64_t)kept) {
+        gather(room->gathered, from, functions->item_size * kept, 1, n / kept, 0,
+               part->stride / (int64_t)kept);
+        from = room->gathered;
+    }
+    if (!functions->convert)
+        return from;
+    functions->convert[host_isa()](room->converted, from, n, part->key);
+    return room->converted;
+}
+
+/* --- results */
+
+/* Each of a run of results; `i` is its number. */
+#define STORE_EACH(type, value)                        \
+    do {                                               \
+        type *restrict to = (type *)results->out + at; \
+        for (uint64_t i = 0; i < count; i++)           \
+            to[i] = (type)(value);                     \
+    } while (0)
+
+/* Of numbers that a sum, or one that is divided, has been made in. */
+#define STORE_WIDE(value)                                     \
+    switch (results->finish) {                                \
+    case FLOAT16:                                             \
+        STORE_EACH(uint16_t, double_to_half((value) / by));   \
+        break;                                                \
+    case BFLOAT16:                                            \
+        STORE_EACH(uint16_t, double_to_bfloat((value) / by)); \
+        break;                                                \
+    case FLOAT32:                                             \
+        STORE_EACH(float, (value) / by);                      \
+        break;                                                \
+    default:                                                  \
+        STORE_EACH(double, (value) / by);                     \
+    }
+
+void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_t count,
+                        const void *from) {
+    const double *values = from;
+    const double by = results->divisor != 0 ? results->divisor : 1;
+    if (by == 1 && results->finish == FLOAT32) /* most of them, without a division */
+        STORE_EACH(float, values[i]);
+    else if (by == 1 && (results->finish == FLOAT64 || results->finish == RAW))
+        STORE_EACH(double, values[i]);
+    else
+        STORE_WIDE(values[i])
+}
+
+void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t count,
+                      const void *from) {
+    const int64_t *values = from;
+    const double by = results->divisor != 0 ? results->divisor : 1;
+    switch (results->finish) {
+    case INT8:
+        STORE_EACH(uint8_t, values[i]);
+        break;
+    case INT16:
+        STORE_EACH(uint16_t, values[i]);
+        break;
+    case INT32:
+        STORE_EACH(uint32_t, values[i]);
+        break;
+    case ANY:
+        STORE_EACH(uint8_t, values[i] != 0);
+        break;
+    case ALL:
+        STORE_EACH(uint8_t, (double)values[i] == results->divisor);
+        break;
+    case ODD:
+        STORE_EACH(uint8_t, values[i] & 1);
+        break;
+    case FLOAT64:
+    case FLOAT32:
+    case FLOAT16:
+    case BFLOAT16:
+        STORE_WIDE((double)values[i])
+        break;
+    default:
+        STORE_EACH(int64_t, values[i]);
+    }
+}
+void axis_store_complex128(const struct axis_results *results, uint64_t at, uint64_t count,
+                           const void *from) {
+    const struct complex_double *values = from;
+    memcpy((struct complex_double *)results->out + at, values, count * sizeof *values);
+}
+
+/* Extremes and bits: the key is undone. */
+#define STORE_KEYED(bits, type, value)                                                            \
+    void axis_store_keyed_##bits(const struct axis_results *results, uint64_t at, uint64_t count, \
+                                 const void *from) {                                              \
+        const type *values = from;                                                                \
+        STORE_EACH(uint##bits##_t, value ^ (uint##bits##_t)results->key);                         \
+    }
+STORE_KEYED(8, raw_1, values[i])
+STORE_KEYED(16, raw_2, values[i])
+STORE_KEYED(32, raw_4, values[i])
+STORE_KEYED(64, raw_8, values[i])
+
+void axis_store_keyed_float16(const struct axis_results *results, uint64_t at, uint64_t count,
+                              const void *from) {
+    const float *values = from;
+    STORE_EACH(uint16_t, double_to_half(values[i]) ^ (uint16_t)results->key);
+}
+void axis_store_keyed_bfloat16(const struct axis_results *results, uint64_t at, uint64_t count,
+                               const void *from) {
+    const float *values = from;
+    STORE_EACH(uint16_t, double_to_bfloat(values[i]) ^ (uint16_t)results->key);
+}
+
+/* An index follows its item, whatever that is. */
+void axis_store_places(const struct axis_results *results, uint64_t at, uint64_t count,
+                       const void *from) {
+    const struct { int64_t item, index; } *values = from;
+    STORE_EACH(int64_t, values[i].index + (int64_t)results->divisor);
+}

@@ -1,0 +1,232 @@
+/* host_axis_numbers.c: the cores of sums, products, counts and bits along an axis. */
+#include "host_axis.h"
+
+#include <string.h>
+
+#define LANES_OF(type) \
+    (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
+#define ROW_LEAF LEAF
+
+/* --- sums; `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones */
+
+#define LOAD(x) ((NARROW)((NARROW)(x) & (NARROW)key))
+#define COMBINE(a, b) ((NARROW)((a) + (b)))
+#define APPLY(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+
+#define NAME sum_int8
+#define ITEM int8_t
+#define NARROW int16_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#define NAME sum_int16
+#define ITEM int16_t
+#define NARROW int32_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#define NAME sum_int32
+#define ITEM int32_t
+#define NARROW int64_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#undef LOAD
+#undef COMBINE
+#define LOAD(x) (x)
+#define COMBINE(a, b) APPLY(a, b)
+
+#define NAME sum_int64
+#define ITEM int64_t
+#define NARROW int64_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#undef APPLY
+#define APPLY(a, b) ((a) + (b))
+
+#define NAME sum_float32
+#define ITEM float
+#define NARROW double
+#define VALUE double
+#define IDENTITY 0
+#define MANY LANES
+#include "host_axis_template.h"
+
+#define NAME sum_float64
+#define ITEM double
+#define NARROW double
+#define VALUE double
+#define IDENTITY 0
+#define MANY LANES
+#include "host_axis_template.h"
+
+/* --- products */
+
+#undef APPLY
+#define APPLY(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+
+#define NAME prod_int64
+#define ITEM int64_t
+#define NARROW int64_t
+#define VALUE int64_t
+#define IDENTITY 1
+#define MANY LANES
+#include "host_axis_template.h"
+
+#undef APPLY
+#define APPLY(a, b) ((a) * (b))
+
+#define NAME prod_float32
+#define ITEM float
+#define NARROW double
+#define VALUE double
+#define IDENTITY 1
+#define MANY LANES
+#include "host_axis_template.h"
+
+#define NAME prod_float64
+#define ITEM double
+#define NARROW double
+#define VALUE double
+#define IDENTITY 1
+#define MANY LANES
+#include "host_axis_template.h"
+
+static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
+                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
+}
+
+/* Columns of complex numbers, whose parts lie apart: of rounded_prod() gcc makes no vectors, and of
+ * these parts it fuses none. */
+HOST_INLINE void tile_prod_complex128(const struct part *part, const struct complex_double *in,
+                                      struct complex_double *restrict values) {
+    const uint64_t columns = part->columns;
+    double real[TILE], imag[TILE];
+    for (uint64_t i = 0; i < columns; i++) {
+        real[i] = part->more ? values[i].real : 1;
+        imag[i] = part->more ? values[i].imag : 0;
+    }
+    for (uint64_t k = part->first; k < part->end; k++, in += part->stride)
+        for (uint64_t i = 0; i < columns; i++) {
+            const double x = real[i], y = imag[i], next = in[i].real, after = in[i].imag;
+            real[i] = x * next - y * after;
+            imag[i] = x * after + y * next;
+        }
+    for (uint64_t i = 0; i < columns; i++)
+        values[i] = (struct complex_double){real[i], imag[i]};
+}
+
+#undef APPLY
+#define APPLY(a, b) complex_prod(a, b)
+
+#define NAME prod_complex128
+#define ITEM struct complex_double
+#define NARROW struct complex_double
+#define VALUE struct complex_double
+#define IDENTITY ((struct complex_double){1, 0})
+#define MANY LANES
+#define OWN_TILE
+#include "host_axis_template.h"
+
+/* --- counts of items that have bits of `key` */
+
+static bool settled_count(const void *value, uint64_t n, uint64_t finish) {
+    const int64_t count = *(const int64_t *)value;
+    return finish == ANY ? count != 0 : finish == ALL && count != (int64_t)n;
+}
+
+#undef LOAD
+#undef COMBINE
+#undef APPLY
+#define LOAD(x) (((x) & (ITEM)key) != 0)
+#define COMBINE(a, b) ((NARROW)((a) + (b)))
+#define APPLY(a, b) ((a) + (b))
+
+#define NAME count_int8
+#define ITEM int8_t
+#define NARROW uint8_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#define SETTLED settled_count
+#include "host_axis_template.h"
+
+#define NAME count_int16
+#define ITEM int16_t
+#define NARROW uint16_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#define SETTLED settled_count
+#include "host_axis_template.h"
+
+#define NAME count_int32
+#define ITEM int32_t
+#define NARROW uint32_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#define SETTLED settled_count
+#include "host_axis_template.h"
+
+#define NAME count_int64
+#define ITEM int64_t
+#define NARROW uint64_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#define SETTLED settled_count
+#include "host_axis_template.h"
+
+/* --- bits: `or` where `mask` is -1, `xor` where it is 0; `and` is `or` of complements */
+
+#undef LOAD
+#undef COMBINE
+#undef APPLY
+#undef ROW_LEAF
+#define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
+#define COMBINE(a, b) APPLY(a, b)
+#define APPLY(a, b) ((VALUE)((a) ^ (b) ^ ((a) & (b) & (VALUE)mask)))
+#define ROW_LEAF LONG_LEAF
+
+#define NAME bits_int8
+#define ITEM int8_t
+#define NARROW int8_t
+#define VALUE int8_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#define NAME bits_int16
+#define ITEM int16_t
+#define NARROW int16_t
+#define VALUE int16_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#define NAME bits_int32
+#define ITEM int32_t
+#define NARROW int32_t
+#define VALUE int32_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
+
+#define NAME bits_int64
+#define ITEM int64_t
+#define NARROW int64_t
+#define VALUE int64_t
+#define IDENTITY 0
+#define MANY LANES_OF(NARROW)
+#include "host_axis_template.h"
