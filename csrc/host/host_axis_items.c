@@ -94,7 +94,7 @@ void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_
 void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t count,
                       const void *from) {
     const int64_t *values = from;
-    const double by = results->divisor != 0 ? results->divisor : 1;
+    const double divisor = results->divisor, by = divisor != 0 ? divisor : 1;
     switch (results->finish) {
     case INT8:
         STORE_EACH(uint8_t, values[i]);
@@ -109,7 +109,7 @@ void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t 
         STORE_EACH(uint8_t, values[i] != 0);
         break;
     case ALL:
-        STORE_EACH(uint8_t, (double)values[i] == results->divisor);
+        STORE_EACH(uint8_t, (double)values[i] == divisor);
         break;
     case ODD:
         STORE_EACH(uint8_t, values[i] & 1);
@@ -135,7 +135,8 @@ void axis_store_complex128(const struct axis_results *results, uint64_t at, uint
     void axis_store_keyed_##bits(const struct axis_results *results, uint64_t at, uint64_t count, \
                                  const void *from) {                                              \
         const type *values = from;                                                                \
-        STORE_EACH(uint##bits##_t, value ^ (uint##bits##_t)results->key);                         \
+        const uint##bits##_t key = (uint##bits##_t)results->key;                                  \
+        STORE_EACH(uint##bits##_t, value ^ key);                                                  \
     }
 STORE_KEYED(8, raw_1, values[i])
 STORE_KEYED(16, raw_2, values[i])
@@ -145,17 +146,20 @@ STORE_KEYED(64, raw_8, values[i])
 void axis_store_keyed_float16(const struct axis_results *results, uint64_t at, uint64_t count,
                               const void *from) {
     const float *values = from;
-    STORE_EACH(uint16_t, double_to_half(values[i]) ^ (uint16_t)results->key);
+    const uint16_t key = (uint16_t)results->key;
+    STORE_EACH(uint16_t, double_to_half(values[i]) ^ key);
 }
 void axis_store_keyed_bfloat16(const struct axis_results *results, uint64_t at, uint64_t count,
                                const void *from) {
     const float *values = from;
-    STORE_EACH(uint16_t, double_to_bfloat(values[i]) ^ (uint16_t)results->key);
+    const uint16_t key = (uint16_t)results->key;
+    STORE_EACH(uint16_t, double_to_bfloat(values[i]) ^ key);
 }
 
 /* An index follows its item, whatever that is. */
 void axis_store_places(const struct axis_results *results, uint64_t at, uint64_t count,
                        const void *from) {
     const struct { int64_t item, index; } *values = from;
-    STORE_EACH(int64_t, values[i].index + (int64_t)results->divisor);
+    const int64_t base = (int64_t)results->divisor;
+    STORE_EACH(int64_t, values[i].index + base);
 }

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+HOST_COMPACT
+
 static inline float keyed_float32(float item, int64_t key) {
     union {
         float value;

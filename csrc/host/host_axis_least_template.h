@@ -136,9 +136,14 @@ HOST_INLINE void FOR(place_tile)(const struct part *part, const ITEM *in,
     if (last)
         in += (int64_t)(rows - 1) * part->stride;
     for (uint64_t i = 0; i < columns; i++) {
-        best[i] = part->more ? values[i].value : HIGHEST;
-        places[i] = (PLACE)(part->more ? values[i].index : (int64_t)(last ? end - 1 : part->base));
+        best[i] = HIGHEST;
+        places[i] = (PLACE)(last ? end - 1 : part->base);
     }
+    if (part->more)
+        for (uint64_t i = 0; i < columns; i++) {
+            best[i] = values[i].value;
+            places[i] = (PLACE)values[i].index;
+        }
     for (uint64_t k = 0; k < rows; k++, in += stride) {
         const PLACE place = (PLACE)(last ? end - 1 - k : part->base + k);
         for (uint64_t i = 0; i < columns; i++) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+HOST_COMPACT
+
 #define LANES_OF(type) \
     (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
 #define ROW_LEAF LEAF

@@ -33,6 +33,15 @@
 #define HOST_ISAS(ISA, ...) ISA(baseline, , 16, , true, __VA_ARGS__)
 #endif
 
+/* For files of many vector loops. gcc's -O3 also interchanges loops, which makes columns of rows,
+ * and makes several versions of each, which takes a third more time and code. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define HOST_COMPACT \
+    _Pragma("GCC optimize(\"O2,tree-vectorize,vect-cost-model=dynamic,peel-loops\")")
+#else
+#define HOST_COMPACT
+#endif
+
 #define HOST_INLINE static inline __attribute__((always_inline))
 #define HOST_APART __attribute__((noinline)) /* not worth a copy for every set */
 

@@ -51,6 +51,7 @@ enum {
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
+    COPIED_ROWS = 512, /* items of rows that are copied together, if they are shorter */
 };
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
@@ -179,7 +180,7 @@ static void copied_rows(const struct axis_functions *functions, const struct par
                         char *values) {
     const struct axis_core *core = functions->core;
     const uint64_t n = part->end - part->first, kept = part->kept;
-    const uint64_t together = most(1, least(copied_at_once(functions) / n, TILE));
+    const uint64_t together = most(1, least(COPIED_ROWS / n, TILE));
     const bool gathers = part->stride != (int64_t)kept;
     struct axis_room room;
     int64_t starts[TILE];
