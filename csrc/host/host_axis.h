@@ -22,9 +22,10 @@ enum {
     FEW = 32,              /* items of a row that no lanes pay for */
     SEARCHED = 64,         /* items of a row at a time; of 16 gcc makes no vectors */
     COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX, /* of items that are copied or converted at a time */
-    COPIED_FEW_BYTES = COPIED_BYTES / 2,   /* of small ones: more than LEAF */
 };
 _Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
+
+struct axis_room;
 
 /* Which items a task's result or several are made of: rows x columns of them, or rows x kept. Where
  * `stride` is `kept`, or `unit` and `inner_stride` are 1, no items are copied. */
@@ -35,8 +36,9 @@ struct part {
     uint64_t first, end, rows, columns, kept, unit;
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
-    bool more;     /* columns: values are those of earlier items, */
-    uint64_t base; /* and this is the number of the first one */
+    int64_t core_key; /* as `key`, but 0 where it has been applied to the core's items */
+    bool copies;      /* items have to be copied or converted, into `room` */
+    struct axis_room *room;
 };
 
 struct axis_functions;
@@ -78,11 +80,11 @@ struct axis_functions {
 
 extern const struct axis_core axis_sum_int8, axis_sum_int16, axis_sum_int32, axis_sum_int64,
     axis_sum_float32, axis_sum_float64, axis_prod_int64, axis_prod_float32, axis_prod_float64,
-    axis_prod_complex128, axis_count_int8, axis_count_int16, axis_count_int32, axis_count_int64,
-    axis_bits_int8, axis_bits_int16, axis_bits_int32, axis_bits_int64, axis_min_int8,
-    axis_min_int16, axis_min_int32, axis_min_int64, axis_min_float32, axis_min_float64,
-    axis_argmin_int8, axis_argmin_int16, axis_argmin_int32, axis_argmin_int64, axis_argmin_float32,
-    axis_argmin_float64;
+    axis_prod_complex64, axis_prod_complex128, axis_count_int8, axis_count_int16, axis_count_int32,
+    axis_count_int64, axis_bits_int8, axis_bits_int16, axis_bits_int32, axis_bits_int64,
+    axis_min_int8, axis_min_int16, axis_min_int32, axis_min_int64, axis_min_float32,
+    axis_min_float64, axis_argmin_int8, axis_argmin_int16, axis_argmin_int32, axis_argmin_int64,
+    axis_argmin_float32, axis_argmin_float64;
 
 /* Conversions, named after their types; those of `ordered` halves have the key applied. */
 extern axis_convert *const axis_int8_to_int64[],
@@ -98,13 +100,21 @@ axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_sto
     axis_store_keyed_8, axis_store_keyed_16, axis_store_keyed_32, axis_store_keyed_64,
     axis_store_keyed_float16, axis_store_keyed_bfloat16;
 
-/* Some items of a row, side by side and as the core has them: copied into `gathered`, converted
- * into `converted`, where they must be. Both have room for COPIED_BYTES. */
+/* Items side by side and as the core has them: copied into `gathered` where a step leads from one
+ * to the next, and converted into `converted`. */
 struct axis_room {
-    _Alignas(64) char gathered[COPIED_BYTES], converted[COPIED_BYTES];
+    char gathered[COPIED_BYTES], converted[COPIED_BYTES];
 };
+/* Of at most LEAF items: some of a row, rows of a part's columns. */
 const void *axis_run(const struct axis_functions *functions, const struct part *part,
-                     const void *from, uint64_t n, struct axis_room *room);
+                     const void *from, uint64_t n);
+const void *axis_columns(const struct axis_functions *functions, const struct part *part,
+                         const void *from, uint64_t rows);
+
+/* Whether a part's columns are not side by side. */
+static inline bool gathers_columns(const struct part *part) {
+    return part->columns_at || part->unit > 1 || part->inner_stride != 1;
+}
 
 static inline uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }

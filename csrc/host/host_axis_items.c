@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-struct complex_single {
-    float real, imag;
-};
-
 /* --- conversions */
 
 #define CONVERT(name, from_type, to_type, value)                                          \
@@ -32,25 +28,54 @@ CONVERT(int8_to_int64, int8_t, int64_t, from[i] & key)
 CONVERT(int16_to_int64, int16_t, int64_t, from[i] & key)
 CONVERT(int32_to_int64, int32_t, int64_t, from[i] & key)
 CONVERT(int64_to_float64, int64_t, double, key == -1 ? (double)from[i] : (double)(uint64_t)from[i])
-CONVERT(complex64_to_complex128, struct complex_single, struct complex_double,
-        ((struct complex_double){from[i].real, from[i].imag}))
 CONVERT(float16_to_float32, uint16_t, float, half_to_float(from[i]))
 CONVERT(bfloat16_to_float32, uint16_t, float, bfloat_to_float(from[i]))
 CONVERT(ordered_float16, uint16_t, float, half_to_float((uint16_t)(from[i] ^ (uint16_t)key)))
 CONVERT(ordered_bfloat16, uint16_t, float, bfloat_to_float((uint16_t)(from[i] ^ (uint16_t)key)))
 
 const void *axis_run(const struct axis_functions *functions, const struct part *part,
-                     const void *from, uint64_t n, struct axis_room *room) {
+                     const void *from, uint64_t n) {
     const uint64_t kept = part->kept;
     if (part->stride != (int64_t)kept) {
-        gather(room->gathered, from, functions->item_size * kept, 1, n / kept, 0,
+        gather(part->room->gathered, from, functions->item_size * kept, 1, n / kept, 0,
                part->stride / (int64_t)kept);
-        from = room->gathered;
+        from = part->room->gathered;
     }
     if (!functions->convert)
         return from;
-    functions->convert[host_isa()](room->converted, from, n, part->key);
-    return room->converted;
+    functions->convert[host_isa()](part->room->converted, from, n, part->key);
+    return part->room->converted;
+}
+
+static void gather_columns(void *to, const void *from, size_t size, uint64_t rows,
+                           const struct part *part) {
+    if (part->columns_at)
+        gather_at(to, from, size, rows, part->columns, part->stride, part->columns_at);
+    else
+        gather(to, from, size * part->unit, rows, part->columns / part->unit,
+               part->stride / (int64_t)part->unit, part->inner_stride / (int64_t)part->unit);
+}
+
+const void *axis_columns(const struct axis_functions *functions, const struct part *part,
+                         const void *from, uint64_t rows) {
+    const uint64_t columns = part->columns;
+    const bool gathers = gathers_columns(part);
+    char *to = part->room->converted;
+    if (gathers)
+        gather_columns(part->room->gathered, from, functions->item_size, rows, part);
+    if (!functions->convert)
+        return part->room->gathered;
+    if (gathers || part->stride == (int64_t)columns) {
+        functions->convert[host_isa()](to, gathers ? part->room->gathered : from, rows * columns,
+                                       part->key);
+        return to;
+    }
+    for (uint64_t r = 0; r < rows; r++) {
+        functions->convert[host_isa()](to, from, columns, part->key);
+        to += columns * functions->core->item_size;
+        from = items_after(functions, from, part->stride);
+    }
+    return part->room->converted;
 }
 
 /* --- results */

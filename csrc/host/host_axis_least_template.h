@@ -77,12 +77,11 @@ typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_
 HOST_INLINE void FOR(search)(const struct axis_functions *functions, const struct part *part,
                              const void *in, struct FOR(placed) * result,
                              FOR(leaf_function_min) * leaf_of, FOR(find_function) * find) {
-    const bool copies = part->stride != 1 || functions->convert;
+    const bool copies = part->copies;
     const bool last = part->mask != 0;
     const uint64_t n = part->end - part->first;
-    const uint64_t longest = copies ? least(LEAF, COPIED_BYTES / sizeof(ITEM)) : LONG_LEAF;
-    const int64_t key = functions->convert ? 0 : part->key;
-    struct axis_room room;
+    const uint64_t longest = copies ? LEAF : LONG_LEAF;
+    const int64_t key = part->core_key;
     const ITEM *run = in;
     ITEM best = HIGHEST;
     uint64_t at = 0, leaf = 0, copied = 0;
@@ -94,7 +93,7 @@ HOST_INLINE void FOR(search)(const struct axis_functions *functions, const struc
         ITEM next;
         run = items_after(functions, in, (int64_t)i * part->stride);
         if (copies)
-            run = axis_run(functions, part, run, count, &room);
+            run = axis_run(functions, part, run, count);
         copied = i;
         leaf_of(run, count, 1, key, 0, &next);
         if (done == 0 || next < best || IS_NAN(next)) {
@@ -107,7 +106,7 @@ HOST_INLINE void FOR(search)(const struct axis_functions *functions, const struc
     if (copied != at) {
         run = items_after(functions, in, (int64_t)at * part->stride);
         if (copies)
-            run = axis_run(functions, part, run, leaf, &room);
+            run = axis_run(functions, part, run, leaf);
     }
     const int64_t place = leaf >= SEARCHED ? find(run, leaf, best, key, last)
                                            : FOR(find_few)(run, leaf, best, key, last);
@@ -123,42 +122,55 @@ HOST_INLINE void FOR(search_rows)(const struct axis_functions *functions, const 
      find);
 }
 
-/* At most TILE columns, from row to row of at most BLOCK, in the order of the search. */
-HOST_INLINE void FOR(place_tile)(const struct part *part, const ITEM *in,
-                                 struct FOR(placed) *restrict values) {
-    const int64_t key = part->key;
-    const bool last = part->mask != 0;
-    const int64_t stride = last ? -part->stride : part->stride;
-    const uint64_t rows = part->end - part->first, columns = part->columns;
-    const uint64_t end = part->base + rows;
-    ITEM best[TILE];
-    PLACE places[TILE];
-    if (last)
-        in += (int64_t)(rows - 1) * part->stride;
-    for (uint64_t i = 0; i < columns; i++) {
-        best[i] = HIGHEST;
-        places[i] = (PLACE)(last ? end - 1 : part->base);
-    }
-    if (part->more)
-        for (uint64_t i = 0; i < columns; i++) {
-            best[i] = values[i].value;
-            places[i] = (PLACE)values[i].index;
-        }
-    for (uint64_t k = 0; k < rows; k++, in += stride) {
-        const PLACE place = (PLACE)(last ? end - 1 - k : part->base + k);
+/* Rows of a tile's columns, from number `place` on. */
+HOST_INLINE void FOR(place_rows)(ITEM *best, PLACE *places, const ITEM *in, uint64_t rows,
+                                 uint64_t columns, int64_t stride, int64_t key, PLACE place,
+                                 PLACE step) {
+    for (uint64_t k = 0; k < rows; k++, in += stride, place = (PLACE)(place + step))
         for (uint64_t i = 0; i < columns; i++) {
             const ITEM next = LOAD(in[i]);
             const bool less = (next < best[i]) | (IS_NAN(next) & !IS_NAN(best[i]));
             best[i] = less ? next : best[i];
             places[i] = less ? place : places[i];
         }
+}
+
+/* At most TILE columns, from row to row of at most BLOCK, in the order of the search. */
+HOST_INLINE void FOR(place_tile)(const struct axis_functions *functions, const struct part *whole,
+                                 const void *from, struct FOR(placed) *restrict values) {
+    const bool last = whole->mask != 0;
+    const uint64_t rows = whole->end - whole->first, columns = whole->columns;
+    const uint64_t together = whole->copies ? LEAF / columns : rows;
+    struct part part = *whole;
+    ITEM best[TILE];
+    PLACE places[TILE];
+    if (last) {
+        from = items_after(functions, from, (int64_t)(rows - 1) * part.stride);
+        part.stride = -part.stride;
+    }
+    for (uint64_t i = 0; i < columns; i++) {
+        best[i] = HIGHEST;
+        places[i] = (PLACE)(last ? rows - 1 : 0);
+    }
+    for (uint64_t k = 0; k < rows; k += together) {
+        const uint64_t count = least(rows - k, together);
+        const void *in = from;
+        if (part.copies) {
+            in = axis_columns(functions, &part, from, count);
+            from = items_after(functions, from, (int64_t)count * part.stride);
+        }
+        FOR(place_rows)
+        (best, places, in, count, columns, part.copies ? (int64_t)columns : part.stride,
+         part.core_key, (PLACE)(last ? rows - 1 - k : k), last ? -1 : 1);
     }
     for (uint64_t i = 0; i < columns; i++)
         values[i] = (struct FOR(placed)){best[i], (int64_t)places[i]};
 }
-HOST_INLINE void FOR(place_tiles)(const struct part *part, struct FOR(placed) * values) {
+HOST_INLINE void FOR(place_tiles)(const struct axis_functions *functions, const struct part *part,
+                                  struct FOR(placed) * values) {
     for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
-        FOR(place_tile)(part, (const ITEM *)part->in + part->starts[row], values);
+        FOR(place_tile)
+        (functions, part, items_after(functions, part->in, part->starts[row]), values);
 }
 
 #define ISA_SEARCHES(isa, target, bytes, prefix, here, type)                                       \
@@ -172,8 +184,7 @@ HOST_INLINE void FOR(place_tiles)(const struct part *part, struct FOR(placed) * 
     }                                                                                              \
     target static void tiles_argmin_##type##_##isa(const struct axis_functions *functions,         \
                                                    const struct part *part, void *values) {        \
-        (void)functions;                                                                           \
-        place_tiles_##type(part, values);                                                          \
+        place_tiles_##type(functions, part, values);                                               \
     }
 #define ISA_ROWS(isa, target, bytes, prefix, here, type) rows_argmin_##type##_##isa,
 #define ISA_TILES(isa, target, bytes, prefix, here, type) tiles_argmin_##type##_##isa,

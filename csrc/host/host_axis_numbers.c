@@ -9,6 +9,10 @@ HOST_COMPACT
     (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
 #define ROW_LEAF LEAF
 
+struct complex_single {
+    float real, imag;
+};
+
 /* --- sums; `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones */
 
 #define LOAD(x) ((NARROW)((NARROW)(x) & (NARROW)key))
@@ -110,26 +114,51 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
 
 /* Columns of complex numbers, whose parts lie apart: of rounded_prod() gcc makes no vectors, and of
  * these parts it fuses none. */
-HOST_INLINE void tile_prod_complex128(const struct part *part, const struct complex_double *in,
-                                      struct complex_double *restrict values) {
-    const uint64_t columns = part->columns;
-    double real[TILE], imag[TILE];
-    for (uint64_t i = 0; i < columns; i++) {
-        real[i] = part->more ? values[i].real : 1;
-        imag[i] = part->more ? values[i].imag : 0;
+#define TILE_OF_COMPLEX(name, type)                                                               \
+    HOST_INLINE void tile_##name(const struct axis_functions *functions, const struct part *part, \
+                                 const void *from, struct complex_double *restrict values) {      \
+        const uint64_t rows = part->end - part->first, columns = part->columns;                   \
+        const uint64_t together = part->copies ? LEAF / columns : rows;                           \
+        const int64_t stride = part->copies ? (int64_t)columns : part->stride;                    \
+        double real[TILE], imag[TILE];                                                            \
+        for (uint64_t i = 0; i < columns; i++) {                                                  \
+            real[i] = 1;                                                                          \
+            imag[i] = 0;                                                                          \
+        }                                                                                         \
+        for (uint64_t r = 0; r < rows; r += together) {                                           \
+            const uint64_t count = least(rows - r, together);                                     \
+            const type *in = from;                                                                \
+            if (part->copies) {                                                                   \
+                in = axis_columns(functions, part, from, count);                                  \
+                from = items_after(functions, from, (int64_t)count * part->stride);               \
+            }                                                                                     \
+            for (uint64_t k = 0; k < count; k++, in += stride)                                    \
+                for (uint64_t i = 0; i < columns; i++) {                                          \
+                    const double x = real[i], y = imag[i];                                        \
+                    const double next = in[i].real, after = in[i].imag;                           \
+                    real[i] = x * next - y * after;                                               \
+                    imag[i] = x * after + y * next;                                               \
+                }                                                                                 \
+        }                                                                                         \
+        for (uint64_t i = 0; i < columns; i++)                                                    \
+            values[i] = (struct complex_double){real[i], imag[i]};                                \
     }
-    for (uint64_t k = part->first; k < part->end; k++, in += part->stride)
-        for (uint64_t i = 0; i < columns; i++) {
-            const double x = real[i], y = imag[i], next = in[i].real, after = in[i].imag;
-            real[i] = x * next - y * after;
-            imag[i] = x * after + y * next;
-        }
-    for (uint64_t i = 0; i < columns; i++)
-        values[i] = (struct complex_double){real[i], imag[i]};
-}
+TILE_OF_COMPLEX(prod_complex64, struct complex_single)
+TILE_OF_COMPLEX(prod_complex128, struct complex_double)
 
+#undef LOAD
 #undef APPLY
+#define LOAD(x) ((struct complex_double){(x).real, (x).imag})
 #define APPLY(a, b) complex_prod(a, b)
+
+#define NAME prod_complex64
+#define ITEM struct complex_single
+#define NARROW struct complex_double
+#define VALUE struct complex_double
+#define IDENTITY ((struct complex_double){1, 0})
+#define MANY LANES
+#define OWN_TILE
+#include "host_axis_template.h"
 
 #define NAME prod_complex128
 #define ITEM struct complex_double

@@ -72,7 +72,10 @@ HOST_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key
     for (int lane = 0; lane < LANES; lane++)
         wide[lane] = lanes[lane];
     if (kept > 1) {
-        OF(fold_kept)(wide, kept, mask, result);
+        VALUE turns[LANES]; /* that `wide` stays in registers */
+        for (int lane = 0; lane < LANES; lane++)
+            turns[lane] = wide[lane];
+        OF(fold_kept)(turns, kept, mask, result);
     } else if (ANY_ORDER) {
         VALUE all = wide[0];
         for (int lane = 1; lane < LANES; lane++)
@@ -114,7 +117,7 @@ typedef void OF(leaf_function)(const ITEM *in, uint64_t n, uint64_t kept, int64_
 
 HOST_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_function) * leaf) {
     const uint64_t n = part->end - part->first, kept = part->kept;
-    const int64_t key = part->key, mask = part->mask;
+    const int64_t key = part->core_key, mask = part->mask;
     for (uint64_t row = 0; row < part->rows; row++, values += kept) {
         const ITEM *in = (const ITEM *)part->in + part->starts[row];
         if (n > FEW)
@@ -127,17 +130,11 @@ HOST_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functi
 }
 
 #ifndef OWN_TILE
-/* At most TILE columns, from row to row of at most BLOCK. */
-HOST_INLINE void OF(tile)(const struct part *part, const ITEM *in, VALUE *restrict values) {
-    const int64_t key = part->key, mask = part->mask, stride = part->stride;
-    const uint64_t rows = part->end - part->first, columns = part->columns;
-    NARROW tile[TILE];
+/* Rows of a tile's columns, added to it. */
+HOST_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
+                              int64_t stride, int64_t key, int64_t mask) {
     uint64_t k = 0;
     (void)key, (void)mask;
-    for (uint64_t i = 0; i < columns; i++)
-        tile[i] = IDENTITY;
-    if (part->more && sizeof(NARROW) == sizeof(VALUE))
-        memcpy(tile, values, columns * sizeof *values);
     for (; k + 4 <= rows; k += 4, in += 4 * stride) {
         const ITEM *b = in + stride, *c = b + stride, *d = c + stride;
         for (uint64_t i = 0; i < columns; i++) {
@@ -156,18 +153,35 @@ HOST_INLINE void OF(tile)(const struct part *part, const ITEM *in, VALUE *restri
             const NARROW next = LOAD(in[i]);
             tile[i] = COMBINE(tile[i], next);
         }
-    if (part->more && sizeof(NARROW) < sizeof(VALUE))
-        for (uint64_t i = 0; i < columns; i++)
-            values[i] = APPLY(values[i], (VALUE)tile[i]);
-    else
-        for (uint64_t i = 0; i < columns; i++)
-            values[i] = tile[i];
+}
+
+/* At most TILE columns, from row to row of at most BLOCK. */
+HOST_INLINE void OF(tile)(const struct axis_functions *functions, const struct part *part,
+                          const void *from, VALUE *restrict values) {
+    const uint64_t rows = part->end - part->first, columns = part->columns;
+    const uint64_t together = part->copies ? LEAF / columns : rows;
+    const int64_t stride = part->copies ? (int64_t)columns : part->stride;
+    NARROW tile[TILE];
+    for (uint64_t i = 0; i < columns; i++)
+        tile[i] = IDENTITY;
+    for (uint64_t r = 0; r < rows; r += together) {
+        const uint64_t count = least(rows - r, together);
+        const void *in = from;
+        if (part->copies) {
+            in = axis_columns(functions, part, from, count);
+            from = items_after(functions, from, (int64_t)count * part->stride);
+        }
+        OF(add_rows)(tile, in, count, columns, stride, part->core_key, part->mask);
+    }
+    for (uint64_t i = 0; i < columns; i++)
+        values[i] = tile[i];
 }
 #endif
 
-HOST_INLINE void OF(tiles)(const struct part *part, VALUE *values) {
+HOST_INLINE void OF(tiles)(const struct axis_functions *functions, const struct part *part,
+                           VALUE *values) {
     for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
-        OF(tile)(part, (const ITEM *)part->in + part->starts[row], values);
+        OF(tile)(functions, part, items_after(functions, part->in, part->starts[row]), values);
 }
 
 #define ISA_FUNCTIONS(isa, target, bytes, prefix, here, name)                                      \
@@ -182,8 +196,7 @@ HOST_INLINE void OF(tiles)(const struct part *part, VALUE *values) {
     }                                                                                              \
     target static void tiles_##name##_##isa(const struct axis_functions *functions,                \
                                             const struct part *part, void *values) {               \
-        (void)functions;                                                                           \
-        tiles_##name(part, values);                                                                \
+        tiles_##name(functions, part, values);                                                     \
     }
 #define ISA_ROWS(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
 #define ISA_TILES(isa, target, bytes, prefix, here, name) tiles_##name##_##isa,

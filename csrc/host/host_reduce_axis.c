@@ -51,7 +51,6 @@ enum {
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
-    COPIED_ROWS = 512, /* items of rows that are copied together, if they are shorter */
 };
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
@@ -92,8 +91,7 @@ struct job {
 #define USES_prod_int64_int64 &axis_prod_int64, NULL, axis_store_int64
 #define USES_prod_float32_float64 &axis_prod_float32, NULL, axis_store_float64
 #define USES_prod_float64_float64 &axis_prod_float64, NULL, axis_store_float64
-#define USES_prod_complex64_complex128 \
-    &axis_prod_complex128, axis_complex64_to_complex128, axis_store_complex128
+#define USES_prod_complex64_complex128 &axis_prod_complex64, NULL, axis_store_complex128
 #define USES_prod_complex128_complex128 &axis_prod_complex128, NULL, axis_store_complex128
 #define USES_min_int8_int8 &axis_min_int8, NULL, axis_store_keyed_8
 #define USES_min_int16_int16 &axis_min_int16, NULL, axis_store_keyed_16
@@ -139,25 +137,11 @@ HOST_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- layouts of a part */
 
-static bool gathers_columns(const struct part *part) {
-    return part->columns_at || part->unit > 1 || part->inner_stride != 1;
-}
-
 /* Whether several rows of narrow columns are to be taken for one. */
 static bool folds(const struct part *part) {
     return part->columns > 1 && part->columns <= FOLDED && !part->columns_at && part->unit == 1 &&
            part->stride == (int64_t)part->columns * part->inner_stride &&
            part->end - part->first >= 2 * FOLDED_ROWS;
-}
-
-/* Rows of a part's columns, without gaps. */
-static void gather_columns(void *to, const void *from, size_t size, uint64_t rows,
-                           const struct part *part) {
-    if (part->columns_at)
-        gather_at(to, from, size, rows, part->columns, part->stride, part->columns_at);
-    else
-        gather(to, from, size * part->unit, rows, part->columns / part->unit,
-               part->stride / (int64_t)part->unit, part->inner_stride / (int64_t)part->unit);
 }
 
 /* Where a share comes in the order of the search. */
@@ -167,124 +151,42 @@ static uint64_t mirrored(const struct job *job, uint64_t split) {
 
 /* --- parts whose items have to be copied together or converted first */
 
-/* Items that are copied at a time: LEAF at least, which the tree of a row is made of. */
-static uint64_t copied_at_once(const struct axis_functions *functions) {
-    const uint64_t size = most(functions->item_size, functions->core->item_size);
-    return most(LEAF, COPIED_FEW_BYTES / size);
-}
-
 static const int64_t here; /* where a part of one row starts */
 
-/* As many rows at a time as there is room for. */
 static void copied_rows(const struct axis_functions *functions, const struct part *part,
                         char *values) {
-    const struct axis_core *core = functions->core;
-    const uint64_t n = part->end - part->first, kept = part->kept;
-    const uint64_t together = most(1, least(COPIED_ROWS / n, TILE));
-    const bool gathers = part->stride != (int64_t)kept;
-    struct axis_room room;
-    int64_t starts[TILE];
+    const size_t row_size = part->kept * functions->core->value_size;
     struct part piece = *part;
-    piece.starts = starts;
-    piece.stride = (int64_t)kept;
-    piece.key = functions->convert ? 0 : part->key;
-    for (uint64_t row = 0; row < part->rows; row += piece.rows) {
-        piece.rows = least(part->rows - row, together);
-        for (uint64_t r = 0; r < piece.rows; r++) {
-            const void *from = items_after(functions, part->in, part->starts[row + r]);
-            starts[r] = (int64_t)(r * n);
-            if (gathers)
-                gather(room.gathered + r * n * functions->item_size, from,
-                       functions->item_size * kept, 1, n / kept, 0, part->stride / (int64_t)kept);
-            else
-                functions->convert[host_isa()](room.converted + r * n * core->item_size, from, n,
-                                               part->key);
-        }
-        if (gathers && functions->convert)
-            functions->convert[host_isa()](room.converted, room.gathered, piece.rows * n,
-                                           part->key);
-        piece.in = functions->convert ? room.converted : room.gathered;
-        core->rows[host_isa()](functions, &piece, values + row * kept * core->value_size);
-    }
-}
-
-/* Rows of columns, without gaps and as the core has them. */
-static const void *copy_columns(const struct axis_functions *functions, const struct part *part,
-                                const void *from, uint64_t rows, uint64_t done,
-                                struct axis_room *room) {
-    const uint64_t columns = part->columns;
-    const size_t size = functions->core->item_size;
-    char *gathered = room->gathered + done * functions->item_size;
-    char *converted = room->converted + done * size;
-    if (gathers_columns(part)) {
-        gather_columns(gathered, from, functions->item_size, rows, part);
-        if (!functions->convert)
-            return room->gathered;
-        functions->convert[host_isa()](converted, gathered, rows * columns, part->key);
-    } else if (part->stride == (int64_t)columns) {
-        functions->convert[host_isa()](converted, from, rows * columns, part->key);
-    } else {
-        for (uint64_t r = 0; r < rows; r++)
-            functions->convert[host_isa()](converted + r * columns * size,
-                                           items_after(functions, from, (int64_t)r * part->stride),
-                                           columns, part->key);
-    }
-    return room->converted;
-}
-
-/* Columns of several rows at a time, or some items of the columns of one, in the order of the
- * search. */
-static void copied_tiles(const struct axis_functions *functions, const struct part *part,
-                         char *values) {
-    const uint64_t n = part->end - part->first, columns = part->columns;
-    const uint64_t together = copied_at_once(functions) / columns; /* rows of columns */
-    const size_t row_size = columns * functions->core->value_size;
-    struct axis_room room;
-    int64_t starts[TILE];
-    struct part piece = *part;
-    piece.starts = starts;
-    piece.stride = (int64_t)columns;
-    piece.key = functions->convert ? 0 : part->key;
-    for (uint64_t row = 0; row < part->rows; row += piece.rows) {
-        piece.rows = n < together ? least(part->rows - row, together / n) : 1;
-        for (uint64_t done = 0, count; done < n; done += count) {
-            count = least(n - done, together);
-            piece.base = part->mask && functions->core->places ? n - done - count : done;
-            piece.end = piece.first + count;
-            piece.more = done > 0;
-            for (uint64_t r = 0; r < piece.rows; r++) {
-                starts[r] = (int64_t)(r * count * columns);
-                piece.in = copy_columns(
-                    functions, part,
-                    items_after(functions, part->in,
-                                part->starts[row + r] + (int64_t)piece.base * part->stride),
-                    count, r * count * columns, &room);
-            }
-            functions->core->tiles[host_isa()](functions, &piece, values + row * row_size);
-        }
+    piece.rows = 1;
+    piece.starts = &here;
+    piece.stride = (int64_t)part->kept;
+    for (uint64_t row = 0; row < part->rows; row++, values += row_size) {
+        piece.in = axis_run(functions, part, items_after(functions, part->in, part->starts[row]),
+                            part->end - part->first);
+        functions->core->rows[host_isa()](functions, &piece, values);
     }
 }
 
 /* The part's values: of columns of at most BLOCK items, or of rows of at most leaf_of() items where
  * values have no places, which are numbers of the part's items. True where no other items could
  * change the only value. */
-static bool reduce_part(const struct axis_functions *functions, const struct part *part,
+static bool reduce_part(const struct axis_functions *functions, const struct part *whole,
                         void *values) {
     const struct axis_core *core = functions->core;
-    const bool convert = functions->convert;
-    if (part->columns > 1) {
-        if (convert || gathers_columns(part))
-            copied_tiles(functions, part, values);
-        else
-            core->tiles[host_isa()](functions, part, values);
-        return false;
-    }
-    if ((convert || part->stride != (int64_t)part->kept) && !core->places)
-        copied_rows(functions, part, values);
+    struct axis_room room;
+    struct part part = *whole;
+    part.room = &room;
+    part.core_key = functions->convert ? 0 : part.key;
+    part.copies = functions->convert ||
+                  (part.columns > 1 ? gathers_columns(whole) : part.stride != (int64_t)part.kept);
+    if (part.columns > 1)
+        core->tiles[host_isa()](functions, &part, values);
+    else if (part.copies && !core->places)
+        copied_rows(functions, &part, values);
     else
-        core->rows[host_isa()](functions, part, values);
-    return part->rows == 1 && part->kept == 1 && core->settled &&
-           core->settled(values, part->end - part->first, part->finish);
+        core->rows[host_isa()](functions, &part, values);
+    return part.columns == 1 && part.rows == 1 && part.kept == 1 && core->settled &&
+           core->settled(values, part.end - part.first, part.finish);
 }
 
 /* --- tasks */
