@@ -59,8 +59,7 @@ HOST_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key
         return run - in + (first ^ turn);
     }
 }
-static HOST_APART int64_t FOR(find_few)(const ITEM *in, uint64_t n, ITEM best, int64_t key,
-                                        bool last) {
+HOST_INLINE int64_t FOR(find_few)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
     for (uint64_t k = 0; k < n; k++) {
         const uint64_t i = last ? n - 1 - k : k;
         const ITEM item = LOAD(in[i]);
@@ -170,7 +169,7 @@ HOST_INLINE void FOR(place_tiles)(const struct axis_functions *functions, const 
                                   struct FOR(placed) * values) {
     for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
         FOR(place_tile)
-        (functions, part, items_after(functions, part->in, part->starts[row]), values);
+    (functions, part, items_after(functions, part->in, part->starts[row]), values);
 }
 
 #define ISA_SEARCHES(isa, target, bytes, prefix, here, type)                                       \

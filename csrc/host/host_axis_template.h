@@ -77,8 +77,8 @@ HOST_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key
             turns[lane] = wide[lane];
         OF(fold_kept)(turns, kept, mask, result);
     } else if (ANY_ORDER) {
-        VALUE all = wide[0];
-        for (int lane = 1; lane < LANES; lane++)
+        VALUE all = IDENTITY;
+        for (int lane = 0; lane < LANES; lane++)
             all = APPLY(all, wide[lane]);
         *result = all;
     } else {

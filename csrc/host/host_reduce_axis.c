@@ -170,23 +170,19 @@ static void copied_rows(const struct axis_functions *functions, const struct par
 /* The part's values: of columns of at most BLOCK items, or of rows of at most leaf_of() items where
  * values have no places, which are numbers of the part's items. True where no other items could
  * change the only value. */
-static bool reduce_part(const struct axis_functions *functions, const struct part *whole,
+static bool reduce_part(const struct axis_functions *functions, const struct part *part,
                         void *values) {
     const struct axis_core *core = functions->core;
-    struct axis_room room;
-    struct part part = *whole;
-    part.room = &room;
-    part.core_key = functions->convert ? 0 : part.key;
-    part.copies = functions->convert ||
-                  (part.columns > 1 ? gathers_columns(whole) : part.stride != (int64_t)part.kept);
-    if (part.columns > 1)
-        core->tiles[host_isa()](functions, &part, values);
-    else if (part.copies && !core->places)
-        copied_rows(functions, &part, values);
+    if (part->columns > 1) {
+        core->tiles[host_isa()](functions, part, values);
+        return false;
+    }
+    if (part->copies && !core->places)
+        copied_rows(functions, part, values);
     else
-        core->rows[host_isa()](functions, &part, values);
-    return part.columns == 1 && part.rows == 1 && part.kept == 1 && core->settled &&
-           core->settled(values, part.end - part.first, part.finish);
+        core->rows[host_isa()](functions, part, values);
+    return part->rows == 1 && part->kept == 1 && core->settled &&
+           core->settled(values, part->end - part->first, part->finish);
 }
 
 /* --- tasks */
@@ -294,6 +290,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                       uint64_t tile) {
     const struct axis_functions *functions = job->functions;
     struct complex_double values[TILE]; /* of the widest type */
+    struct axis_room room;
     int64_t starts[TILE], columns_at[TILE];
     const uint64_t column = tile * TILE, across = job->inner * job->kept;
     struct part part = {.starts = starts,
@@ -307,7 +304,9 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                         .inner_stride = job->inner_stride,
                         .key = job->results.key,
                         .mask = job->mask,
-                        .finish = job->results.finish};
+                        .finish = job->results.finish,
+                        .core_key = functions->convert ? 0 : job->results.key,
+                        .room = &room};
     const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
                          (int64_t)(column / job->unit) * job->inner_stride;
     const uint64_t place = mirrored(job, split);
@@ -320,6 +319,8 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
         else /* a row */
             part.in = items_after(functions, part.in, columns_at[0]);
     }
+    part.copies = functions->convert ||
+                  (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
