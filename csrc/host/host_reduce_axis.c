@@ -51,6 +51,7 @@ enum {
     TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
+    COPIED_ROWS = 512, /* items of rows that are copied together, if they are shorter */
 };
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
@@ -153,16 +154,42 @@ static uint64_t mirrored(const struct job *job, uint64_t split) {
 
 static const int64_t here; /* where a part of one row starts */
 
+/* How many rows from `row` on are as far apart as the first two, and are copied together. */
+static uint64_t even_rows(const struct part *part, uint64_t row, uint64_t n) {
+    const uint64_t together = part->kept == 1 && part->stride != 1 ? COPIED_ROWS / n : 1;
+    const uint64_t end = least(part->rows, row + together);
+    uint64_t next = row + 1;
+    while (next < end &&
+           part->starts[next] - part->starts[next - 1] == part->starts[row + 1] - part->starts[row])
+        next++;
+    return next - row;
+}
+
 static void copied_rows(const struct axis_functions *functions, const struct part *part,
                         char *values) {
     const size_t row_size = part->kept * functions->core->value_size;
+    const uint64_t n = part->end - part->first;
+    int64_t starts[COPIED_ROWS];
     struct part piece = *part;
-    piece.rows = 1;
-    piece.starts = &here;
+    piece.starts = starts;
     piece.stride = (int64_t)part->kept;
-    for (uint64_t row = 0; row < part->rows; row++, values += row_size) {
-        piece.in = axis_run(functions, part, items_after(functions, part->in, part->starts[row]),
-                            part->end - part->first);
+    for (uint64_t r = 0; r == 0 || r < least(COPIED_ROWS / n, part->rows); r++)
+        starts[r] = (int64_t)(r * n);
+    for (uint64_t row = 0; row < part->rows; row += piece.rows, values += piece.rows * row_size) {
+        const void *from = items_after(functions, part->in, part->starts[row]);
+        piece.rows = even_rows(part, row, n);
+        if (piece.rows == 1) {
+            piece.in = axis_run(functions, part, from, n);
+        } else {
+            piece.in = part->room->gathered;
+            gather(part->room->gathered, from, functions->item_size, piece.rows, n,
+                   part->starts[row + 1] - part->starts[row], part->stride);
+            if (functions->convert) {
+                piece.in = part->room->converted;
+                functions->convert[host_isa()](part->room->converted, part->room->gathered,
+                                               piece.rows * n, part->key);
+            }
+        }
         functions->core->rows[host_isa()](functions, &piece, values);
     }
 }
