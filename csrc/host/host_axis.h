@@ -8,7 +8,7 @@
 #include "host_gather.h"
 #include "host_isa.h"
 
-/* What becomes of a result: reduce_axis.cu's. */
+/* The final conversion of a result, as reduce_axis.cu numbers it. */
 enum { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 enum {
@@ -27,7 +27,7 @@ _Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
 
 struct axis_room;
 
-/* Which items a task's result or several are made of: rows x columns of them, or rows x kept. Where
+/* The items of a task's results: rows x columns of them, or rows x kept. Where
  * `stride` is `kept`, or `unit` and `inner_stride` are 1, no items are copied. */
 struct part {
     const void *in;
@@ -105,7 +105,7 @@ axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_sto
 struct axis_room {
     char gathered[COPIED_BYTES], converted[COPIED_BYTES];
 };
-/* Of at most LEAF items: some of a row, rows of a part's columns. */
+/* They serve at most LEAF items: some of a row, or rows of a part's columns. */
 const void *axis_run(const struct axis_functions *functions, const struct part *part,
                      const void *from, uint64_t n);
 const void *axis_columns(const struct axis_functions *functions, const struct part *part,

@@ -1,4 +1,4 @@
-/* host_axis_items.c: what comes before and after the cores of reductions along an axis: items that
+/* host_axis_items.c: the steps before and after the cores of reductions along an axis: items that
  * are copied together and converted, results that are stored as their dtype.
  */
 #include "host_axis.h"
@@ -88,7 +88,7 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
             to[i] = (type)(value);                     \
     } while (0)
 
-/* Of numbers that a sum, or one that is divided, has been made in. */
+/* A sum or a mean in the type of the result. */
 #define STORE_WIDE(value)                                     \
     switch (results->finish) {                                \
     case FLOAT16:                                             \
