@@ -79,22 +79,22 @@ struct axis_functions {
 };
 
 extern const struct axis_core axis_sum_int8, axis_sum_int16, axis_sum_int32, axis_sum_int64,
-    axis_sum_float32, axis_sum_float64, axis_prod_int64, axis_prod_float32, axis_prod_float64,
-    axis_prod_complex64, axis_prod_complex128, axis_count_int8, axis_count_int16, axis_count_int32,
-    axis_count_int64, axis_bits_int8, axis_bits_int16, axis_bits_int32, axis_bits_int64,
-    axis_min_int8, axis_min_int16, axis_min_int32, axis_min_int64, axis_min_float32,
-    axis_min_float64, axis_argmin_int8, axis_argmin_int16, axis_argmin_int32, axis_argmin_int64,
-    axis_argmin_float32, axis_argmin_float64;
+    axis_sum_float32, axis_sum_float64, axis_sum_int64_float64, axis_prod_int64, axis_prod_float32,
+    axis_prod_float64, axis_prod_complex64, axis_prod_complex128, axis_count_int8, axis_count_int16,
+    axis_count_int32, axis_count_int64, axis_bits_int8, axis_bits_int16, axis_bits_int32,
+    axis_bits_int64, axis_min_int8, axis_min_int16, axis_min_int32, axis_min_int64,
+    axis_min_float32, axis_min_float64, axis_argmin_int8, axis_argmin_int16, axis_argmin_int32,
+    axis_argmin_int64, axis_argmin_float32, axis_argmin_float64;
 
 /* Conversions, named after their types; those of `ordered` halves have the key applied. */
 extern axis_convert *const axis_int8_to_int64[],
     *const axis_int16_to_int64[], *const axis_int32_to_int64[],
-                                      *const axis_int64_to_float64[],
-                                          *const axis_complex64_to_complex128[],
-                                              *const axis_float16_to_float32[],
-                                                  *const axis_bfloat16_to_float32[],
-                                                      *const axis_ordered_float16[],
-                                                          *const axis_ordered_bfloat16[];
+
+                                      *const axis_complex64_to_complex128[],
+                                          *const axis_float16_to_float32[],
+                                              *const axis_bfloat16_to_float32[],
+                                                  *const axis_ordered_float16[],
+                                                      *const axis_ordered_bfloat16[];
 
 axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_store_places,
     axis_store_keyed_8, axis_store_keyed_16, axis_store_keyed_32, axis_store_keyed_64,

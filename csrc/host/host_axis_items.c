@@ -27,7 +27,6 @@
 CONVERT(int8_to_int64, int8_t, int64_t, from[i] & key)
 CONVERT(int16_to_int64, int16_t, int64_t, from[i] & key)
 CONVERT(int32_to_int64, int32_t, int64_t, from[i] & key)
-CONVERT(int64_to_float64, int64_t, double, key == -1 ? (double)from[i] : (double)(uint64_t)from[i])
 CONVERT(float16_to_float32, uint16_t, float, half_to_float(from[i]))
 CONVERT(bfloat16_to_float32, uint16_t, float, bfloat_to_float(from[i]))
 CONVERT(ordered_float16, uint16_t, float, half_to_float((uint16_t)(from[i] ^ (uint16_t)key)))

@@ -75,6 +75,20 @@ struct complex_single {
 #define MANY LANES
 #include "host_axis_template.h"
 
+#undef LOAD
+#define LOAD(x) (key == -1 ? (double)(x) : (double)(uint64_t)(x))
+
+#define NAME sum_int64_float64
+#define ITEM int64_t
+#define NARROW double
+#define VALUE double
+#define IDENTITY 0
+#define MANY LANES
+#include "host_axis_template.h"
+
+#undef LOAD
+#define LOAD(x) (x)
+
 /* --- products */
 
 #undef APPLY
@@ -229,6 +243,7 @@ static bool settled_count(const void *value, uint64_t n, uint64_t finish) {
 #define COMBINE(a, b) APPLY(a, b)
 #define APPLY(a, b) ((VALUE)((a) ^ (b) ^ ((a) & (b) & (VALUE)mask)))
 #define ROW_LEAF LONG_LEAF
+#define ROW_FEW (LANES - 1) /* a chain of bits is three times as long as one of sums */
 
 #define NAME bits_int8
 #define ITEM int8_t

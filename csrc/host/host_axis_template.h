@@ -9,6 +9,7 @@
  *   MANY                lanes of a row, a multiple of LANES
  *   ROW_LEAF            items of a row at a time
  * and, where they differ from what stands below,
+ *   ROW_FEW             items of a row that no lanes pay for
  *   ANY_ORDER           lanes may be combined one after the other (gcc makes a minimum of it)
  *   STAYS(value)        no other value changes it: the first NaN, so that one share's does not
  *                       depend on which others were left out
@@ -20,6 +21,9 @@
 #define OF(function) JOINED(function, NAME)
 #ifndef ANY_ORDER
 #define ANY_ORDER false
+#endif
+#ifndef ROW_FEW
+#define ROW_FEW FEW
 #endif
 #ifndef STAYS
 #define STAYS(value) false
@@ -120,7 +124,7 @@ HOST_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functi
     const int64_t key = part->core_key, mask = part->mask;
     for (uint64_t row = 0; row < part->rows; row++, values += kept) {
         const ITEM *in = (const ITEM *)part->in + part->starts[row];
-        if (n > FEW)
+        if (n > ROW_FEW)
             leaf(in, n, kept, key, mask, values);
         else if (kept > 1)
             OF(few_kept)(in, n, kept, key, mask, values);

@@ -81,7 +81,7 @@ struct job {
 #define USES_sum_int16_int64 &axis_sum_int16, NULL, axis_store_int64
 #define USES_sum_int32_int64 &axis_sum_int32, NULL, axis_store_int64
 #define USES_sum_int64_int64 &axis_sum_int64, NULL, axis_store_int64
-#define USES_sum_int64_float64 &axis_sum_float64, axis_int64_to_float64, axis_store_float64
+#define USES_sum_int64_float64 &axis_sum_int64_float64, NULL, axis_store_float64
 #define USES_sum_float16_float64 &axis_sum_float32, axis_float16_to_float32, axis_store_float64
 #define USES_sum_bfloat16_float64 &axis_sum_float32, axis_bfloat16_to_float32, axis_store_float64
 #define USES_sum_float32_float64 &axis_sum_float32, NULL, axis_store_float64
