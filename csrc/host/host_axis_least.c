@@ -27,6 +27,7 @@ static inline double keyed_float64(double item, int64_t key) {
 
 #define COMBINE(a, b) APPLY(a, b)
 #define ROW_LEAF LONG_LEAF
+#define ROW_FEW FEW
 
 #define PASTED_(a, b) a##_##b
 #define PASTED(a, b) PASTED_(a, b)

@@ -8,6 +8,7 @@ HOST_COMPACT
 #define LANES_OF(type) \
     (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
 #define ROW_LEAF LEAF
+#define ROW_FEW FEW
 
 struct complex_single {
     float real, imag;
@@ -76,7 +77,9 @@ struct complex_single {
 #include "host_axis_template.h"
 
 #undef LOAD
-#define LOAD(x) (key == -1 ? (double)(x) : (double)(uint64_t)(x))
+/* (x >> 32) * 2^32 + the rest, which rounds once; the key keeps a first bit that is no sign. */
+#define LOAD(x) \
+    ((double)((x) >> 32 & (key | UINT32_MAX)) * 0x1p32 + (double)((x) & (int64_t)UINT32_MAX))
 
 #define NAME sum_int64_float64
 #define ITEM int64_t
@@ -242,6 +245,7 @@ static bool settled_count(const void *value, uint64_t n, uint64_t finish) {
 #define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
 #define COMBINE(a, b) APPLY(a, b)
 #define APPLY(a, b) ((VALUE)((a) ^ (b) ^ ((a) & (b) & (VALUE)mask)))
+#undef ROW_FEW
 #define ROW_LEAF LONG_LEAF
 #define ROW_FEW (LANES - 1) /* a chain of bits is three times as long as one of sums */
 

@@ -8,8 +8,8 @@
  *   IDENTITY            the value of no items
  *   MANY                lanes of a row, a multiple of LANES
  *   ROW_LEAF            items of a row at a time
- * and, where they differ from what stands below,
  *   ROW_FEW             items of a row that no lanes pay for
+ * and, where they differ from what stands below,
  *   ANY_ORDER           lanes may be combined one after the other (gcc makes a minimum of it)
  *   STAYS(value)        no other value changes it: the first NaN, so that one share's does not
  *                       depend on which others were left out
@@ -21,9 +21,6 @@
 #define OF(function) JOINED(function, NAME)
 #ifndef ANY_ORDER
 #define ANY_ORDER false
-#endif
-#ifndef ROW_FEW
-#define ROW_FEW FEW
 #endif
 #ifndef STAYS
 #define STAYS(value) false
