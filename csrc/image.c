@@ -1,5 +1,6 @@
-/* image.c: the compiled kernels and their source, embedded. csrc/build_kernels.py writes their table,
- * images.def, and the archive kernels.z of zlib streams, whose decompressor the Python layer sets.
+/* image.c: the compiled kernels and their source, embedded. csrc/build_kernels.py writes their
+ * table, images.def, and the archive kernels.z of zlib streams, whose decompressor the Python layer
+ * sets.
  */
 #include "device.h"
 
@@ -61,8 +62,9 @@ static int by_symbol(const void *symbol, const void *kernel) {
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel) {
     *kernel =
         bsearch(symbol, gpuopt_kernels, gpuopt_kernel_count, sizeof *gpuopt_kernels, by_symbol);
-    return *kernel ? STATUS_OK
-                   : status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+    return *kernel
+               ? STATUS_OK
+               : status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
 }
 
 static enum status inflate(struct image_chunk chunk, char *to) {
@@ -87,6 +89,10 @@ static enum status join(struct image_chunk first, struct image_chunk second, cha
         *text = NULL;
     }
     return status;
+}
+
+enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute_capability) {
+    return compute_capability >= 90 && kernel->ptx[PTX_90].bytes ? PTX_90 : PTX_75;
 }
 
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,

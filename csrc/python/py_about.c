@@ -166,12 +166,13 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
         for (int target = 0; target < PTX_TARGETS; target++)
             ptx[target] += gpuopt_kernels[i].ptx[target].packed;
-    return Py_BuildValue(
-        "{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION,
-        "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit", about.cuda_toolkit, "driver",
-        about.cuda_driver, "driver_library", about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
-        GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes", ptx[PTX_75] + ptx[PTX_90],
-        "compiler", __VERSION__, "instruction_set", about.cpu_instruction_set);
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
+                         GPUOPT_VERSION, "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit",
+                         about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
+                         about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
+                         GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes",
+                         ptx[PTX_75] + ptx[PTX_90], "compiler", __VERSION__, "instruction_set",
+                         about.cpu_instruction_set);
 }
 
 /* --- the embedded kernels' texts */
@@ -223,7 +224,7 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
         return NULL;
     enum status status = gpuopt_kernel_of(symbol, &kernel);
     if (!status)
-        status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
+        status = gpuopt_kernel_ptx(kernel, gpuopt_ptx_target(kernel, target), &text, &bytes);
     return unicode_of(status, text, bytes, module);
 }
 

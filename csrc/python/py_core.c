@@ -132,7 +132,8 @@ static PyMethodDef module_methods[] = {
      "kernels($module, /)\n--\n\nThe embedded kernels: {symbol: its file's name without .cu}."},
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
-     "An embedded kernel's PTX as a module of its own; target is 75 or 90."},
+     "An embedded kernel's PTX, a module of its own, as a GPU of compute capability target / 10\n"
+     "gets it."},
     {"sources", py_sources, METH_NOARGS,
      "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
      "lines."},

@@ -63,9 +63,10 @@ static enum status pool_open(struct gpu *gpu) {
 
 static enum status read_capability(struct gpu *gpu) {
     int major = 0, minor = 0;
-    enum status status = cuda_check(
-        cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->device),
-        "cuDeviceGetAttribute");
+    enum status status =
+        cuda_check(cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                             gpu->device),
+                   "cuDeviceGetAttribute");
     if (!status)
         status = cuda_check(cuda.cuDeviceGetAttribute(
                                 &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->device),
@@ -283,7 +284,7 @@ static enum status cuda_module_load(struct device *device, const char *ptx, size
 
 static void cuda_module_unload(struct device *device, struct device_module *module) {
     struct queue *queue = queue_of(device);
-    if (!cuda_enter(queue->gpu)) { /* a lost context has unloaded everything */
+    if (!cuda_enter(queue->gpu)) {               /* a lost context has unloaded everything */
         cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
         cuda.cuModuleUnload(module->module);
         cuda_leave(queue->gpu, STATUS_OK);
@@ -321,8 +322,9 @@ static enum status load_code(struct gpu *gpu, const struct image_kernel *row,
 }
 
 /* The driver compiles one kernel, and keeps the result in its own cache on disk. */
-static enum status load_text(struct gpu *gpu, const struct image_kernel *row, enum ptx_target target,
-                             const char *ptx, struct device_kernel *kernel) {
+static enum status load_text(struct gpu *gpu, const struct image_kernel *row,
+                             enum ptx_target target, const char *ptx,
+                             struct device_kernel *kernel) {
     CUmodule module = NULL;
     const CUresult result = cuda.cuModuleLoadData(&module, ptx);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX ||
@@ -346,7 +348,7 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     enum status status = gpuopt_kernel_of(symbol, &row);
     if (status)
         return status;
-    const enum ptx_target target = gpu->compute_capability >= 90 ? PTX_90 : PTX_75;
+    const enum ptx_target target = gpuopt_ptx_target(row, gpu->compute_capability);
     struct device_kernel *kernel = *found = &gpu->kernels[row - gpuopt_kernels];
     const CUstreamCaptureMode mode = cuda_relax();
     pthread_mutex_lock(&gpu->lock);
@@ -374,8 +376,8 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
 static enum status user_kernel(struct gpu *gpu, struct device_module *module, const char *symbol,
                                struct device_kernel **found) {
     CUfunction function = NULL;
-    enum status status =
-        cuda_check(cuda.cuModuleGetFunction(&function, module->module, symbol), "cuModuleGetFunction");
+    enum status status = cuda_check(cuda.cuModuleGetFunction(&function, module->module, symbol),
+                                    "cuModuleGetFunction");
     if (status)
         return status;
     pthread_mutex_lock(&gpu->lock);
