@@ -28,8 +28,8 @@ enum status ops_word(struct ops_queue *queue) {
     return STATUS_OK;
 }
 
-/* Loads 8 bytes where 8 are awaited, else 4: a kernel stores as many at once. What the kernel wrote
- * before them is visible after them, which CPUs other than x86 guarantee only for an acquire. */
+/* Loads 8 bytes where 8 are awaited, else 4: a kernel stores them at once. Its earlier writes are
+ * visible after that, which CPUs other than x86 guarantee only for an acquire. */
 static uint64_t load(const void *word, size_t bytes) {
     return bytes == sizeof(uint64_t) ? __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE)
                                      : __atomic_load_n((const uint32_t *)word, __ATOMIC_ACQUIRE);
