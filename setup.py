@@ -49,7 +49,7 @@ class BuildExtension(build_ext):
     """Compile the kernels, then the extension around them, one file per core at a time."""
 
     def build_extensions(self):
-        """Have the compiler's files compiled by compile_files."""
+        """Compile through compile_files, which skips unchanged files."""
         self.compile_file = self.compiler.compile
         self.compiler.compile = self.compile_files
         super().build_extensions()
@@ -71,11 +71,13 @@ class BuildExtension(build_ext):
             return name
 
         with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = dict(zip(longest_first, pool.map(compile_changed, longest_first), strict=True))
+            objects = dict(
+                zip(longest_first, pool.map(compile_changed, longest_first), strict=True)
+            )
         return [objects[source] for source in sources]
 
     def build_extension(self, ext):
-        """Compile the kernels, and tell the C files where they are."""
+        """Compile the kernels, and pass their folder to the C files as a macro."""
         images = build_kernels.build(BUILD)
         ext.extra_compile_args += [
             f"-isystem{build_kernels.header_folder(BUILD)}",
@@ -95,7 +97,7 @@ class BuildExtension(build_ext):
         super().build_extension(ext)
 
     def run(self):
-        """Build; an error of the machine's is told in one line."""
+        """Build; report an error of the operating system in one line."""
         try:
             super().run()
         except OSError as error:
@@ -103,7 +105,7 @@ class BuildExtension(build_ext):
 
 
 def remedy(error):
-    """Return what to do about an error of the operating system."""
+    """Return the remedy for an error of the operating system, "" if none is known."""
     if isinstance(error, PermissionError):
         return "; build in a folder that you may write to"
     if isinstance(error, OSError) and error.errno == 28:
@@ -120,7 +122,7 @@ class SourceDistribution(sdist):
     """An sdist that carries the compiled PTX, so that installing it needs no nvcc."""
 
     def make_release_tree(self, base_dir, files):
-        """Add the PTX to the release's tree alone: it is no source of this one."""
+        """Write the PTX into the release's tree only, not into the source tree."""
         super().make_release_tree(base_dir, files)
         folder = Path(base_dir, *build_kernels.PREBUILT.relative_to(ROOT).parts)
         build_kernels.write_prebuilt(folder, BUILD)
@@ -133,7 +135,7 @@ def extension():
     if LIMITED_API:
         macros.append(("Py_LIMITED_API", "0x030B0000"))
     extra = shlex.split(os.environ.get("GPUOPT_CFLAGS", ""))
-    # Python's own -g would have gcc follow every variable: a fifth of a file of vectors' time.
+    # -g1: Python's own -g costs a fifth of the compile time of a file of SIMD vectors.
     return Extension(
         "gpuopt._core",
         sources=sorted(str(path) for path in SOURCES.rglob("*.c")),
