@@ -14,7 +14,7 @@ from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.util.checks import whole
 
-LEGACY = 1  # the default stream, of our own arrays and of whoever names none
+LEGACY = 1  # the legacy default stream, of gpuopt's own arrays and of producers without a stream
 CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
 HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds

@@ -1,4 +1,4 @@
-"""The examples in the docstrings give what they say; the names are what the package exports."""
+"""The docstrings' examples run, and the documented names are the exported ones."""
 
 import doctest
 import inspect
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("each", [gpuopt, *PUBLIC], ids=lambda each: each.__name__)
-def test_examples(each):
+def test_docstring_examples_run(each):
     found = doctest.DocTestFinder(recurse=False).find(each, module=False)
     assert found
     for test in found:

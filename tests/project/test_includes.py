@@ -1,4 +1,4 @@
-"""What C files may include: layers know those below them, and no file leads back to itself."""
+"""The layers of the C sources: includes only go down, and never in a circle."""
 
 import re
 from pathlib import Path
