@@ -498,7 +498,7 @@ class Archive:
     def add(self, text):
         """Append a text; return its row: (offset, compressed bytes, bytes)."""
         data = text.encode()
-        packed = zlib.compress(data, 9)
+        packed = zlib.compress(data, 6)  # 9 takes three times as long for 2% of the bytes
         self.bytes += packed
         return len(self.bytes) - len(packed), len(packed), len(data)
 
@@ -523,7 +523,7 @@ def archive(texts):
 def listing():
     """Return the text of every rung's file, for gpuopt.source: a form feed, its name, its lines."""
     listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.glob("*.cuh"))
-    listed += sorted((ROOT / "csrc" / "devices" / "cpu").glob("cpu_*.c"))
+    listed += sorted((ROOT / "csrc" / "devices" / "cpu").rglob("cpu_*.c"))
     return "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
 
 
@@ -542,7 +542,10 @@ def write_table(folder, packed, table, has_code):
     whole = Archive()
     whole.bytes += packed
     source = whole.add(listing())
-    braced = lambda rows: ", ".join("{{{}, {}, {}}}".format(*row) for row in rows)  # noqa: E731
+
+    def braced(rows):
+        return ", ".join(f"{{{offset}, {count}, {size}}}" for offset, count, size in rows)
+
     numbers = {stem: number for number, (stem, _) in enumerate(table["images"])}
     lines = [
         "/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"
@@ -594,7 +597,7 @@ def write_prebuilt(folder, build_folder):
 
 
 def ptx_of(build_folder, tools, codes=()):
-    """Compile the PTX, and machine code for `codes`; return (archive, table, compiler)."""
+    """Compile the PTX, and machine code for codes; return (archive, table, compiler)."""
     folder = build_folder / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     fronts = list(dict.fromkeys([*map(str, PTX_TARGETS), *map(front_end, codes)]))
