@@ -44,6 +44,18 @@ def test_commands_are_parsed(command):
     assert program._parser().parse_args(shlex.split(command)).run
 
 
+QUICK = ("config", "experiment coalescing", "ladder reduce --device sim")  # others take minutes
+
+
+@pytest.mark.parametrize("command", [*QUICK, *(each for each in commands() if "trace " in each)])
+def test_quick_commands_run(command, tmp_path, monkeypatch, capsys):
+    assert command in commands()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["gpuopt", *shlex.split(command)])
+    program.main()
+    assert capsys.readouterr().out or (tmp_path / "tree.svg").exists()
+
+
 @pytest.mark.parametrize("marks", LADDERS)
 def test_tables_have_the_rungs_of_the_registry(marks):
     text, command = between(marks)
