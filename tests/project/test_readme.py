@@ -76,11 +76,16 @@ def test_experiments_are_complete():
     assert names == set(gpuopt.experiments.EXPERIMENTS)
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_paths_exist(page):
+    text = (ROOT / page).read_text()
+    paths = set(re.findall(r"`((?:csrc|gpuopt|tests|notebooks)/[\w./]+)`", text))
+    assert paths and [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_names_exist():
     for name in set(re.findall(r"\bgpuopt\.(\w+)", README)) - {"py"}:
         assert hasattr(gpuopt, name), name
-    for path in set(re.findall(r"`((?:csrc|gpuopt|tests|notebooks)/[\w./]+)`", README)):
-        assert (ROOT / path).exists(), path
     for path in set(re.findall(r"`(0\d_\w+)`", README)):
         assert (ROOT / "notebooks" / f"{path}.ipynb").exists(), path
     for variable in set(re.findall(r"`(GPUOPT_\w+)", README)):
