@@ -1,4 +1,4 @@
-"""The decks' arithmetic: what a GPU could do, before anything runs.
+"""The decks' arithmetic: bounds on a GPU's performance, without running anything.
 
 Peaks, occupancy, Little's law, Brent's theorem, the roofline, coalescing and bank conflicts, each a
 function of plain numbers. The decks' own figures are its examples and its tests.
@@ -56,11 +56,11 @@ class Gpu:
         Resident on a multiprocessor at most.
     threads_per_block : int
     registers, register_unit, warp_unit : int
-        32-bit registers of a multiprocessor; how many are given out at a time, to a warp (to a
-        block where `registers_by_block`); and how many warps the register file serves together.
+        32-bit registers of a multiprocessor; the unit of their allocation to a warp (to a block if
+        `registers_by_block`); and the number of warps that the register file serves together.
     shared, shared_per_block, shared_unit, shared_reserved : int
-        Bytes of shared memory of a multiprocessor and, at most, of a block; how many are given out
-        at a time; and how many the system takes of every block.
+        Bytes of shared memory of a multiprocessor and, at most, of a block; the unit of their
+        allocation; and the bytes of every block that the system reserves.
     banks, bank_lanes : int
         Banks of shared memory, 4 bytes wide, and the lanes served together: 16 is a half-warp.
     coalescing : {"strict", "segments", "lines", "sectors"}
@@ -520,7 +520,7 @@ def occupancy(
     Notes
     -----
     Source: decks D0, D2 and D3, and NVIDIA's occupancy calculator for how registers and shared
-    memory are given out.
+    memory are allocated.
 
     Examples
     --------

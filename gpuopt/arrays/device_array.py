@@ -58,7 +58,7 @@ class DeviceArray:
         "_holder",
         "_read_only",
         "_shape",
-        "_view",  # arrays/libraries.py's description, once it is asked for
+        "_view",  # the cached View of arrays/libraries.py
         "_waits",
     )
     __array_priority__ = 1000
@@ -135,7 +135,9 @@ class DeviceArray:
     def item(self) -> Any:
         """Return the one element of an array as a Python number."""
         if self.size != 1:
-            raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
+            raise ValueError(
+                f"only an array of one element is a number, not {self.shape}"
+            )
         host = np.empty(self._shape, self._dtype)
         _memory(self).copy_out(host)
         return host.item()
@@ -313,7 +315,7 @@ def empty(
         A dtype that no kernel accepts; a shape that is not of integers.
     ValueError
         A negative extent, or too many of them; more bytes than 63 bits count; an unknown
-        device, or the cpu, whose arrays are NumPy's.
+        device, or the cpu, which uses NumPy arrays.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 

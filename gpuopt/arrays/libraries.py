@@ -165,7 +165,7 @@ class _Torch(Library):
             )
         if value.is_neg() or value.is_conj():
             raise TypeError(
-                f"{name}: its elements are only to be read negated or conjugated; pass "
+                f"{name}: has a lazy negation or conjugation; pass "
                 f"{name}.resolve_neg().resolve_conj()"
             )
         dtype = _torch_dtype(value.dtype)
@@ -238,9 +238,9 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
         shape, strides = tuple(map(index, given["shape"])), given.get("strides")
         strides = None if strides is None else tuple(map(index, strides))
         if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
-            raise ValueError(f"shape {shape} and strides {strides} are none of an array")
+            raise ValueError(f"shape {shape} and strides {strides} do not describe an array")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TypeError(f"{name}: its CUDA array interface is not as it must be: {error}") from None
+        raise TypeError(f"{name}: its CUDA array interface is malformed: {error}") from None
     if version < 2 or mask is not None:
         raise TypeError(
             f"{name}: its CUDA array interface is older than version 2 or masked; pass a plain one"
@@ -279,7 +279,7 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
             f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
         )
     if min(shape, default=0) < 0:
-        raise ValueError(f"{name}: its DLPack shape {shape} is none of an array")
+        raise ValueError(f"{name}: its DLPack shape {shape} is invalid")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
     where, keep = f"cuda:{at}", (holder, value)
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
@@ -362,8 +362,8 @@ def view_of(value: Any, name: str) -> View | None:
     view = (_known.get(kind) or _learn(kind))(value, name)
     if view is not None and not view.address and 0 not in view.shape:
         raise TypeError(
-            f"{name}: has elements, but no memory where they are; pass a plain array (a wrapper of "
-            "tensors has others inside, and a tensor's memory may have been given back)"
+            f"{name}: has no memory behind its elements; pass a plain array (a wrapper of "
+            "tensors holds others, and a tensor's storage may have been freed)"
         )
     return view
 

@@ -1,4 +1,4 @@
-"""The commands that show what rungs do: profile, trace, source, diff, report."""
+"""The commands that explain rungs: profile, trace, source, diff, report."""
 
 from __future__ import annotations
 

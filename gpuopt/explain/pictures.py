@@ -198,7 +198,7 @@ class _Tree:
 
 
 def tree(trace: Recorded) -> Picture:
-    """Draw which thread combined what with what."""
+    """Draw which thread combined which values."""
     found = combinations(trace)
     if not found:
         raise ValueError(

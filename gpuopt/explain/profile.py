@@ -121,7 +121,7 @@ class Finding:
     kind : str
         "race in shared memory", "out of bounds", ...
     text : str
-        The whole message: what happened, where, and what to do.
+        The whole message: the error, its place, and the remedy.
     kernel : str
     file : str or None
         None if the kernel has no line table.

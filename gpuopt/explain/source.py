@@ -19,7 +19,7 @@ from gpuopt.catalog.rungs import Rung, find
 from gpuopt.explain.profile import Counters, profile
 from gpuopt.families import cases
 
-FORMAT = 1  # of what to_dict gives
+FORMAT = 1  # the version of to_dict's format
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
 _HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
 _WIDTHS = (12, 10, 10, 13)

@@ -169,7 +169,7 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
     """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread takes at most n / 2^10 elements, and then a tree of 32 levels, in the
+        # A rung's thread adds at most n / 2^10 elements, then a tree has 32 levels, all in the
         # result's type.
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
@@ -235,7 +235,7 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
     taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
     if name not in taken:
         what = f"op={op!r}" if family == "reduce" else family
-        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+        raise TypeError(f"dtype: {what} does not support {name}; use {', '.join(taken)}")
     return np.dtype(name)
 
 

@@ -40,7 +40,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     Raises
     ------
     TypeError
-        A dtype that no kernel takes; masked arrays.
+        A dtype that no kernel accepts; masked arrays.
     ValueError
         An array on another device.
     DeviceMemoryError, DeviceError

@@ -26,7 +26,7 @@ def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     rows, columns, k = a.shape[:-1], b.shape[1:], a.shape[-1]
     if k != b.shape[0]:
         raise ValueError(
-            f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
+            f"b: has shape {b.shape}, but a has {a.shape}: b's rows must equal a's columns"
         )
     inputs = (inout.contiguous(a, dtype), inout.contiguous(b, dtype))
     shape = (*rows, *columns)

@@ -58,7 +58,7 @@ def reduce(
         the family "reduce_axis".
     dtype : dtype, optional
         The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
-        int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` gives the decks' 32-bit
+        int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` selects the decks' 32-bit
         arithmetic.
     out : ndarray, optional
         An array of the result's shape that receives it and is returned. Without `dtype`, sums and

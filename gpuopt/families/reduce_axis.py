@@ -176,7 +176,7 @@ def check_kind(op: str, dtype: np.dtype) -> None:
     if (kind == "c" and op not in ("sum", "prod", "mean", *TRUTHS)) or (
         kind not in "biu" and op in ("and", "or", "xor")
     ):
-        raise TypeError(f"array: op={op!r} does not take {name_of(dtype)} items")
+        raise TypeError(f"array: op={op!r} does not support dtype {name_of(dtype)}")
 
 
 def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = False) -> np.dtype:

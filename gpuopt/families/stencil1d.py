@@ -44,7 +44,7 @@ def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray
         raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
     if weights.ndim != 1 or weights.size % 2 == 0:
         raise ValueError(
-            f"weights: must be 2 * radius + 1 of them in one dimension, an odd number; "
+            f"weights: must have shape (2 * radius + 1,), an odd number; "
             f"their shape is {weights.shape}"
         )
     if radius not in (3, weights.size // 2):

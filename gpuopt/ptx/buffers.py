@@ -89,7 +89,7 @@ class Resident(NamedTuple):
     address: int
     stream: int  # where its work is queued
     library: Library
-    held: Any  # what keeps its memory
+    held: Any  # keeps its memory alive
 
     def writes(self) -> None:
         """Notify its library that a kernel may write to it."""

@@ -141,5 +141,5 @@ def test_single_element_behaves_like_a_number():
                     lambda: several != np.arange(2)):  # fmt: skip
         with pytest.raises(TypeError, match=r"on sim:h200 is not compared there.*\.get\(\)"):
             compare()
-    with pytest.raises(ValueError, match="only an array of one item is a number"):
+    with pytest.raises(ValueError, match="only an array of one element is a number"):
         f"{several:.2f}"

@@ -390,7 +390,7 @@ def test_invalid_arguments_raise():
         (ValueError, "initial: must be a scalar", {"axis": 0, "initial": [3]}),
         (ValueError, "variant: 7 is not a rung of reduce_axis", {"axis": 0, "variant": 7}),
         (ValueError, "block", {"axis": 0, "block": 64}),
-        (TypeError, "does not take float32", {"axis": 0, "op": "xor"}),
+        (TypeError, "does not support dtype float32", {"axis": 0, "op": "xor"}),
         (TypeError, "convert the array on its device", {"axis": 0, "dtype": "i4"}),
         (ValueError, "out: has shape", {"axis": 0, "out": host}),
         (TypeError, "out: cannot cast", {"axis": 0, "out": np.ones(2, "i4"), "dtype": "f4"}),

@@ -450,7 +450,7 @@ WRONG = {
     "of half an item": (TypeError, "n: must be", lambda: gpuopt.ladder(n=1.5)),
     "of no rounds": (ValueError, "rounds: must be", lambda: gpuopt.ladder(rounds=0)),
     "of another dtype": (
-        TypeError, "dtype: saxpy does not take int32; use float32, float64",
+        TypeError, "dtype: saxpy does not support int32; use float32, float64",
         lambda: gpuopt.ladder("saxpy", dtype=np.int32)),
     "of another operation": (ValueError, "op: 'mean'", lambda: gpuopt.ladder(op="mean")),
     "of an operation": (

@@ -90,7 +90,7 @@ def test_vectors(device, rng):
             there = gpuopt.matmul(*(gpuopt.asarray(each, device) for each in (a, b)))
             assert there.shape == want.shape
             np.testing.assert_array_equal(there.get(), want)
-    with pytest.raises(ValueError, match="b: must have as many rows"):
+    with pytest.raises(ValueError, match="b: has shape"):
         gpuopt.matmul(matrix, left, device=device)
     with pytest.raises(ValueError, match="out: has shape"):
         gpuopt.matmul(matrix, right, device=device, out=np.empty((7, 1)))
@@ -144,7 +144,7 @@ def test_wrong_arguments():
     for error, match, arguments in (
         (ValueError, "a: must be a matrix or a vector, not of 0", {"a": np.float64(3)}),
         (ValueError, "b: must be a matrix or a vector, not of 3", {"b": np.zeros((1, 3, 4))}),
-        (ValueError, r"b: must have as many rows .*\(2, 3\) and \(4, 3\)", {"b": np.zeros((4, 3))}),
+        (ValueError, r"b: has shape \(4, 3\), but a has \(2, 3\)", {"b": np.zeros((4, 3))}),
         (TypeError, "a, b: their common dtype int64", {"a": a.astype(int), "b": b.astype(int)}),
         (TypeError, "b: dtype complex128", {"b": b.astype(complex)}),
         (TypeError, "b: dtype object", {"b": b.astype(object)}),

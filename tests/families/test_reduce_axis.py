@@ -694,7 +694,7 @@ def test_empty_axes_and_empty_arrays():
         (ValueError, "block:", {"axis": 0, "device": "sim", "block": 64}),
         (ValueError, "device:", {"axis": 0, "device": "tpu"}),
         (TypeError, "dtype: object", {"axis": 0, "dtype": object}),
-        (TypeError, "array: op='or' does not take float64", {"axis": 0, "op": "or"}),
+        (TypeError, "array: op='or' does not support dtype float64", {"axis": 0, "op": "or"}),
     ],
 )
 def test_bad_arguments(error, text, arguments):
