@@ -135,9 +135,7 @@ class DeviceArray:
     def item(self) -> Any:
         """Return the one element of an array as a Python number."""
         if self.size != 1:
-            raise ValueError(
-                f"only an array of one element is a number, not {self.shape}"
-            )
+            raise ValueError(f"only an array of one element is a number, not {self.shape}")
         host = np.empty(self._shape, self._dtype)
         _memory(self).copy_out(host)
         return host.item()
