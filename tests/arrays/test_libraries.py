@@ -454,8 +454,8 @@ def folded(a):
     return a[:, : 10 * wide].reshape(-1, 10, wide)
 
 
-# Along axes and of any layout. Each has a plan of its own: slabs, rows, packs and elements of
-# columns, shares of few results, several axes that cannot be merged.
+# Along axes, of any layout, one per plan: slabs, rows, vectorized and scalar columns, chunks with
+# few results, several axes that cannot be merged.
 VIEWS = {
     "C": lambda a: a,
     "transposed": lambda a: a.T,

@@ -39,7 +39,7 @@ def case(function, *given, **keywords):
 
 
 def product(m, k, n, *cut):
-    """Return the same of a product; the last rung takes memory for pieces, tickets, and the cut."""
+    """Return the same of a product; the last rung receives memory for pieces, tickets, and the cut."""
     call, values = case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
     return call, [*values, np.zeros(1 << 20, FLOAT), np.zeros(64, np.uint32), *cut]
 
@@ -112,7 +112,7 @@ def stencil(radius, deck=0, block=None, *, weighted):
     return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
 
 
-# By family; sizes with parts of tiles. Several where a rung has several paths.
+# Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
     "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
     "transpose": [
@@ -131,7 +131,7 @@ CASES = {
             (3, 2, 128),
             (6,),  # windows of a tile
             (20,),  # sums of groups
-            (520,),  # in several pieces, sums of sums
+            (520,),  # in several chunks, sums of sums
         )
     ],
     "matmul": [

@@ -126,7 +126,7 @@ def test_rows_with_gaps_in_chunks(rows, columns, rng):
         compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
     counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
     (launch,) = counted.launches
-    assert launch.grid[0] > -(-rows // 64)  # shares, whose results the last blocks combine
+    assert launch.grid[0] > -(-rows // 64)  # chunks, whose results the last blocks combine
 
 
 @pytest.mark.parametrize(("rows", "columns", "launches"), [(4001, 640, 1), (40_001, 128, 2)])

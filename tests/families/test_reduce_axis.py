@@ -200,8 +200,8 @@ def test_every_plan_of_a_pass(device, shape, axis, rng):
         check(items_of(rng, dtype, shape), op, device, axis=axis)
 
 
-# Elements in whole packs of 16 bytes, (rows, packs, axis): rows by groups of lanes, parts of a
-# warp, a warp, a block; columns whose results are stored as packs, by helpers, in several tiles.
+# Rows of whole 16-byte vectors, (rows, vectors, axis): a row by a group of lanes, a warp, a block;
+# columns whose results are stored as vectors, by helper lanes, in several tiles.
 PACKED = [
     (2500, 1, 1),
     (900, 2, 1),
@@ -283,7 +283,7 @@ def test_rows_of_three(device, dtype, rng):
         for op in ops if device != "sim" else rng.choice(ops, 3, replace=False):
             check(array, str(op), device, axis=1)
     array = items_of(rng, dtype, (5003, 3))
-    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # begins at no pack
+    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # without vector alignment
     assert gpuopt.reduce(array, "argmax", axis=1, device=device, out=behind) is behind
     np.testing.assert_array_equal(behind, np.argmax(array, 1))
 
@@ -542,7 +542,7 @@ def test_float32_sums_are_exact_along_every_axis(device, rng):
     ("op", "dtype", "shape"),
     [
         ("sum", "uint8", (30_000, 3, 1)),  # rows of three elements
-        ("argmin", "float32", (5000, 4, 1)),  # of a pack
+        ("argmin", "float32", (5000, 4, 1)),  # within a vector
         ("sum", "float32", (1543, 48, 2)),  # slabs of few inner elements
         ("sum", "int8", (60_000, 2, 4)),  # slabs that fill it
     ],

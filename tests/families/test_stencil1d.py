@@ -119,14 +119,14 @@ def test_rows(device, rung, mode, rng):
                 weights = draw(rng, array.dtype, 2 * radius + 1)
                 got = gpuopt.stencil1d(array, weights=weights, **call)
                 check(rung, got, array, weights, mode, call["cval"])
-    for shape, radius in (((700, 3), 1), ((900, 5), 2)):  # a pack has parts of several rows
+    for shape, radius in (((700, 3), 1), ((900, 5), 2)):  # a vector spans several rows
         array = draw(rng, "float32", shape)
         weights = draw(rng, "float32", 2 * radius + 1)
         got = gpuopt.stencil1d(
             array, weights=weights, mode=mode, variant=rung.variant, device=device
         )
         check(rung, got, array, weights, mode)
-    for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several pieces; sums of sums
+    for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several chunks; sums of sums
         array = draw(rng, "int32", shape)
         got = gpuopt.stencil1d(array, radius, mode=mode, variant=rung.variant, device=device)
         check(rung, got, array, np.ones(2 * radius + 1, int), mode)
