@@ -39,7 +39,7 @@ def case(function, *given, **keywords):
 
 
 def product(m, k, n, *cut):
-    """Return the same of a product; the last rung receives memory for pieces, tickets, and the cut."""
+    """Return the same of a product; the last rung receives scratch, tickets and the cut."""
     call, values = case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
     return call, [*values, np.zeros(1 << 20, FLOAT), np.zeros(64, np.uint32), *cut]
 
