@@ -341,7 +341,7 @@ def test_invalid_device_arguments_raise():
         (ValueError, "out: is on sim:g80", lambda: gpuopt.add(x, x, out=other)),
         (ValueError, "out: overlaps a", lambda: gpuopt.transpose(square, (0, 1), out=square)),
         (TypeError, "asarray", gpuopt.DeviceArray),
-        (ValueError, "one item", lambda: float(x)),
+        (ValueError, "one element", lambda: float(x)),
         (ValueError, "variant", lambda: gpuopt.reduce(x, variant="serial")),
     ]
     for kind, text, call in cases:
