@@ -73,7 +73,7 @@ class Toolkit(NamedTuple):
 
 
 class Images(NamedTuple):
-    """What was built: the folder, the choice that was carried out, and how, in words."""
+    """The result of a build: its folder, the architectures built, the compiler and the reason."""
 
     folder: Path
     codes: tuple

@@ -153,13 +153,9 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
 #define OPS_PLANNER(family)                                                                   \
     enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
                                     const struct ops_problem *problem, struct ops_plan *plan)
-OPS_PLANNER(reduce);
-OPS_PLANNER(reduce_axis);
-OPS_PLANNER(roofline);
-OPS_PLANNER(transpose);
-OPS_PLANNER(stencil1d);
-OPS_PLANNER(vector); /* add and saxpy */
-OPS_PLANNER(matmul);
+#define FAMILY(name, files) OPS_PLANNER(files);
+REG_FAMILIES(FAMILY)
+#undef FAMILY
 
 /* The rung has one launch, whose result goes where its argument 3 says. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice);

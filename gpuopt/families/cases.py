@@ -1,7 +1,6 @@
-"""What a ladder is measured on: random data, the right result, and how far one may be off.
+"""The problems that ladders measure: random data, the correct result, and its error bound.
 
-A case knows its family's call and its check; measure/ladder.py runs and times it without knowing
-either.
+A case holds its family's call and its check, so that measure/ladder.py times any family.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util.checks import whole
 
-# Items where none are named: on a device that is timed, and on one that executes lane by lane.
+# Default number of elements: on a device that is timed, and on one that executes lane by lane.
 ITEMS = {
-    "reduce": (1 << 22, 1 << 20),  # of the decks' table, 4 bytes each
+    "reduce": (1 << 22, 1 << 20),  # the decks' table, 4 bytes each
     "transpose": (8192**2, 512**2),
     "stencil1d": (1 << 26, 1 << 16),
     "add": (2048 * 2048, 1024),
     "saxpy": (2048 * 2048, 1024),
     "matmul": (1024**2, 128**2),
 }
-# Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
+# Operations per element, except matmul's: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 
 
@@ -43,25 +42,25 @@ class Case:
     Attributes
     ----------
     title : str
-        What is done to what.
+        The operation and its operands.
     n : int
-        Items, as they came to be.
+        The number of elements, after rounding.
     dtype : str
-        Theirs.
+        The elements' dtype.
     bench : callable
-        From a device's name to data on it.
+        From a device's name to a bench with the data on it.
     call : callable
         From a rung, a block and a device to the rung's result.
     error : callable
-        From a rung and its result to what is wrong with it, or "".
+        From a rung and its result to a description of the error, or "".
     flops : int
-        Operations, where the rate is to be told in them; else 0, and bytes are.
+        Operations, if the rate is in FLOP/s; 0 if it is in bytes per second.
     deck : tuple of (str, float) or None
-        The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
+        The deck's GPU, and the bytes or operations of its times; 0 if it states rates.
     operations : int
-        What the algorithm computes, for the roofline: additions and multiplications.
+        The algorithm's additions and multiplications, for the roofline.
     arguments : tuple
-        Of the family's call: the peers' too.
+        The arguments of the family's call, also passed to the peers.
     """
 
     title: str
@@ -77,7 +76,7 @@ class Case:
 
 
 def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return random items: any integer, floats from -1 to 1."""
+    """Return random elements: any integer, floats from -1 to 1."""
     if dtype.kind == "b":
         return rng.integers(0, 2, shape, np.uint8).view(np.bool_)
     if dtype.kind == "i":
@@ -87,13 +86,13 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> 
 
 
 def _worst(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float) -> str:
-    """Tell where an array is off by more than a bound; written so that NaN fails."""
+    """Describe where an array exceeds a bound on its error; NaN fails."""
     wrong = ~(np.abs(got.astype(want.dtype) - want) <= bound)
     if not wrong.any():
         return ""
     at = int(np.flatnonzero(wrong)[0])
     return (
-        f"{np.count_nonzero(wrong):,} items, the first of them number {at:,}: "
+        f"{np.count_nonzero(wrong):,} elements, the first of them number {at:,}: "
         f"{got.flat[at]!r} instead of {want.flat[at]!r}"
     )
 
@@ -157,7 +156,7 @@ def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, 
     side = _side(n)
     a, b = _draw(rng, (side, side), dtype), _draw(rng, (side, side), dtype)
     want = (a.astype(np.float64) @ b.astype(np.float64)).ravel()
-    # Items are at most 1: each sum has at most `side` roundings of numbers up to `side`.
+    # |element| <= 1: each sum has at most `side` roundings of values up to `side`.
     size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     bound = (side + 2) * float(np.finfo(dtype).eps) * size.ravel()
     title = f"matrix product of {side:,} x {side:,} {dtype}"
@@ -167,10 +166,10 @@ def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, 
 
 
 def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
-    """Return NumPy's answer and how far a rung may be from it."""
+    """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # A rung's thread adds at most n / 2^10 elements, then a tree has 32 levels, all in the
         # result's type.
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
@@ -221,7 +220,7 @@ _MAKERS = {
 
 
 def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
-    """Return the dtype of a family's items: the decks' if None."""
+    """Return the dtype of a family's elements: the decks' if None."""
     if dtype is None:
         return np.dtype(np.int32 if family == "reduce" else np.float32)
     name = named_dtype(dtype).name
@@ -232,11 +231,11 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
         for operation, items, _ in rung.signatures
         if family != "reduce" or operation == op
     }
-    # a transpose moves items by their size alone
+    # a transpose moves elements by their size alone
     taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
     if name not in taken:
         what = f"op={op!r}" if family == "reduce" else family
-        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+        raise TypeError(f"dtype: {what} does not support {name}; use {', '.join(taken)}")
     return np.dtype(name)
 
 
@@ -257,13 +256,13 @@ def make(
     family : str
         One of `ITEMS`.
     n : int, optional
-        Items; of a square matrix about so many.
+        Elements; a square matrix has about this number.
     dtype : dtype, optional
         Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
     seed : int
-        Of the random items.
+        The seed of the random elements.
     timed : bool
-        Whether the device is timed: the default of n is for one that is, or for one that counts.
+        Whether the device is timed; the default of n is smaller for one that counts.
     op : str, optional
         The reduction's, by default "sum"; other families have none.
     radius : int, optional
@@ -272,7 +271,7 @@ def make(
     Raises
     ------
     ValueError, TypeError
-        The argument that is wrong is named.
+        A wrong argument, which the message names.
     """
     if not isinstance(family, str) or family not in ITEMS:
         known = ", ".join(map(repr, ITEMS))
@@ -309,5 +308,5 @@ def make(
 
 
 def with_output(problem: Problem) -> tuple[object, ...]:
-    """Return a problem as `_core` takes it, with an output of its own."""
+    """Return a problem as `_core` accepts it, with a new output."""
     return problem.on(np.empty(problem.shape, problem.dtype))

@@ -1,4 +1,4 @@
-"""The kernels of a PTX text and their parameters: what must be known before one can be launched."""
+"""The kernels of a PTX text and their parameters, which a launch requires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuopt import _core
 
-# The text is untrusted: every pattern here takes each character once, whatever follows it.
+# The text is untrusted: every pattern matches in linear time.
 
 _IGNORED = rb'//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)|"(?:[^"\\\n]++|\\.)*+"?'
 _OUTLINE = re.compile(_IGNORED + rb"|(?P<token>[{}]|\.entry\b)")
@@ -24,13 +24,13 @@ _BYTES = {
     for bits in widths
 } | {".f16": 2, ".f16x2": 4, ".f32": 4, ".f64": 8, ".bf16": 2, ".bf16x2": 4}
 _VECTORS = {".v2": 2, ".v4": 4}
-# No pointer, shape or alignment changes what is passed: .param .u64 .ptr .global .align 4 name
+# Pointer attributes do not change the argument: .param .u64 .ptr .global .align 4 name
 _STATES = {".param", ".ptr", ".global", ".shared", ".const", ".local", ".generic", ".byref"}
-ONLY_ASCII = bytes(range(128)) + b"?" * 128  # columns stay, and every error text is UTF-8
+ONLY_ASCII = bytes(range(128)) + b"?" * 128  # keeps the columns, and every error text is UTF-8
 
 
 class Parameter(NamedTuple):
-    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes.
+    """A kernel's parameter: its PTX type, ".u64", and its size in bytes.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Parameter(NamedTuple):
 
 
 def ptx_error(line: int, text: str) -> _core.PTXError:
-    """Return a PTXError at a line, 0 for none."""
+    """Return a PTXError at a line; 0: unknown."""
     error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
     error.line, error.column = line, 0
     return error
@@ -61,7 +61,7 @@ class _Header:
         self.next()
 
     def next(self) -> str:
-        """Go to the next token ("" at the end) and return the one before it."""
+        """Advance to the next token ("" at the end); return the current one."""
         before, self.token = self.token, ""
         for match in self.matches:
             self.end = match.end()
@@ -77,7 +77,7 @@ class _Header:
         )
 
     def number(self, name: str) -> int:
-        """Take a whole number, as PTX writes it."""
+        """Parse a PTX integer."""
         literal = self.token.removesuffix("U")
         if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|0[0-7]{0,22}|[1-9][0-9]{0,19}", literal):
             raise self.fail(name)
@@ -85,7 +85,7 @@ class _Header:
         return int(literal, 8 if literal.startswith("0") and literal.isdigit() else 0)
 
     def parameter(self, name: str) -> Parameter:
-        """Take one parameter: its words, its name, its extents."""
+        """Parse one parameter: its words, its name, its extents."""
         type_, lanes = "", 1
         while self.token.startswith("."):
             word = self.next()
@@ -108,7 +108,7 @@ class _Header:
         return Parameter(".b8" if aggregate else type_, size)
 
     def entry(self) -> tuple[str, list[Parameter], bool]:
-        """Take name and parameters; return them, and whether a body follows."""
+        """Parse name and parameters; return them, and whether a body follows."""
         name = self.next()
         parameters: list[Parameter] = []
         if self.token == "(":
@@ -147,7 +147,7 @@ def entries(text: bytes) -> dict[str, list[Parameter]]:
 
 
 class Embedded(Mapping[str, list[Parameter]]):
-    """The parameters of gpuopt's own kernels; a kernel's text is read when it is asked for."""
+    """The parameters of gpuopt's own kernels; a kernel's text is read at the first access."""
 
     def __init__(self) -> None:
         self._names = _core.kernels()

@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions take, and of what files tell."""
+"""Checks of common arguments, and of the fields of JSON files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLAIN = {"str": str, "int": int, "float": int | float, "bool": bool}
 
 
 def whole(value: int, name: str, least: int, most: int | None = None) -> int:
-    """Return an integer of a range; the errors name the argument."""
+    """Return an integer in a range; the errors name the argument."""
     try:
         number = index(value)
     except TypeError:
@@ -24,7 +24,7 @@ def whole(value: int, name: str, least: int, most: int | None = None) -> int:
 
 
 def names(given: Iterable[str], argument: str) -> list[str]:
-    """Return a list of names; TypeError where it is none."""
+    """Return a list of names; TypeError for anything else."""
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
     for name in listed:
         if not isinstance(name, str):
@@ -48,7 +48,7 @@ def finite(value: Any, name: str) -> float:
 
 
 def told(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file tells of a dataclass; the errors name a field that is of another type."""
+    """Return a dataclass's fields from a file; the errors name a field of the wrong type."""
     for each in fields(kind):
         type_ = str(each.type)
         if type_ not in _PLAIN or each.name not in values:

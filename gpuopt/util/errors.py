@@ -12,12 +12,12 @@ _EXAMPLES: dict[type[Exception], str] = {
     DeviceError: """
     >>> try:
     ...     gpuopt.reduce([1, 2], device="cuda:99")
-    ... except (gpuopt.DeviceError, ValueError):  # no driver here, or not so many GPUs
+    ... except (gpuopt.DeviceError, ValueError):  # no driver, or fewer GPUs
     ...     print(gpuopt.reduce([1, 2], device="cpu"))
     3
     """,
     DeviceLost: """
-    >>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call on it raises this too
+    >>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call raises it
     True
     """,
     DeviceMemoryError: """

@@ -19,7 +19,7 @@ def every_rung():
     return [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
 
 
-def test_the_families_are_all_named_here():
+def test_every_family_is_covered_here():
     with pytest.raises(ValueError) as caught:
         gpuopt.rungs("none")
     assert re.findall(r"'(\w+)'", str(caught.value))[1:] == FAMILIES
@@ -136,7 +136,7 @@ def test_every_rung_has_every_operation_of_the_required_dtypes():
             assert ("sum", "int32", "int32") in rung.signatures  # the decks' arithmetic
 
 
-def test_the_answer_is_the_callers_own():
+def test_returned_lists_are_copies():
     """A caller who changes a list changes nobody else's."""
     first = gpuopt.rungs("reduce")[0]
     first.signatures.clear()

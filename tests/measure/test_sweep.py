@@ -78,7 +78,7 @@ def test_other_constants_are_refused(tuning, error, text):
 
 @needs_sim
 @pytest.mark.parametrize("name", ["share_packs", "share_blocks", "one_block_items", "ring_blocks"])
-def test_a_constant_changes_who_adds_what(name):
+def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")
     x = np.random.default_rng(1).standard_normal(n) * 10.0 ** (np.arange(n) % 9)
@@ -183,7 +183,7 @@ def test_a_hopeless_choice_has_one_sample():
     assert samples == {"serial": 1, "openmp": sweep.ROUNDS, "simd": sweep.ROUNDS}
 
 
-# --- what is told
+# --- reports
 
 
 @needs_sim
@@ -245,7 +245,7 @@ def refusing(monkeypatch, error):
     return told
 
 
-def test_a_problem_that_no_choice_takes(monkeypatch):
+def test_problem_without_a_valid_choice_raises(monkeypatch):
     refusing(monkeypatch, ValueError("variant: too old"))
     swept = gpuopt.sweep("add", 1000, device="cpu")
     (size,) = swept.sizes

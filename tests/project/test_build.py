@@ -1,4 +1,4 @@
-"""The build of the kernels (csrc/build_kernels.py): what is chosen, split, carried and refused."""
+"""The build of the kernels (csrc/build_kernels.py): choices, splitting, sdist, errors."""
 
 import importlib.util
 import json

@@ -5,6 +5,7 @@
 #define GPUOPT_CPU_KERNELS_H
 
 #include "../../device.h"
+#include "../../registry.h"
 
 struct cpu_kernel {
     const char *symbol;
@@ -14,11 +15,11 @@ struct cpu_kernel {
     bool parallel;
 };
 
-extern const struct cpu_kernel cpu_reduce_kernels[], cpu_roofline_kernels[],
-    cpu_transpose_kernels[], cpu_stencil1d_kernels[], cpu_vector_kernels[], cpu_matmul_kernels[],
-    cpu_reduce_axis_kernels[];
-extern const size_t cpu_reduce_kernel_count, cpu_roofline_kernel_count, cpu_transpose_kernel_count,
-    cpu_stencil1d_kernel_count, cpu_vector_kernel_count, cpu_matmul_kernel_count,
-    cpu_reduce_axis_kernel_count;
+/* Each family's files define a table of kernels. */
+#define FAMILY(name, files)                                 \
+    extern const struct cpu_kernel cpu_##files##_kernels[]; \
+    extern const size_t cpu_##files##_kernel_count;
+REG_FAMILIES(FAMILY)
+#undef FAMILY
 
 #endif
