@@ -1,5 +1,5 @@
-/* device_stubs.c: the stubs for what a device lacks, and helpers that every device shares. Knows
- * the contract of device.h and no device.
+/* device_stubs.c: stubs for features that a device lacks, and helpers that every device shares.
+ * Knows the contract of device.h and no device.
  */
 #include "device.h"
 
@@ -79,7 +79,7 @@ size_t device_texture_bytes(const struct device_texture *texture) {
     return (size_t)texture->depth * texture->height * texture->width * texture->channels * texel;
 }
 
-/* What only streams can do. */
+/* For features that need streams. */
 static enum status no_streams(const struct device *device, const char *what) {
     return status_fail(STATUS_DEVICE_ERROR, "%s has no %s: use device='cuda'", device->ops->kind,
                        what);
