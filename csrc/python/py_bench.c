@@ -1,6 +1,5 @@
-/* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
- * (gpuopt/measure/ladder.py) is built from these two; what is verified and what is printed is its
- * business.
+/* py_bench.c: Bench: data on a device, on which any rung can be run and timed. gpuopt/measure
+ * builds its measurements from run() and time(); it decides what to verify and what to print.
  */
 #include "py_core.h"
 
@@ -9,7 +8,7 @@
 struct bench {
     PyObject_HEAD
     PyObject *module;
-    struct ops_bench bench; /* bench.queue NULL: not open */
+    struct ops_bench bench; /* bench.queue NULL: closed */
     const struct device_ops *kind;
     char which[DEVICE_WHICH];
     struct py_problem problem;
@@ -18,7 +17,7 @@ struct bench {
 
 /* --- tuned constants */
 
-/* The family's rows, as dicts. */
+/* Returns the family's rows as dicts. */
 PyObject *py_tunings(PyObject *module, PyObject *argument) {
     (void)module;
     const char *family = py_text(argument, "family");
@@ -46,7 +45,7 @@ PyObject *py_tunings(PyObject *module, PyObject *argument) {
     return list;
 }
 
-/* Raises ValueError with what there is: names, or the values of a row. */
+/* Raises ValueError that lists the valid names, or the values of a row. */
 static int refuse(PyObject *given, const char *family, const struct ops_tuning_row *row) {
     char list[256] = "";
     size_t length = 0;
@@ -65,12 +64,12 @@ static int refuse(PyObject *given, const char *family, const struct ops_tuning_r
     return -1;
 }
 
-/* A value of a row, which must be one of those that it lists. */
+/* Reads a value of a row, which must be one that the row lists. */
 static int read_value(PyObject *given, const char *family, const struct ops_tuning_row *row,
                       uint64_t *value) {
     const unsigned long long number = PyLong_Check(given) ? PyLong_AsUnsignedLongLong(given) : 0;
     const int known = PyLong_Check(given) && !PyErr_Occurred();
-    PyErr_Clear(); /* too large, or negative: no value of any row */
+    PyErr_Clear(); /* out of range of any row */
     for (size_t k = 0; known && k < row->tried_count; k++)
         if (row->tried[k] == number) {
             *value = number;
@@ -106,7 +105,7 @@ static int read_tuning(PyObject *given, const char *family, struct ops_tuning *t
 
 /* --- the type */
 
-/* A reduction's problem: an array and the operation. */
+/* Reads a reduction's problem: an array and the operation. */
 static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
                       PyObject *dtype, struct py_array_in *in, struct py_call *read) {
     struct py_problem *problem = &read->problem;
@@ -133,7 +132,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
     problem->op = py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
     if (py_array_source(in, problem->given, false))
         return -1;
-    if (!in->source.data) { /* a source is read once, a bench may copy several times */
+    if (!in->source.data) { /* a source is read once, a bench may copy repeatedly */
         PyErr_SetString(PyExc_ValueError, "array: must be contiguous to be measured; pass "
                                           "numpy.ascontiguousarray(array)");
         return -1;
@@ -212,8 +211,7 @@ static void bench_dealloc(struct bench *self) {
     Py_DECREF(type);
 }
 
-/* The choice that variant=, block= and tuning= mean on the bench's device; `tuning` must outlive
- * it.
+/* Chooses for variant=, block= and tuning= on the bench's device; `tuning` must outlive the choice.
  */
 static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObject *given,
                   struct ops_tuning *tuning, struct py_target *target) {
@@ -227,7 +225,7 @@ static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObje
     return read_tuning(given, self->problem.family->name, tuning);
 }
 
-/* Between these the GIL is free and no other thread may use the bench. */
+/* Between begin and end the GIL is free and no other thread may use the bench. */
 static int begin(struct bench *self, struct py_unlocked *unlocked) {
     if (self->busy) {
         PyErr_SetString(PyExc_RuntimeError, "this Bench is in use by another thread");
@@ -360,7 +358,7 @@ static PyGetSetDef bench_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot bench_slots[] = {
     {Py_tp_new, __extension__(void *) bench_new},
     {Py_tp_dealloc, __extension__(void *) bench_dealloc},

@@ -1,5 +1,5 @@
-/* py_core.c: the extension module gpuopt._core: its methods, its state, its start. Importing it
- * touches no device.
+/* py_core.c: the extension module gpuopt._core: its methods, its state, its initialization.
+ * Importing it touches no device.
  */
 #include "py_core.h"
 
@@ -140,7 +140,7 @@ static PyMethodDef module_methods[] = {
 };
 
 static PyModuleDef_Slot module_slots[] = {
-    /* __extension__: ISO C has no void pointer to a function, the C API wants one */
+    /* __extension__: ISO C has no function pointers in void pointers, which the C API requires */
     {Py_mod_exec, __extension__(void *) module_exec},
     {0, NULL},
 };

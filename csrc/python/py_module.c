@@ -1,7 +1,6 @@
-/* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
- * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
- * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no
- * caller makes a device read past a value.
+/* py_module.c: Module: a user's PTX, or the embedded images, on a device: memory, textures, kernels
+ * and launches. Arguments arrive as bytes; gpuopt/ptx/module.py decides what they mean. Every size
+ * is checked here against the kernel's own, so that no caller makes a device read past a value.
  */
 #include "py_module.h"
 
@@ -62,8 +61,8 @@ static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) 
     return 0;
 }
 
-/* Before what it still uses goes. The GIL is free meanwhile: a stream may wait for a function of
- * Python's. */
+/* Waits before the resources in use are freed. The GIL is free meanwhile: a stream may wait for a
+ * Python callback. */
 static void end_work(const struct ptx_module *self) {
     if (self->kept) {
         Py_BEGIN_ALLOW_THREADS
@@ -72,7 +71,7 @@ static void end_work(const struct ptx_module *self) {
     }
 }
 
-/* What is kept may be an object that has the module. */
+/* A kept object may refer to the module. */
 static int module_clear(struct ptx_module *self) {
     end_work(self);
     if (self->stream && !self->kind->adopt(self->queue->device, 0))
@@ -98,7 +97,7 @@ static void module_dealloc(struct ptx_module *self) {
         for (int i = 0; i < STREAMS_MORE; i++)
             if (self->more[i])
                 py_queue_give(state, self->more[i], self->kind, self->which);
-        if (self->kind->adopt(self->queue->device, 0)) /* its stream is gone */
+        if (self->kind->adopt(self->queue->device, 0)) /* its stream was destroyed */
             ops_close(self->queue);
         else
             py_queue_give(state, self->queue, self->kind, self->which);
@@ -114,7 +113,7 @@ static void module_dealloc(struct ptx_module *self) {
 
 /* --- memory */
 
-/* Notes what is to be given back; with the GIL, and nobody else at work. */
+/* Records an allocation; requires the GIL and exclusive use. */
 static int remember(struct ptx_module *self, struct allocation allocation) {
     if (self->allocation_count == self->allocation_capacity) {
         const Py_ssize_t capacity = 2 * self->allocation_capacity + 8;
@@ -131,7 +130,7 @@ static int remember(struct ptx_module *self, struct allocation allocation) {
     return 0;
 }
 
-/* Ends a method that has made something, and answers with its address or handle. */
+/* Ends a method that has allocated something, and returns its address or handle. */
 static PyObject *answer(struct ptx_module *self, struct py_unlocked *unlocked, enum status status,
                         struct allocation made) {
     int failed = py_module_end(self, unlocked, status);
@@ -386,7 +385,7 @@ static PyGetSetDef module_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot module_slots[] = {
     {Py_tp_new, __extension__(void *) module_new},
     {Py_tp_dealloc, __extension__(void *) module_dealloc},

@@ -1,12 +1,12 @@
 /* py_view.c: View: an array in a device's memory, as gpuopt/arrays/libraries.py describes it. A C
- * type, since a call makes one for each of its arrays and the calls of py_resident.c read them.
+ * type, since each call creates one for every array and py_resident.c reads them. Owns no memory.
  */
 #include "py_core.h"
 
 #include <stddef.h>
 #include <structmember.h>
 
-/* PyArg's own "K" takes what overflows. */
+/* PyArg's own "K" accepts values that overflow. */
 static int word(PyObject *value, void *to) {
     const unsigned long long number = PyLong_AsUnsignedLongLong(value);
     if (PyErr_Occurred())
@@ -95,7 +95,7 @@ static PyMethodDef view_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot view_slots[] = {
     {Py_tp_new, __extension__(void *) view_new},
     {Py_tp_dealloc, __extension__(void *) view_dealloc},
@@ -106,7 +106,7 @@ static PyType_Slot view_slots[] = {
     {0, NULL},
 };
 
-/* Not for the garbage collector: what a View holds never holds the View. */
+/* Not tracked by the garbage collector: what a View holds never refers to the View. */
 static PyType_Spec view_spec = {
     .name = "gpuopt._core.View",
     .basicsize = sizeof(struct py_view),
