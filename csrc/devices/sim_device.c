@@ -421,7 +421,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
     if (info.param_count != launch->argument_count)
-        return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
+        return status_fail(STATUS_BAD_VALUE, "args: kernel %s requires %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
     struct sim_trace_request trace;
     const struct sim_launch request = {

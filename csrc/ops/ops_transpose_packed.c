@@ -1,5 +1,6 @@
-/* ops_transpose_packed.c: plans tiles of a few axes that are runs of memory in the input, and a few
- * that are in the output: where they lie, and how in shared memory.
+/* ops_transpose_packed.c: plans tiles that are runs of memory on both sides: of a few axes in the
+ * input, and of a few in the output. It chooses their extents and their layout in shared memory.
+ * Knows no queue.
  */
 #include "ops_transpose.h"
 
@@ -7,13 +8,14 @@ enum {
     TILE_BYTES = 16384,
     TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
     BLOCKS = 8,           /* of a multiprocessor */
-    SHARED_BYTES = 49152, /* of a block, its tables too */
+    SHARED_BYTES = 49152, /* bytes of shared memory a block, tables included */
     RUN_LEAST = 8,        /* items, where there are so many */
     PERIOD_MOST = 1024,   /* items of a table */
-    BANKS = 128,          /* bytes of all of them */
+    BANKS = 128,          /* bytes of all banks */
     FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
 
-    /* where an array is worth some microseconds' search for a layout without bank conflicts */
+    /* arrays large enough to repay a search of some microseconds for a layout without bank
+     * conflicts */
     LARGE = 33554432, /* bytes */
     LAYOUTS = 8,      /* that are tried */
     GATHERED_AXES = 8,
@@ -21,10 +23,10 @@ enum {
     GATHERED_LANES = GATHERED_WARPS * 32,
 };
 
-/* Axes whose parts are a tile's runs of memory, on one side. */
+/* Axes whose chunks form a tile's runs of memory, on one side. */
 struct group {
     bool has[AXES_MAX];
-    unsigned outermost; /* the last that was taken */
+    unsigned outermost; /* the last one included */
 };
 struct packing {
     const struct axes *axes;
@@ -32,18 +34,17 @@ struct packing {
     struct transpose_plan *plan;
     struct group load, store;
     uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
-    uint64_t place[AXES_MAX]; /* its step there, in bytes */
-    unsigned listed;          /* axes of the plan */
-    uint64_t tile_bytes;      /* at most */
-    bool searches;            /* for pads without bank conflicts */
+    uint64_t place[AXES_MAX]; /* step of each axis in shared memory, in bytes */
+    unsigned listed;          /* number of axes in the plan */
+    uint64_t tile_bytes;      /* maximum */
+    bool searches;            /* searches for pads without bank conflicts */
 };
 
 static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
     return output ? axes->output[place] : place;
 }
 
-/* Takes axes, the innermost first, until they have so many items, and of the last no more than it
- * takes. */
+/* Includes axes, the innermost first, until they have `items` elements; cuts the last one. */
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
@@ -64,13 +65,13 @@ static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t
     packing->listed++;
 }
 
-/* What part of an axis of so many bytes is made a multiple of. 0: of anything. */
+/* Granularity of a chunk in bytes; 0: none. */
 static uint64_t whole_unit(uint64_t bytes) {
     return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
 }
 
-/* Whether runs of the input, or of the output, begin at packs if the parts of the axis that ends
- * them do. */
+/* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
+ * axis do. */
 static bool begins_at_packs(const struct packing *packing, bool output) {
     const struct axes *axes = packing->axes;
     const struct group *group = output ? &packing->store : &packing->load;
@@ -81,7 +82,8 @@ static bool begins_at_packs(const struct packing *packing, bool output) {
     return all % PACK == 0;
 }
 
-/* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
+/* Lists the grid: the chunks of the outermost axis of each group, the store's first; then the other
+ * axes. */
 static void list_grid(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -91,7 +93,7 @@ static void list_grid(struct packing *packing) {
         const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
         if (taken >= extent || (k && axis == ends[0]))
             continue;
-        /* evenly, and so that runs begin where packs do, longer ones where lines do */
+        /* even chunks; runs begin at vectors, long ones at lines */
         const bool packs = (packing->store.has[axis] && begins_at_packs(packing, true)) ||
                            (packing->load.has[axis] && begins_at_packs(packing, false));
         const uint64_t unit = packs ? whole_unit(taken * axes->item) / axes->item : 0;
@@ -114,7 +116,7 @@ static void list_grid(struct packing *packing) {
     plan->tiles = (uint32_t)tiles;
 }
 
-/* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
+/* Extent of the axes of a run, or of the runs: in all, and without a cut axis. */
 struct extents {
     uint64_t most, inner;
 };
@@ -140,13 +142,13 @@ static struct extents count(struct packing *packing, bool output, const bool *ha
     return found;
 }
 
-/* 2^32 / n, rounded up: the high half of its product with i is i / n, if i * n is below 2^32. Of
- * one it is 0. */
+/* ceil(2^32 / n): the high half of its product with i is i / n, if i * n is below 2^32. For n = 1
+ * it is 0. */
 static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
 
-/* Whether lanes need pads to meet different banks: those that gather neighbouring packs of the
- * output are a pack's worth of items of its innermost axis apart. If there are other axes, a pad
- * must come after each pack's worth of the innermost and nowhere else. */
+/* Whether lanes need pads to avoid bank conflicts: lanes that gather adjacent vectors of the output
+ * are a vector's elements apart on its innermost axis. With further axes, pads must follow each
+ * vector's elements of the innermost axis and nothing else. */
 static bool needs_pads(const struct packing *packing, unsigned inner) {
     const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
     const bool whole = chunk % items == 0;
@@ -160,10 +162,8 @@ static bool needs_pads(const struct packing *packing, unsigned inner) {
     return whole && (packing->load.has[inner] || chunk > FEW_PACKS * items);
 }
 
-/* How the tile's runs are loaded and stored, and by how many threads. Wide items that lie in packs
- * take larger blocks. Of a copy's rate on an H200 (November 2026), 128 and 256 threads: 4 x 2^21
- * float32 0.72 and 0.82, 466,033 x 3 x 3 float64 by axes (0, 2, 1) 0.77 and 0.85; but 222 x 224 x
- * 224 x 3 float64 by (0, 2, 1, 3) 0.87 and 0.78. */
+/* Chooses how runs are loaded and stored, and the number of threads: aligned wide elements get
+ * larger blocks (TUNING.md T9). */
 static void choose_loads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -191,14 +191,14 @@ static void choose_loads(struct packing *packing) {
     plan->store_magic = plan->run_most < 2 * items ? 0 : magic(plan->run_most / items);
 }
 
-/* How a tile is laid out in shared memory: bytes after a pack's worth of items of the output's
- * innermost axis, and more bytes than needed from one of the load's runs to the next. */
+/* Padding of a tile in shared memory: bytes after a vector's elements of the output's innermost
+ * axis, and extra bytes between the load's runs. */
 struct pads {
     uint64_t pad, more;
 };
 
-/* The load's runs, one after the other: where a word begins, or for TRANSPOSE_LOADS_AROUND each as
- * far after a pack's begin as it is in the input, between packs of its own. */
+/* Lays out the load's runs: each begins at a word or, for TRANSPOSE_LOADS_AROUND, at its offset
+ * within a vector in the input, in vectors of its own. */
 static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -211,7 +211,7 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     if (around)
         step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
     else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
-        /* Lanes go through the runs within a pack: those of one lie next to each other. */
+        /* Lanes cross the runs of one vector first: these must be adjacent. */
         step = ceil_div(step, BANKS) * BANKS + pads.more;
     else if (runs)
         step = (ceil_div(step, word) | 1) * word + pads.more;
@@ -228,13 +228,13 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     plan->tile_bytes = (uint32_t)(around ? ceil_div(step, PACK) * PACK + PACK : step);
 }
 
-/* Lays the axes of a tile out in shared memory: how far their steps lead. */
+/* Lays out the axes of a tile in shared memory: sets their steps. */
 static void lay_out(struct packing *packing, struct pads pads) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool wraps = packing->load.has[inner] && pads.pad;
-    uint64_t step = axes->item, wrap = 0; /* pads after so many bytes of a load's run */
+    uint64_t step = axes->item, wrap = 0; /* bytes of a load's run between pads */
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
             packing->place[axis] = wrap ? step + step / wrap * pads.pad : step;
@@ -248,14 +248,14 @@ static void lay_out(struct packing *packing, struct pads pads) {
     plan->wrap_magic = wrap ? magic(wrap) : 0;
 }
 
-/* Which items the lanes of a few warps gather first: the index of each along some axes, and after
- * how many packs of the innermost it is. */
+/* The elements that the lanes of a few warps gather first: index along each axis, and its vector
+ * along the innermost one. */
 struct gathered {
     unsigned axes[GATHERED_AXES], count, lanes;
     uint32_t index[GATHERED_LANES][GATHERED_AXES], packs[GATHERED_LANES];
 };
 
-/* Adds `axis`, along which lane `lane` is at the index that `*rest` begins with. */
+/* Adds `axis`: its index for lane `lane` is `*rest` modulo its extent. */
 static uint32_t take_index(const struct packing *packing, struct gathered *gathered, unsigned axis,
                            unsigned k, unsigned lane, uint32_t *rest) {
     const uint32_t extent = (uint32_t)packing->chunk[axis], here = *rest % extent;
@@ -265,7 +265,7 @@ static uint32_t take_index(const struct packing *packing, struct gathered *gathe
     return here;
 }
 
-/* False if too many axes say where items are. */
+/* Returns false if too many axes determine the addresses. */
 static bool find_gathered(const struct packing *packing, struct gathered *gathered) {
     enum { WARPS_APART = 37 };
     const struct axes *axes = packing->axes;
@@ -302,7 +302,7 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     return true;
 }
 
-/* How many words of one bank each of these warps asks for at most, in all. */
+/* Sum over these warps of the maximum number of words that one bank serves. */
 static unsigned bank_conflicts(const struct packing *packing, const struct gathered *gathered) {
     const uint32_t word = packing->axes->item < WORD ? WORD : (uint32_t)packing->axes->item;
     const unsigned lanes = gathered->lanes / GATHERED_WARPS;
@@ -330,9 +330,8 @@ static unsigned bank_conflicts(const struct packing *packing, const struct gathe
     return conflicts;
 }
 
-/* Lays the axes out; if there is time for it, so that few lanes meet in a bank. (1,783 x 225 x 223
- * x 3 uint8 by axes (0, 2, 1, 3), in tiles of 16 KiB, had 0.28 of a copy's rate without the search
- * and 0.34 with it on an H200, November 2026.) */
+/* Lays out the axes; for large arrays it searches for pads with few bank conflicts (TUNING.md T10).
+ */
 static void choose_pads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     const unsigned inner = axes->output[axes->count - 1];
@@ -343,7 +342,7 @@ static void choose_pads(struct packing *packing) {
     struct gathered gathered;
     unsigned fewest = ~0u;
     lay_out(packing, best);
-    /* Lanes that gather neighbouring packs are then an odd number of packs apart. */
+    /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
     if (around && pads && packing->place[inner] * (PACK / axes->item) / PACK % 2 == 0)
         best.pad = PACK;
     if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
@@ -363,13 +362,13 @@ static void choose_pads(struct packing *packing) {
     lay_out(packing, best);
 }
 
-/* How items of a run of the store follow each other: in segments of at least a pack each, or by two
- * steps, or by a table, of a period if it is short. */
+/* Describes the offsets of a store run's elements: segments of at least a vector, or two steps, or
+ * a table, periodic if it is short. */
 static void list_items(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const uint64_t items = PACK / axes->item, outermost = packing->chunk[packing->store.outermost];
-    uint64_t inner = 0, step = 0; /* of the innermost axis */
+    uint64_t inner = 0, step = 0; /* along the innermost axis */
     unsigned count = 0;
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
@@ -406,7 +405,7 @@ static void list_items(struct packing *packing) {
                            (plan->stores_packs && plan->item_extent % items == 0);
 }
 
-/* The tile, and the tables that say where its runs and their items are. */
+/* Lists the tile, and the tables with the offsets of its runs and of their elements. */
 static bool list_tile(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -447,7 +446,8 @@ static bool list_tile(struct packing *packing) {
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
 
-/* Tiles of runs of about so many items. False if they take too much shared memory. */
+/* Plans tiles of runs of about `items` elements. Returns false if they need too much shared memory.
+ */
 static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t items,
                        uint64_t tile_bytes, bool searches, struct transpose_plan *plan) {
     struct packing packing = {.axes = axes,
@@ -462,7 +462,8 @@ static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t
     return list_tile(&packing);
 }
 
-/* The longest runs whose tiles fit, within an eighth: how many items they have. 0: none fit. */
+/* Finds the longest runs whose tiles fit, to an eighth; returns their number of elements, 0 if none
+ * fit. */
 static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, uint64_t tile_bytes,
                              struct transpose_plan *plan) {
     struct transpose_plan longer;
@@ -485,15 +486,14 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
     return items;
 }
 
-/* Tiles for runs that begin anywhere are larger: fewer packs lie across two of them. Of a copy's
- * rate on an H200 (November 2026), in 16 and 24 KiB, uint8: 7 x 4001 x 3001 x 3 by axes (0, 3, 1,
- * 2) 0.67 and 0.71, 7 x 3 x 4001 x 3001 by (0, 2, 3, 1) 0.73 and 0.76. */
+/* Plans packed tiles. Unaligned runs get larger tiles: fewer vectors straddle two of them
+ * (TUNING.md T8). */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
     const uint64_t bytes = axes->items * axes->item, share = bytes / (multiprocessors * BLOCKS);
     uint64_t tile_bytes = max_u64(min_u64(share, TILE_BYTES), TILE_LEAST);
     uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);
-    /* Of wide items the shortest runs may be more than a block's share. */
+    /* The shortest runs of wide elements may exceed a block's chunk. */
     while (!items && tile_bytes < TILE_BYTES) {
         tile_bytes *= 2;
         items = longest_runs(axes, arrays, tile_bytes, plan);

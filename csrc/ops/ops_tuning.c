@@ -1,4 +1,4 @@
-/* ops_tuning.c: the table of what was tuned, for sweeps and for the planners. */
+/* ops_tuning.c: the table of tuned constants, for sweeps and planners. */
 #include "ops.h"
 
 #define TUNING(family, name, rung, value, meaning, ...) \

@@ -1,15 +1,13 @@
-/* ops_word.c: a value that a kernel writes to 8 bytes of pinned memory, where the host looks until
- * it is there. On an H200's host, from a kernel's launch to its 4 bytes: by a copy and the stream's
- * end 11.3 to 17.9 us, by one more kernel that stores them there 9.3 to 11.6, and 6.6 to 7.8 where
- * the kernel itself does (trial kernels, medians of three runs, November 2026).
+/* ops_word.c: a value that a kernel writes to 8 bytes of pinned memory, which the host polls.
+ * Faster than a copy followed by a wait (TUNING.md H2). Knows no family.
  */
 #include "ops.h"
 
 #include <string.h>
 
-enum { LOOKS = 20000 }; /* at the word before the stream is asked: some 10 us */
+enum { LOOKS = 20000 }; /* polls before the host waits for the stream: about 10 us */
 
-/* As float64 and as two float32 NaNs that no arithmetic makes. */
+/* Bit patterns that no arithmetic makes, as float64 and as two float32 NaNs. */
 static const uint32_t unlikely[2] = {0xa5a5d00d, 0xfff1d1e5};
 
 enum status ops_word(struct ops_queue *queue) {
@@ -28,7 +26,7 @@ enum status ops_word(struct ops_queue *queue) {
     return STATUS_OK;
 }
 
-/* A value that is the unlikely one, a fault or a long call: the stream's end tells. */
+/* If polling times out, synchronize; this covers faults and results equal to the sentinel. */
 enum status ops_word_await(struct ops_queue *queue, void *value, size_t bytes) {
     const volatile uint32_t *word = queue->word;
     const int last = bytes == sizeof unlikely;
@@ -64,7 +62,7 @@ enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes
         .input_count = 1,
         .output = (uintptr_t)queue->word,
         .output_bytes = sizeof value,
-        .numbers = {1, 1, 0}, /* one axis, of one item, stays */
+        .numbers = {1, 1, 0}, /* one axis of one element stays in place */
     };
     status = ops_plan(queue, &copy, &problem, &plan);
     if (status)

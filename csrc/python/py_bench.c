@@ -60,7 +60,7 @@ static int refuse(PyObject *given, const char *family, const struct ops_tuning_r
         PyErr_Format(PyExc_ValueError, "tuning: %s is %R; use one of %s", row->name, given, list);
     else
         PyErr_Format(PyExc_ValueError, "tuning: %R is no constant of %s; use one of %s", given,
-                     family, length ? list : "none: it has no such");
+                     family, length ? list : "none: it has no constants");
     return -1;
 }
 
@@ -167,11 +167,13 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         goto fail;
     self->problem = read.problem;
     if (PyTuple_Check(family) && read.gaps) {
-        PyErr_SetString(PyExc_ValueError, "problem: a bench takes runs of memory alone");
+        PyErr_SetString(
+            PyExc_ValueError,
+            "problem: a Bench requires contiguous arrays; pass np.ascontiguousarray(array)");
         goto fail;
     }
     if (read.call.input_bytes[0] == 0) {
-        PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
+        PyErr_SetString(PyExc_ValueError, "array: has no elements to measure; pass at least one");
         goto fail;
     }
     if (py_choose(state, &self->problem, NULL, NULL, device, &target))
@@ -341,13 +343,13 @@ static PyMethodDef bench_methods[] = {
      "of `tunings` to other values."},
     {"time", (PyCFunction)(void (*)(void))bench_time, METH_VARARGS | METH_KEYWORDS,
      "time($self, /, variant=None, block=None, *, runs=1, cold=False, tuning=None)\n--\n\n"
-     "Seconds a run takes, of `runs` back to back; cold: on another copy of the data each time."},
+     "Return seconds per run, over `runs` back to back; cold: each on another copy of the data."},
     {"bytes", (PyCFunction)(void (*)(void))bench_bytes, METH_VARARGS | METH_KEYWORDS,
      "bytes($self, /, variant=None, block=None)\n--\n\n"
-     "Bytes that the algorithm reads and writes, each once."},
+     "Return the bytes that the algorithm reads and writes, each counted once."},
     {"rung", (PyCFunction)bench_rung, METH_NOARGS,
      "rung($self, /)\n--\n\n"
-     "The name of the rung that runs where none is named: the best one, or a lower one that fits "
+     "Return the name of the default rung: the best one, or a lower one that fits "
      "the\n"
      "device and the problem better."},
     {NULL, NULL, 0, NULL},
@@ -366,7 +368,7 @@ static PyType_Slot bench_slots[] = {
     {Py_tp_getset, bench_getset},
     {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
                 "Data on a device, on which rungs are run and timed: an array to reduce, or, as"
-                "\nthe one argument in place of it, a problem as `call` takes it."},
+                "\nthe only argument, a problem as `call` accepts it."},
     {0, NULL},
 };
 

@@ -138,7 +138,8 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
     if (read.call.resident) {
-        PyErr_SetString(PyExc_ValueError, "problem: arrays of a device are for call_resident");
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: holds arrays in a device's memory; use call_resident");
         return NULL;
     }
     if ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||

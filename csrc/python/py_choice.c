@@ -137,8 +137,8 @@ static int serves(const struct reg_signature *signature, enum dtype items, enum 
     return result == items; /* float16 compared as float32 */
 }
 
-/* Finds the rung's signature for the array's dtype or, if the caller named a dtype, for that one.
- */
+/* Finds the rung's signature for the array's dtype or, failing that, for the dtype that the caller
+ * named. */
 static const struct reg_signature *find_signature(const struct py_problem *problem,
                                                   const struct reg_rung *rung, enum dtype *items) {
     size_t count;

@@ -194,7 +194,7 @@ struct py_call {
 int py_call_read(PyObject *tuple, struct py_call *read);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* py_gil.c. While one is in force the GIL is free and the device polls for signals. */
+/* py_gil.c. Between py_unlock and py_lock the GIL is free and the device polls for signals. */
 struct py_unlocked {
     PyThreadState *thread;
     struct device *device;

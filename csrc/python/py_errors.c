@@ -83,7 +83,7 @@ const char *py_text(PyObject *value, const char *argument) {
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(value, &length);
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
-        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half of a surrogate pair", argument, value);
     if (text && strlen(text) != (size_t)length) {
         PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
                      value);

@@ -91,7 +91,7 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
     const unsigned long me = PyThread_get_thread_ident();
     if (home->process != getpid() && home->owner) {
         PyErr_Format(state->exceptions[STATUS_FORKED],
-                     "device: %s was in the middle of a call of another thread when this process "
+                     "device: %s was executing a call of another thread when this process "
                      "was forked from it; fork at another time, or start processes by 'spawn'",
                      home->queue->info.name);
         return -1;
@@ -100,7 +100,7 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
     PyLockStatus held = PyThread_acquire_lock_timed(home->lock, 0, 0);
     if (held != PY_LOCK_ACQUIRED && home->owner == me) {
         PyErr_Format(PyExc_RuntimeError,
-                     "device: %s is in the middle of a call of this thread; what runs within it (a "
+                     "device: %s is executing a call of this thread; code that runs within it (a "
                      "signal handler, a destructor) cannot use arrays there",
                      home->queue->info.name);
         return -1;
@@ -377,7 +377,8 @@ static PyObject *memory_copy(struct memory *self, PyObject *object, int in) {
     struct py_unlocked unlocked;
     if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) ||
         (size_t)PyArray_NBYTES(array) != self->bytes || (!in && !PyArray_ISWRITEABLE(array))) {
-        PyErr_SetString(PyExc_ValueError, "array: must be a C-contiguous array of as many bytes");
+        PyErr_SetString(PyExc_ValueError,
+                        "array: must be a C-contiguous array with the size of the memory in bytes");
         return NULL;
     }
     if (memory_enter(self, &place))
@@ -411,9 +412,9 @@ static PyObject *memory_address(struct memory *self, void *closure) {
 
 static PyMethodDef memory_methods[] = {
     {"copy_in", (PyCFunction)memory_copy_in, METH_O,
-     "copy_in($self, array, /)\n--\n\nFill the memory from an array of the host."},
+     "copy_in($self, array, /)\n--\n\nCopy a host array to the memory."},
     {"copy_out", (PyCFunction)memory_copy_out, METH_O,
-     "copy_out($self, array, /)\n--\n\nFill an array of the host from the memory."},
+     "copy_out($self, array, /)\n--\n\nCopy the memory to a host array."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -209,7 +209,8 @@ struct prepared {
 
 static int read_reaches(struct prepared *self, PyObject *reaches) {
     if (PyTuple_Size(reaches) != (Py_ssize_t)self->call.input_count + 1) {
-        PyErr_SetString(PyExc_ValueError, "reaches: must be one for each input, and the output's");
+        PyErr_SetString(PyExc_ValueError,
+                        "reaches: must hold one for each input and one for the output");
         return -1;
     }
     for (unsigned i = 0; i <= self->call.input_count; i++) {
@@ -237,8 +238,8 @@ static int read_whole(PyObject *problem, struct py_call *read) {
     if (call->input_count != 1 || call->numbers[0] == 0 ||
         call->input_bytes[0] / dtype_size(read->problem.given) != call->numbers[0] ||
         call->output_bytes != dtype_size(read->problem.result)) {
-        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one item of a result, "
-                                          "and the number of items");
+        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one element of a result, "
+                                          "and the number of elements");
         return -1;
     }
     if (py_operation(PyTuple_GetItem(problem, 1), &operation))
@@ -260,8 +261,9 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     const unsigned all = OPS_RESIDENT_OUTPUT | ((1u << read.call.input_count) - 1);
     if (read.call.resident != all || read.call.output_bytes == 0) {
-        PyErr_SetString(PyExc_ValueError, "problem: all its arrays must be a device's, and have "
-                                          "items");
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: all its arrays must be in a device's memory and have "
+                        "items");
         return NULL;
     }
     read.problem.resident = 1;
@@ -413,12 +415,13 @@ static PyObject *prepared_value(struct prepared *self, PyObject *view) {
 static PyMethodDef prepared_methods[] = {
     {"queue", (PyCFunction)(void (*)(void))prepared_queue, METH_FASTCALL,
      "queue($self, /, *views)\n--\n\n"
-     "Queue the call for the inputs' Views and the output's. False, and nothing is done, where\n"
-     "one is on another device, is not aligned, must be waited for, or may not be written."},
+     "Enqueue the call for the Views of inputs and output. Return False, with nothing done, if "
+     "one\n"
+     "is on another device, is not aligned, must be waited for, or may not be written."},
     {"value", (PyCFunction)prepared_value, METH_O,
      "value($self, view, /)\n--\n\n"
      "Wait for a reduction of a whole array, and return its NumPy scalar, which needs no memory\n"
-     "on the device. None, and nothing is done, where queue() would return False."},
+     "on the device. Return None, with nothing done, where queue() would return False."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -428,10 +431,10 @@ static PyType_Slot prepared_slots[] = {
     {Py_tp_dealloc, __extension__(void *) prepared_dealloc},
     {Py_tp_methods, prepared_methods},
     {Py_tp_doc, "Prepared(device, problem, reaches)\n--\n\n"
-                "A call on arrays of one layout, as call_resident's, whose addresses are bytes\n"
-                "from each array's first item. reaches: for each input and the output (low, high,\n"
-                "alignment, in_place), the bytes from the first item that are its, what its\n"
-                "address is a multiple of, and whether an input may be the output itself."},
+                "A call as of call_resident on arrays of one layout; its addresses are offsets in\n"
+                "bytes from each array's first element. reaches: for each input and the output\n"
+                "(low, high, alignment, in_place): its range of bytes around the first element,\n"
+                "the alignment of its address, and whether the output may be this input."},
     {0, NULL},
 };
 

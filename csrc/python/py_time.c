@@ -149,13 +149,14 @@ static int read_step(PyObject *tuple, struct step *step, enum how how) {
     if (!PyArg_ParseTuple(tuple, "IO!", &step->stream, &PyTuple_Type, &what))
         return -1;
     if (step->stream > STREAMS_MORE) {
-        PyErr_Format(PyExc_ValueError, "stream: %u is not from 0 to %d", step->stream,
+        PyErr_Format(PyExc_ValueError, "stream: %u is not in the range 0 to %d", step->stream,
                      STREAMS_MORE);
         return -1;
     }
     step->is_copy = PyTuple_Size(what) == 3;
     if (how == AS_GRAPH && (step->is_copy || step->stream)) {
-        PyErr_SetString(PyExc_ValueError, "launches: a graph takes launches on stream 0 alone");
+        PyErr_SetString(PyExc_ValueError,
+                        "launches: a graph supports only stream 0; leave `stream` out");
         return -1;
     }
     return step->is_copy ? PyArg_ParseTuple(what, "KKn", &step->to, &step->from, &step->bytes) - 1

@@ -76,22 +76,22 @@ static void view_dealloc(struct py_view *self) {
 #define MEMBER(name, type, doc) \
     { #name, type, offsetof(struct py_view, items.name), READONLY, doc }
 static PyMemberDef view_members[] = {
-    MEMBER(library, T_OBJECT_EX, "The _views.Library whose it is."),
-    MEMBER(address, T_ULONGLONG, "Where the first item is."),
+    MEMBER(library, T_OBJECT_EX, "The _views.Library of the array."),
+    MEMBER(address, T_ULONGLONG, "Address of the first element."),
     MEMBER(shape, T_OBJECT_EX, "A tuple."),
     MEMBER(strides, T_OBJECT_EX, "In bytes; None: C order."),
     MEMBER(dtype, T_OBJECT_EX, "The items' dtype."),
     MEMBER(device, T_OBJECT_EX, "As \"cuda:0\"."),
-    MEMBER(stream, T_ULONGLONG, "Where its work is queued; 1 and 2 are the default streams."),
-    MEMBER(holder, T_OBJECT_EX, "What keeps the memory."),
-    MEMBER(read_only, T_BOOL, "Whether nothing may be written to it."),
-    MEMBER(waits, T_BOOL, "Whether the holder may be let go only after the work."),
+    MEMBER(stream, T_ULONGLONG, "Stream of its work; 1 and 2 are the default streams."),
+    MEMBER(holder, T_OBJECT_EX, "Object that keeps the memory alive."),
+    MEMBER(read_only, T_BOOL, "Whether writing is forbidden."),
+    MEMBER(waits, T_BOOL, "Whether the holder must live until the work has completed."),
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef view_methods[] = {
     {"replace", (PyCFunction)(void (*)(void))view_replace, METH_VARARGS | METH_KEYWORDS,
-     "replace($self, /, **changes)\n--\n\nA View with other values of some attributes."},
+     "replace($self, /, **changes)\n--\n\nReturn a View with some attributes replaced."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -97,7 +97,8 @@ static enum status gpu_get(const char *which, struct gpu **found) {
     if (!status)
         status = device_ordinal("cuda", which, cuda.device_count, &ordinal);
     if (!status && ordinal >= GPU_MAX)
-        status = status_fail(STATUS_BAD_VALUE, "device: gpuopt serves the first %d GPUs", GPU_MAX);
+        status = status_fail(STATUS_BAD_VALUE, "device: gpuopt supports only the first %d GPUs",
+                             GPU_MAX);
     if (status)
         return status;
     struct gpu *gpu = &gpus[ordinal];
@@ -234,11 +235,11 @@ static enum status compiler_error(const struct gpu *gpu, CUresult result, const 
     if (line)
         number = (unsigned)strtoul(line + strlen(", line "), NULL, 10);
     if (!*log && result == CUDA_ERROR_NO_BINARY_FOR_GPU)
-        log = "its .target is of a newer GPU than this one";
+        log = "its .target is newer than this GPU";
     if (!*log && result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        log = "its .version is newer than this driver; compile with an older toolkit or renew the "
+        log = "its .version is newer than this driver; compile with an older toolkit or update the "
               "driver";
-    snprintf(text, sizeof text, "cuda:%d: the driver's compiler refuses the PTX (%s): %s",
+    snprintf(text, sizeof text, "cuda:%d: the driver's compiler rejects the PTX (%s): %s",
              gpu->ordinal, name ? name : "an unknown error", log);
     for (size_t length = strlen(text); length && (text[length - 1] == '\n'); length--)
         text[length - 1] = 0;
@@ -331,7 +332,7 @@ static enum status load_text(struct gpu *gpu, const struct image_kernel *row,
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda:%d: the driver cannot use gpuopt's machine code nor compile its "
                            "PTX (kernel %s); gpuopt needs compute capability 7.5 or later, and "
-                           "GPUOPT_CUDA_ARCHS sets what is built",
+                           "GPUOPT_CUDA_ARCHS sets the architectures to build",
                            gpu->ordinal, row->symbol);
     enum status status = cuda_check(result, "cuModuleLoadData");
     if (!status)
