@@ -59,9 +59,13 @@ struct ops_queue {
 enum ops_tuning_name {
 #define TUNING(family, name, rung, value, meaning, ...) OPS_TUNING_##family##_##name,
 #include "ops_tuning.def"
-#undef TUNING
     OPS_TUNING_COUNT
 };
+enum {
+#define CONSTANT(family, name, value, note) OPS_FIXED_##family##_##name = value,
+#include "ops_tuning.def"
+};
+#define ops_fixed(family, name) OPS_FIXED_##family##_##name
 struct ops_tuning_row {
     const char *family, *name, *meaning;
     int rung; /* on which a sweep tries it */

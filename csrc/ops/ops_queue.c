@@ -191,8 +191,6 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
 /* The driver starts a graph of one kernel faster than the kernel (TUNING.md H3). A launch that has
  * repeated this often probably repeats again. Without memory for a graph the kernel runs directly.
  */
-enum { REPEATED_MOST = 16 };
-
 enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
     const struct device_ops *ops = queue->device->ops;
     struct ops_repeated *last = &queue->repeated;
@@ -201,7 +199,8 @@ enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) 
         forget_repeated(queue);
         memcpy(&last->step, step, sizeof *step); /* including its padding, for memcmp */
     }
-    if (last->times < REPEATED_MOST && ++last->times == REPEATED_MOST) {
+    if (last->times < ops_fixed(queue, repeated_most) &&
+        ++last->times == ops_fixed(queue, repeated_most)) {
         void *arguments[OPS_ARGUMENTS_MAX];
         const struct device_launch launch = ops_launch_of(plan, 0, arguments);
         if (ops->graph_open(queue->device, &launch, 1, &last->graph))

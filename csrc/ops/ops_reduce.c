@@ -12,13 +12,13 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks in x */
     SCRATCH_ALIGNMENT = 256, /* bytes, as the device's allocator */
     SHUFFLE = 8,             /* from this rung on a warp has one value in shared memory, */
-    VECTOR = 9,              /* a load is a vector, */
+    VECTORIZED = 9,          /* a load is a vector, */
     SHARES = 10,             /* blocks have even chunks, */
     SINGLE_PASS = 11,        /* one launch reduces all, */
     BULK = 12,               /* chunks pass through a ring in shared memory, */
     DYNAMIC = 13,            /* blocks draw the last chunks of a long array */
-    PACK = 16,               /* bytes */
-    RING_PART = REDUCE_RING_PACKS * PACK,
+    VECTOR = 16,             /* bytes */
+    RING_PART = REDUCE_RING_PACKS * VECTOR,
 };
 
 /* Blocks of the rungs with even chunks. */
@@ -37,9 +37,9 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     const struct reg_rung *rung = choice->rung;
     const unsigned block = choice->block;
     const uint64_t items_per_block =
-        (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
-                           : rung->number >= VECTOR ? REDUCE_IN_FLIGHT * PACK / item
-                                                    : 2);
+        (uint64_t)block * (rung->items_per_thread       ? rung->items_per_thread
+                           : rung->number >= VECTORIZED ? REDUCE_IN_FLIGHT * VECTOR / item
+                                                        : 2);
     const uint64_t blocks = ceil_div(n, items_per_block);
     if (rung->items_per_thread)
         return blocks;
@@ -50,7 +50,7 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
         return parts < 1 ? 1 : parts < most ? parts : most;
     }
     if (rung->number >= SHARES)
-        return n * item > PACK ? shares(queue, choice, n * item / PACK) : 1;
+        return n * item > VECTOR ? shares(queue, choice, n * item / VECTOR) : 1;
     /* A grid-stride loop: as many blocks as can be resident, or one for a short rest. */
     if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;
@@ -87,7 +87,7 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
                                  uint64_t n) {
     struct ops_choice fits = *choice;
     const size_t item = dtype_size(choice->signature->items);
-    const uint64_t round = (uint64_t)REDUCE_IN_FLIGHT * PACK * choice->block;
+    const uint64_t round = (uint64_t)REDUCE_IN_FLIGHT * VECTOR * choice->block;
     if (choice->any_rung && choice->rung->number == DYNAMIC &&
         n * item < REDUCE_LONG_ROUNDS * round * pass_blocks(queue, choice, n, item))
         while (fits.rung->number != SINGLE_PASS)

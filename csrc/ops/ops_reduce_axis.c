@@ -17,42 +17,15 @@ enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* offsets within a side; numbers of a
 enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
 enum { NUMBERS = DIVISOR + 1 };
 
-enum { BLOCK = AXIS_BLOCK, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
-enum { STAGE_EDGES = 2 * PACK }; /* bytes: slabs need not begin or end at vectors */
+enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vectors */
 
 enum {
-    GRID_MAX = 0x7fffffff,   /* blocks, in x */
-    WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
-    NARROW = 4,              /* and of partial results, which are few */
-    NARROW_MOST = 2048,      /* bytes of few inner items: */
-    NARROW_ROWS = 4,         /* a slab of them has so many rows, */
-    NARROW_LEAST = 128,      /* bytes */
-    NARROW_ITEMS = 64,       /* and items; */
-    PLACES_LEAST = 384,      /* bytes where places count, */
-    PLACES_WIDE = 2048,      /* bytes */
-    PLACES_ROWS = 16,        /* and rows where there are packs of inner items */
-    NARROW_SIDE = 4,         /* threads that take a slab, at least, each */
-    NARROW_PACKS = 16,       /* at most so many packs, if they can be more, and at least */
-    NARROW_LOADS = 4,        /* packs, where some meet other items than others */
-    GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
-    GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
-    GROUP_PLACES_PACKS = 4,  /* and where they are two */
-    LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
-    BANK_BYTES = 128,        /* of all banks together */
-    WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
-    MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
-    STAGED_BYTES = 1792,     /* and rows that do not begin at packs go to a warp from here, */
-    STAGED_PLACES = 1024,    /* or here where places count */
-    SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
-    STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
-    STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
-    SHIFTED_BYTES = 256,     /* of columns side by side that begin between packs, */
-    SHIFTED_ROWS = 4,        /* and items of one, at least, */
-    SHIFTED_SHORT = 32,      /* and at most, where they are not bytes */
-    LONG_COLUMNS = 1024,     /* items, from which on fewer columns stand side by side */
-    COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
-    STREAMED_SHARE = 128,    /* of the array, that the results it is streamed for have at least */
-    USUAL_CACHE = 4 << 20,   /* bytes, where a device does not tell */
+    GRID_MAX = 0x7fffffff,   /* blocks in x */
+    WIDEST = BLOCK,          /* columns side by side in a block, if the reduced axis is short */
+    BANK_BYTES = 128,        /* bytes of all banks of shared memory */
+    SECTOR = 32,             /* bytes: a load of elements this far apart reads all between them */
+    USUAL_CACHE = 4 << 20,   /* bytes of L2, if a device does not tell */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
@@ -67,6 +40,7 @@ struct task {
     uint64_t blocks, shared_bytes;
 };
 
+#define fixed(name) ops_fixed(reduce_axis, name)
 #define tuned(task, name) ops_tuned((task)->choice, OPS_TUNING_reduce_axis_##name)
 
 static uint64_t gcd(uint64_t a, uint64_t b) {
@@ -86,8 +60,8 @@ static bool is_argmin(const struct task *task) {
 static uint64_t group_packs(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     if (is_argmin(task))
-        return item <= 4 ? GROUP_BYTES_PACKS : GROUP_PLACES_PACKS;
-    return item == 1 ? GROUP_BYTES_PACKS : GROUP_PACKS;
+        return item <= 4 ? fixed(group_byte_vectors) : fixed(group_argmin_vectors);
+    return item == 1 ? fixed(group_byte_vectors) : fixed(group_vectors);
 }
 
 /* Bytes of a value in shared memory. */
@@ -157,7 +131,7 @@ static bool staged_by_packs(const struct task *task) {
 static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
+    const uint64_t slab = n[REDUCED] * n[INNER], unit = VECTOR / item / gcd(slab, VECTOR / item);
     const uint64_t stage = (uint64_t)queue->info.shared_per_block - STAGE_EDGES;
     uint64_t slabs = min_u64(tuned(task, stage_bytes), stage) / (slab * item);
     slabs = max_u64(1, min_u64(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
@@ -168,7 +142,8 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     task->group = 1;
     /* Enough threads; and several lanes share rows that begin at the same banks. */
     const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    const uint64_t read = staged_by_packs(task) ? PACK : item; /* bytes that a lane reads at once */
+    const uint64_t read =
+        staged_by_packs(task) ? VECTOR : item; /* bytes that a lane reads at once */
     while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
@@ -191,10 +166,10 @@ static bool plan_words(struct task *task) {
 /* Rows of three elements, contiguous, the first at a vector. */
 static bool plan_triples(const struct ops_queue *queue, struct task *task) {
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t rows = PACK / item; /* a thread's */
+    const uint64_t rows = VECTOR / item; /* a thread's */
     const size_t part = !is_argmin(task) ? value_size(task) : item <= 2 ? 4 : 2 * item;
     const uint64_t shared_bytes = BLOCK * (rows + 1) * part;
-    if (task->numbers[REDUCED] != 3 || task->in % PACK != 0 || !has_shared(queue, shared_bytes))
+    if (task->numbers[REDUCED] != 3 || task->in % VECTOR != 0 || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_TRIPLES;
     task->blocks = ceil_div(task->numbers[OUTER], rows * BLOCK);
@@ -222,20 +197,20 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE], items = n[REDUCED] * apart;
-    const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
-    const uint64_t packs = items * item / PACK;
+    const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * VECTOR / item;
+    const uint64_t packs = items * item / VECTOR;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
-    split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * PACK / item);
+    split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * VECTOR / item);
     task->group = BLOCK;
-    const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
+    const uint64_t many = (uint64_t)fixed(many_rows) * queue->info.multiprocessors;
     const uint64_t strided =
-        apart > 1 ? STRIDED_WARP : 1; /* a block's overhead for a strided row is higher */
+        apart > 1 ? fixed(strided_warp) : 1; /* a block's overhead for a strided row is higher */
     const uint64_t longest =
-        (n[OUTER] < many ? WARP_BYTES : strided * tuned(task, warp_bytes)) / item;
+        (n[OUTER] < many ? fixed(warp_bytes) : strided * tuned(task, warp_bytes)) / item;
     if (task->splits == 1 && items <= longest && n[OUTER] > 1) {
         /* Rows of whole vectors get fewer lanes than a warp. */
         for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
-            if (task->group * LANE_PACKS >= packs)
+            if (task->group * fixed(lane_vectors) >= packs)
                 break;
             task->group *= 2;
         }
@@ -254,13 +229,15 @@ static bool are_large_slabs(const struct task *task, uint64_t packs, uint64_t un
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t inner = n[INNER] * item, bytes = n[REDUCED] * inner;
-    const bool aligned = bytes % PACK == 0 && task->in % PACK == 0;
-    const uint64_t loads = unit == 1 ? 1 : aligned ? NARROW_LOADS : 2 * NARROW_LOADS;
+    const bool aligned = bytes % VECTOR == 0 && task->in % VECTOR == 0;
+    const uint64_t loads = unit == 1 ? 1 : aligned ? fixed(narrow_loads) : 2 * fixed(narrow_loads);
     if (bytes <= tuned(task, slab_bytes) && loads * side > packs)
         return false;
     if (!is_argmin(task))
-        return n[REDUCED] >= NARROW_ROWS && bytes >= max_u64(NARROW_LEAST, NARROW_ITEMS * item);
-    return inner < PACK ? bytes >= PLACES_LEAST : bytes >= PLACES_WIDE && n[REDUCED] >= PLACES_ROWS;
+        return n[REDUCED] >= fixed(narrow_rows) &&
+               bytes >= max_u64(fixed(narrow_least), fixed(narrow_items) * item);
+    return inner < VECTOR ? bytes >= fixed(argmin_least)
+                          : bytes >= fixed(argmin_wide) && n[REDUCED] >= fixed(argmin_rows);
 }
 
 /* Slabs of few inner elements per block, if all multiprocessors get one; else 0. `unit` threads
@@ -270,13 +247,13 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
     const uint64_t *n = task->numbers;
     const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
     const uint64_t packs =
-        max_u64(n[REDUCED] * inner / PACK, 1) - 1; /* whole ones, at any alignment */
-    const bool possible = n[INNER] > 1 && inner <= NARROW_MOST && without_gaps(n) &&
+        max_u64(n[REDUCED] * inner / VECTOR, 1) - 1; /* whole ones, at any alignment */
+    const bool possible = n[INNER] > 1 && inner <= fixed(narrow_most) && without_gaps(n) &&
                           !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
-    uint64_t side = NARROW_SIDE;
-    while (side < BLOCK &&
-           (side < unit || side * NARROW_PACKS <= packs || n[OUTER] * side / BLOCK < blocks))
+    uint64_t side = fixed(narrow_side);
+    while (side < BLOCK && (side < unit || side * fixed(narrow_vectors) <= packs ||
+                            n[OUTER] * side / BLOCK < blocks))
         side *= 2;
     const bool fits = unit <= side && side <= packs, many = n[OUTER] * side >= blocks * BLOCK;
     return possible && fits && many && are_large_slabs(task, packs + 1, unit, side) ? BLOCK / side
@@ -286,7 +263,8 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
 /* Returns whether the narrow shape serves. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     const uint64_t shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
-    const uint64_t inner = task->numbers[INNER], count = PACK / dtype_size(task->signature->items);
+    const uint64_t inner = task->numbers[INNER],
+                   count = VECTOR / dtype_size(task->signature->items);
     const uint64_t unit = inner / gcd(inner, count), slabs = narrow_slabs(queue, task, unit);
     if (!slabs || !has_shared(queue, shared_bytes))
         return false;
@@ -304,11 +282,11 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
                              uint64_t columns, uint64_t count) {
     const uint64_t tuned_wide = tuned(task, wide);
     const uint64_t widest =
-        task->numbers[REDUCED] < LONG_COLUMNS ? min_u64(2 * tuned_wide, WIDEST) : tuned_wide;
+        task->numbers[REDUCED] < fixed(long_columns) ? min_u64(2 * tuned_wide, WIDEST) : tuned_wide;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     for (uint64_t side = widest; side >= widest / 2; side /= 2) {
         const uint64_t splits = blocks / (task->numbers[OUTER] * ceil_div(columns, side));
-        if (splits * min_u64(side, columns) * count <= COMBINED)
+        if (splits * min_u64(side, columns) * count <= fixed(combined))
             return side;
     }
     return widest;
@@ -318,14 +296,14 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const bool packs = shape != AXIS_ITEMS;
-    const uint64_t count = packs ? PACK / item : 1;
+    const uint64_t count = packs ? VECTOR / item : 1;
     const uint64_t columns = ceil_div(n[INNER], count), at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * ceil_div(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
                         (n[REDUCED] <= 4 * at_once && wide_blocks >= 2 * multiprocessors);
     const uint64_t side = widest          ? WIDEST
-                          : task->partial ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
+                          : task->partial ? n[REDUCED] > BLOCK ? fixed(narrow) : 4 * fixed(narrow)
                                           : side_by_side(queue, task, columns, count);
     /* Partial results are written and read again, so they must be few compared with the elements.
      */
@@ -361,31 +339,32 @@ static bool is_row(const struct task *task) {
         return true;
     return item <= (is_argmin(task) ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM) &&
            n[STRIDE] > (item <= 2 ? 1 : 2) && n[STRIDE] <= SECTOR / item &&
-           n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+           n[REDUCED] >= fixed(strided_bytes) / item / n[STRIDE];
 }
 
-/* Whether contiguous columns are so many that unaligned vectors pay. */
+/* Whether enough columns are contiguous for unaligned vectors to pay. */
 static bool is_shifted(const struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     return item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) && n[INNER_STRIDE] == 1 &&
-           n[INNER] * item >= SHIFTED_BYTES && n[REDUCED] >= SHIFTED_ROWS &&
-           (item == 1 || n[REDUCED] <= SHIFTED_SHORT);
+           n[INNER] * item >= fixed(shifted_bytes) && n[REDUCED] >= fixed(shifted_rows) &&
+           (item == 1 || n[REDUCED] <= fixed(shifted_short));
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t count = PACK / item;
+    const uint64_t count = VECTOR / item;
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
-        const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
+        const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
         if (n[INNER] == 1 && (plan_words(task) || plan_triples(queue, task)))
             return;
         if (at_packs && plan_groups(queue, task, n[REDUCED] / count))
             return;
         if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
-            (n[INNER] > 1 || slab <= (is_argmin(task) ? STAGED_PLACES : STAGED_BYTES) / item)) {
+            (n[INNER] > 1 ||
+             slab <= (is_argmin(task) ? fixed(staged_argmin) : fixed(staged_bytes)) / item)) {
             plan_staged(queue, task);
             return;
         }
@@ -406,7 +385,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     }
     if (task->in_index)
         plan_columns(queue, task, AXIS_ITEMS);
-    else if (task->in % PACK == 0 && packs_along(n, count))
+    else if (task->in % VECTOR == 0 && packs_along(n, count))
         plan_columns(queue, task, AXIS_PACKS);
     else
         plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);
@@ -414,13 +393,13 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
 
 /* --- launches */
 
-/* Whether to use streaming loads. Such a line only displaces other streaming lines (see
+/* Whether to use streaming loads. A streaming line displaces only its like (see
  * common.cuh): the results, which are read next, stay in L2. That pays if the results fit and are a
  * fair share of all bytes (TUNING.md A7). */
 static bool is_streamed(const struct ops_queue *queue, const struct task *task, uint64_t results) {
     const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
     const uint64_t bytes = array_bytes(task), fits = cache / 2;
-    return bytes > fits && results <= fits && results >= bytes / STREAMED_SHARE;
+    return bytes > fits && results <= fits && results >= bytes / fixed(streamed_share);
 }
 
 static enum status too_many(const struct task *task) {
@@ -488,13 +467,13 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
  * elements, and indices, cannot have. */
 static uint64_t rows_to_fold(const struct task *task) {
     const uint64_t *n = task->numbers;
-    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const uint64_t count = VECTOR / dtype_size(task->signature->items);
     const uint64_t rows = count / gcd(n[INNER], count);
     const bool possible =
-        n[INNER] > 1 && without_gaps(n) && task->in % PACK == 0 && !task->partial &&
+        n[INNER] > 1 && without_gaps(n) && task->in % VECTOR == 0 && !task->partial &&
         (n[OUTER] == 1 ? !is_argmin(task) || n[REDUCED] % rows == 0
                        : n[REDUCED] % rows == 0 &&
-                             n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (PACK / count));
+                             n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (VECTOR / count));
     return possible && rows > 1 && n[REDUCED] >= rows * tuned(task, folded_rows) ? rows : 1;
 }
 
@@ -513,13 +492,13 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
 /* Whether the last blocks combine the chunks' results themselves, because they are too few to repay
  * a launch. */
 static bool combines_itself(const struct task *task) {
-    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const uint64_t count = VECTOR / dtype_size(task->signature->items);
     const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED;
     const uint64_t of_a_block = row                         ? 1
                                 : task->shape == AXIS_ITEMS ? task->wide
                                                             : task->wide * count / task->group;
     const uint64_t groups = task->numbers[OUTER] * (row ? 1 : task->tiles);
-    return groups <= OPS_TICKETS && task->splits * of_a_block <= COMBINED;
+    return groups <= OPS_TICKETS && task->splits * of_a_block <= fixed(combined);
 }
 
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,

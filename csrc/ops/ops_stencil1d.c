@@ -8,17 +8,17 @@
 
 #include <string.h>
 
+#define fixed(name) ops_fixed(stencil1d, name)
+
 enum {
     GRID_MAX = 0x7fffffff, /* blocks in x */
     NUMBERS = 7,
     MODE = 4, /* index of the mode in numbers */
     /* as in stencil1d.cu: */
-    PACK = 16,               /* bytes */
+    VECTOR = 16,             /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
-    PACKED_RADIUS = 4,       /* largest radius of rung 4 */
     GROUP = 15,              /* outputs of a thread of rung 5 */
     WIDE_RADIUS = GROUP / 2, /* from this radius on its plain sums share sums of groups */
-    WIDEST_RADIUS = 1024,    /* largest radius of rung 5 */
 };
 
 struct shape {
@@ -47,16 +47,16 @@ static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
     const uint64_t groups = block + ceil_div(2 * shape->radius, GROUP);
     const uint64_t weights = shape->sum ? 0 : 2 * shape->radius + 1;
     const uint64_t numbers = shape->sum && shape->radius >= WIDE_RADIUS ? 2 * groups : weights;
-    const uint64_t number_bytes = round_up(numbers * shape->accumulator, PACK);
-    const uint64_t inputs = round_up(groups * GROUP * shape->item, PACK);
-    return number_bytes + inputs + PACK; /* the first input may have any offset in its vector */
+    const uint64_t number_bytes = round_up(numbers * shape->accumulator, VECTOR);
+    const uint64_t inputs = round_up(groups * GROUP * shape->item, VECTOR);
+    return number_bytes + inputs + VECTOR; /* the first input may have any offset in its vector */
 }
 
 /* Whether a vector of outputs and that of their inputs are both aligned. */
 static bool lies_in_packs(const struct shape *shape, const struct ops_problem *problem) {
     const bool same_numbers = shape->rows == 1 || shape->outputs == shape->n;
-    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % PACK == 0 &&
-           problem->output % PACK == 0;
+    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % VECTOR == 0 &&
+           problem->output % VECTOR == 0;
 }
 
 static const struct reg_rung *rung_numbered(const struct reg_family *family, int number) {
@@ -73,15 +73,15 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     const struct reg_rung *rung = choice->rung;
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
-    if (shape->radius <= PACKED_RADIUS && lies_in_packs(shape, problem))
+    if (shape->radius <= fixed(vector_radius) && lies_in_packs(shape, problem))
         return rung_numbered(choice->family, 4);
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, and for int64
      * with the radius that it is compiled for. */
     const bool compiled =
         shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
     const bool fewer =
-        shape->sum && shape->radius <= PACKED_RADIUS && (shape->rows > 1 || compiled);
-    if (rung->number == 5 && !fewer && shape->radius <= WIDEST_RADIUS &&
+        shape->sum && shape->radius <= fixed(vector_radius) && (shape->rows > 1 || compiled);
+    if (rung->number == 5 && !fewer && shape->radius <= fixed(widest_radius) &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
     return rung_numbered(choice->family, 3);

@@ -8,14 +8,11 @@
 
 #include <string.h>
 
+#define fixed(name) ops_fixed(transpose, name)
+
 enum {
     TILE = 32, /* as in transpose.cu */
     GRID_Y = 65535,
-    SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
-    TALL = 384,          /* rows of tiles, that the cache remembers until their neighbours come */
-    STRIP = 256,         /* rows of tiles; and, where a matrix has */
-    NARROW = 12288,      /* bytes in a row, or fewer, */
-    FLAT = 8,
     THREADS = 2048, /* threads a multiprocessor */
 };
 
@@ -82,7 +79,8 @@ static void widen(struct axes *axes, uint64_t addresses) {
     const unsigned last = axes->count - 1;
     if (!moves_rows(axes))
         return;
-    while (axes->item < PACK && axes->extent[last] % 2 == 0 && addresses % (2 * axes->item) == 0) {
+    while (axes->item < VECTOR && axes->extent[last] % 2 == 0 &&
+           addresses % (2 * axes->item) == 0) {
         axes->extent[last] /= 2;
         axes->item *= 2;
     }
@@ -113,10 +111,10 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
  * none. */
 static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     const uint64_t wide = tile_columns((enum transpose_shape)plan->shape, false, item) * item;
-    const uint64_t apart = SLOW_PITCH / 2 / wide;
-    if (plan->in_place || plan->in_pitch * item % SLOW_PITCH || SLOW_PITCH / 2 % wide)
+    const uint64_t apart = fixed(slow_pitch) / 2 / wide;
+    if (plan->in_place || plan->in_pitch * item % fixed(slow_pitch) || fixed(slow_pitch) / 2 % wide)
         return 0;
-    return plan->columns * item % SLOW_PITCH ? 0 : (uint32_t)apart;
+    return plan->columns * item % fixed(slow_pitch) ? 0 : (uint32_t)apart;
 }
 
 /* Rows of tiles in a strip, which is completed before the next (TUNING.md T6; see transpose.cu). */
@@ -126,11 +124,11 @@ static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, si
     const bool shares =
         shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
     const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
-    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= TALL)
+    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= fixed(tall))
         return all;
-    if (plan->columns * item <= NARROW)
-        return least_rows > FLAT ? least_rows : FLAT;
-    return (all - 1) / ((all - 1) / STRIP + 1) + 1;
+    if (plan->columns * item <= fixed(narrow))
+        return least_rows > fixed(flat) ? least_rows : fixed(flat);
+    return (all - 1) / ((all - 1) / fixed(strip) + 1) + 1;
 }
 
 /* Lists every axis but two in the output's order: consecutive blocks store to adjacent addresses.
@@ -159,7 +157,7 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     all |= (plan->rows | plan->columns | plan->in_pitch | plan->out_pitch) * axes->item;
     for (unsigned k = 0; k < plan->grid_axes; k++)
         all |= (plan->axes[k].in | plan->axes[k].out) * axes->item;
-    plan->shape = all % PACK ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
+    plan->shape = all % VECTOR ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
 }
 
 /* Plans a copy of rows that stay whole. */
@@ -217,11 +215,11 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     if (shape == TRANSPOSE_PACKED)
         return plan->table_bytes + plan->tile_bytes;
     if (plan->in_place) /* two tiles, of vectors or of elements */
-        return (unsigned)(2 * rows * (columns * item + PACK));
+        return (unsigned)(2 * rows * (columns * item + VECTOR));
     if (shape == TRANSPOSE_PHASED)
         return (unsigned)((rows * item + SECTOR) / max_u64(item, 4) * max_u64(item, 4) *
                           (item == 1 ? 128 : 64));
-    return (unsigned)(rows * (columns * item + PACK));
+    return (unsigned)(rows * (columns * item + VECTOR));
 }
 
 /* Finds the rung's kernel for another element size. */
@@ -257,10 +255,10 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
                 STATUS_BAD_VALUE,
                 "out: only square matrices can be transposed in place; pass another array");
         plan_rows(axes, plan);
-        const bool by_packs = axes->item < WORD && plan->columns * axes->item >= PACK;
-        const uint64_t a_thread = by_packs             ? TRANSPOSE_ROW_PACKS * (PACK / axes->item)
-                                  : axes->item == PACK ? TRANSPOSE_ROW_PACKS
-                                                       : TRANSPOSE_ROW_ITEMS;
+        const bool by_packs = axes->item < WORD && plan->columns * axes->item >= VECTOR;
+        const uint64_t a_thread = by_packs ? TRANSPOSE_ROW_PACKS * (VECTOR / axes->item)
+                                  : axes->item == VECTOR ? TRANSPOSE_ROW_PACKS
+                                                         : TRANSPOSE_ROW_ITEMS;
         grid = ceil_div(plan->items, a_thread * choice->block);
     } else {
         plan_matrix(axes, addresses, plan);
@@ -334,7 +332,7 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     uint64_t x, y = 1;
     step->block[0] = choice->block;
     if (copies) {
-        x = ceil_div(rows * axes->item, (uint64_t)choice->block * PACK);
+        x = ceil_div(rows * axes->item, (uint64_t)choice->block * VECTOR);
     } else if (strcmp(rung->name, "1d") == 0) {
         x = ceil_div(rows, choice->block);
     } else {

@@ -8,7 +8,7 @@
 enum {
     GRID_X = 0x7fffffff, /* blocks */
     AXES_MAX = 64,       /* NumPy's */
-    PACK = 16,           /* bytes of the widest access: a vector */
+    VECTOR = 16,         /* bytes of the widest access: a vector */
     SECTOR = 32,         /* bytes */
     LINE = 256,          /* bytes of a DRAM burst, not of a cache line */
     WORD = 4,            /* bytes of a bank of shared memory */

@@ -4,20 +4,13 @@
  */
 #include "ops_transpose.h"
 
-enum {
-    TILE_BYTES = 16384,
-    TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
-    BLOCKS = 8,           /* of a multiprocessor */
-    SHARED_BYTES = 49152, /* bytes of shared memory a block, tables included */
-    RUN_LEAST = 8,        /* items, where there are so many */
-    PERIOD_MOST = 1024,   /* items of a table */
-    BANKS = 128,          /* bytes of all banks */
-    FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
+#define fixed(name) ops_fixed(transpose, name)
 
-    /* arrays large enough to repay a search of some microseconds for a layout without bank
-     * conflicts */
-    LARGE = 33554432, /* bytes */
-    LAYOUTS = 8,      /* that are tried */
+enum {
+    SHARED_BYTES = 49152, /* bytes of shared memory a block, tables included */
+    BANKS = 128,          /* bytes of all banks */
+
+    /* bounds of the search for a layout without bank conflicts */
     GATHERED_AXES = 8,
     GATHERED_WARPS = 2,
     GATHERED_LANES = GATHERED_WARPS * 32,
@@ -67,7 +60,7 @@ static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t
 
 /* Granularity of a chunk in bytes; 0: none. */
 static uint64_t whole_unit(uint64_t bytes) {
-    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
+    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= VECTOR ? VECTOR : 0;
 }
 
 /* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
@@ -79,7 +72,7 @@ static bool begins_at_packs(const struct packing *packing, bool output) {
     for (unsigned axis = 0; axis < axes->count; axis++)
         if (!group->has[axis])
             all |= (output ? axes->out : axes->in)[axis] * axes->item;
-    return all % PACK == 0;
+    return all % VECTOR == 0;
 }
 
 /* Lists the grid: the chunks of the outermost axis of each group, the store's first; then the other
@@ -150,7 +143,7 @@ static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n -
  * are a vector's elements apart on its innermost axis. With further axes, pads must follow each
  * vector's elements of the innermost axis and nothing else. */
 static bool needs_pads(const struct packing *packing, unsigned inner) {
-    const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
+    const uint64_t items = VECTOR / packing->axes->item, chunk = packing->chunk[inner];
     const bool whole = chunk % items == 0;
     unsigned others = 0;
     for (unsigned k = 0; k < packing->axes->count; k++)
@@ -159,7 +152,7 @@ static bool needs_pads(const struct packing *packing, unsigned inner) {
         return false;
     if (!others)
         return true;
-    return whole && (packing->load.has[inner] || chunk > FEW_PACKS * items);
+    return whole && (packing->load.has[inner] || chunk > fixed(few_vectors) * items);
 }
 
 /* Chooses how runs are loaded and stored, and the number of threads: aligned wide elements get
@@ -168,7 +161,7 @@ static void choose_loads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
-    const uint64_t items = PACK / axes->item;
+    const uint64_t items = VECTOR / axes->item;
     uint64_t in = packing->arrays[0], out = packing->arrays[1];
     for (unsigned k = 0; k < plan->grid_axes; k++) {
         in |= plan->axes[k].in * axes->item;
@@ -179,10 +172,10 @@ static void choose_loads(struct packing *packing) {
         in |= store && !load ? axes->in[axis] * axes->item : 0;
         out |= load && !store ? axes->out[axis] * axes->item : 0;
     }
-    plan->stores_packs = out % PACK == 0;
-    plan->block = (in | out) % PACK == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
+    plan->stores_packs = out % VECTOR == 0;
+    plan->block = (in | out) % VECTOR == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
     plan->loads = TRANSPOSE_LOADS_AROUND;
-    if (in % PACK == 0)
+    if (in % VECTOR == 0)
         plan->loads = TRANSPOSE_LOADS_PACKS;
     else if (packing->load.has[inner] && needs_pads(packing, inner))
         plan->loads = TRANSPOSE_LOADS_CUT;
@@ -204,12 +197,12 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = plan->loads == TRANSPOSE_LOADS_AROUND, runs = plan->load_runs_most > 1;
-    const uint64_t word = max_u64(axes->item, WORD), items = PACK / axes->item;
-    uint64_t step = ceil_div(plan->load_run_most * axes->item, PACK) * PACK;
+    const uint64_t word = max_u64(axes->item, WORD), items = VECTOR / axes->item;
+    uint64_t step = ceil_div(plan->load_run_most * axes->item, VECTOR) * VECTOR;
     if (wrap)
         step += (step - 1) / wrap * pads.pad;
     if (around)
-        step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
+        step = plan->load_run_most * axes->item + 2 * (VECTOR - axes->item) + pads.more;
     else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
         /* Lanes cross the runs of one vector first: these must be adjacent. */
         step = ceil_div(step, BANKS) * BANKS + pads.more;
@@ -218,14 +211,14 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     for (unsigned place = axes->count; place-- > 0;) {
         const unsigned axis = axes->output[place];
         if (packing->store.has[axis] && !packing->load.has[axis]) {
-            step += around ? (axes->in[axis] * axes->item - step) % PACK : 0;
+            step += around ? (axes->in[axis] * axes->item - step) % VECTOR : 0;
             packing->place[axis] = step;
             step *= packing->chunk[axis];
             if (axis == inner)
                 step += packing->chunk[axis] / items * pads.pad;
         }
     }
-    plan->tile_bytes = (uint32_t)(around ? ceil_div(step, PACK) * PACK + PACK : step);
+    plan->tile_bytes = (uint32_t)(around ? ceil_div(step, VECTOR) * VECTOR + VECTOR : step);
 }
 
 /* Lays out the axes of a tile in shared memory: sets their steps. */
@@ -239,7 +232,7 @@ static void lay_out(struct packing *packing, struct pads pads) {
         if (packing->load.has[axis]) {
             packing->place[axis] = wrap ? step + step / wrap * pads.pad : step;
             if (axis == inner && wraps)
-                wrap = step * (PACK / axes->item);
+                wrap = step * (VECTOR / axes->item);
             step *= packing->chunk[axis];
         }
     lay_runs(packing, pads, wrap);
@@ -270,7 +263,7 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     enum { WARPS_APART = 37 };
     const struct axes *axes = packing->axes;
     const struct transpose_plan *plan = packing->plan;
-    const uint32_t items = PACK / (uint32_t)axes->item;
+    const uint32_t items = VECTOR / (uint32_t)axes->item;
     const uint32_t packs = plan->run_most < items ? 1 : plan->run_most / items;
     const unsigned inner = axes->output[axes->count - 1];
     const unsigned lanes = BANKS / (axes->item < WORD ? WORD : (unsigned)axes->item);
@@ -337,16 +330,16 @@ static void choose_pads(struct packing *packing) {
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
     const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
-    const uint64_t unit = around ? PACK : max_u64(axes->item, WORD);
+    const uint64_t unit = around ? VECTOR : max_u64(axes->item, WORD);
     struct pads best = {pads && !around ? unit : 0, 0};
     struct gathered gathered;
     unsigned fewest = ~0u;
     lay_out(packing, best);
     /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
-    if (around && pads && packing->place[inner] * (PACK / axes->item) / PACK % 2 == 0)
-        best.pad = PACK;
+    if (around && pads && packing->place[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
+        best.pad = VECTOR;
     if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
-        for (unsigned k = 0; k < LAYOUTS && fewest > GATHERED_WARPS; k++) {
+        for (unsigned k = 0; k < fixed(layouts) && fewest > GATHERED_WARPS; k++) {
             struct pads now;
             if (around)
                 now = (struct pads){pads ? k % 2 * unit : 0, (pads ? k / 2 : k) * unit};
@@ -367,7 +360,8 @@ static void choose_pads(struct packing *packing) {
 static void list_items(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
-    const uint64_t items = PACK / axes->item, outermost = packing->chunk[packing->store.outermost];
+    const uint64_t items = VECTOR / axes->item,
+                   outermost = packing->chunk[packing->store.outermost];
     uint64_t inner = 0, step = 0; /* along the innermost axis */
     unsigned count = 0;
     for (unsigned place = axes->count; place-- > 0;) {
@@ -394,7 +388,7 @@ static void list_items(struct packing *packing) {
     } else if (count == 2 && !plan->pad && unrolled) {
         plan->item_extent = (uint32_t)inner;
         plan->item_jump -= (uint32_t)(inner * step);
-    } else if (period <= PERIOD_MOST) {
+    } else if (period <= fixed(period_most)) {
         plan->item_extent = (uint32_t)period;
         plan->period = (uint32_t)(period + items);
     } else {
@@ -439,9 +433,9 @@ static bool list_tile(struct packing *packing) {
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
-                            (uint64_t)plan->packs * (PACK / axes->item) * 2 +
+                            (uint64_t)plan->packs * (VECTOR / axes->item) * 2 +
                             (uint64_t)(plan->segments + plan->period) * 2;
-    plan->table_bytes = (uint32_t)(ceil_div(tables, PACK) * PACK);
+    plan->table_bytes = (uint32_t)(ceil_div(tables, VECTOR) * VECTOR);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
@@ -468,7 +462,7 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
                              struct transpose_plan *plan) {
     struct transpose_plan longer;
     uint64_t items = 0;
-    for (uint64_t more = RUN_LEAST; more <= tile_bytes; more *= 2) {
+    for (uint64_t more = fixed(run_least); more <= tile_bytes; more *= 2) {
         /* Shorter runs may make too many tiles, longer ones too large ones. */
         const bool fits = pack_tiles(axes, arrays, more, tile_bytes, false, &longer);
         if (fits) {
@@ -490,18 +484,19 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
  * (TUNING.md T8). */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
-    const uint64_t bytes = axes->items * axes->item, share = bytes / (multiprocessors * BLOCKS);
-    uint64_t tile_bytes = max_u64(min_u64(share, TILE_BYTES), TILE_LEAST);
+    const uint64_t bytes = axes->items * axes->item,
+                   share = bytes / (multiprocessors * fixed(blocks));
+    uint64_t tile_bytes = max_u64(min_u64(share, fixed(tile_bytes)), fixed(tile_least));
     uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);
     /* The shortest runs of wide elements may exceed a block's chunk. */
-    while (!items && tile_bytes < TILE_BYTES) {
+    while (!items && tile_bytes < fixed(tile_bytes)) {
         tile_bytes *= 2;
         items = longest_runs(axes, arrays, tile_bytes, plan);
     }
     struct transpose_plan other;
-    if (items && bytes >= LARGE) {
+    if (items && bytes >= fixed(large)) {
         const bool begins_anywhere = plan->loads != TRANSPOSE_LOADS_PACKS || !plan->stores_packs;
-        const uint64_t larger = TILE_BYTES + TILE_BYTES / 2;
+        const uint64_t larger = fixed(tile_bytes) + fixed(tile_bytes) / 2;
         const uint64_t longer =
             begins_anywhere && axes->item <= WORD ? longest_runs(axes, arrays, larger, &other) : 0;
         if (longer) {

@@ -10,7 +10,7 @@
 enum {
     GRID_MAX = 0x7fffffff,
     BLOCK_MAX = 1024,
-    PACK = 16, /* bytes of a vector of rung 7 */
+    VECTOR = 16, /* bytes of a vector of rung 7 */
 };
 
 enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -46,7 +46,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
     } else if (rung->number == 7) {
         const uint64_t packs = ops_tuned(choice, OPS_TUNING_add_packs);
         step->values[step->value_count++] = packs;
-        const uint64_t items = packs * PACK / dtype_size(choice->signature->items) * block;
+        const uint64_t items = packs * VECTOR / dtype_size(choice->signature->items) * block;
         blocks = ceil_div(n, items); /* at least one, for elements outside vectors */
     }
     if (block > BLOCK_MAX)

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-enum { LOOKS = 20000 }; /* polls before the host waits for the stream: about 10 us */
-
 /* Bit patterns that no arithmetic makes, as float64 and as two float32 NaNs. */
 static const uint32_t unlikely[2] = {0xa5a5d00d, 0xfff1d1e5};
 
@@ -32,9 +30,9 @@ enum status ops_word_await(struct ops_queue *queue, void *value, size_t bytes) {
     const int last = bytes == sizeof unlikely;
     enum status status = STATUS_OK;
     int look = 0;
-    while (look < LOOKS && word[0] == unlikely[0] && word[last] == unlikely[last])
+    while (look < ops_fixed(queue, looks) && word[0] == unlikely[0] && word[last] == unlikely[last])
         look++; /* a kernel stores 4 or 8 bytes at once */
-    if (look == LOOKS) {
+    if (look == ops_fixed(queue, looks)) {
         queue->word_awaited = true;
         status = queue->device->ops->sync(queue->device);
         queue->word_awaited = status;
