@@ -166,9 +166,7 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
     typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
                                             const wrapping_##acc *weights, int64_t taps,           \
                                             int64_t count, wrapping_##acc *sums);                  \
-    /* `rows` short rows, laid end to end with the radius on both sides of each, form one group;   \
-     */                                                                                            \
-    /* the outputs of windows that span two rows are skipped. */                                   \
+    /* `rows` rows with their halos, end to end; outputs that span two rows are skipped. */        \
     CPU_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,            \
                                                  add_##op##_##items##_##acc add) {                 \
         const int64_t width = 2 * s->radius + 1, pitch = s->outputs + width - 1;                   \
