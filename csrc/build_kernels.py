@@ -72,7 +72,7 @@ class Toolkit(NamedTuple):
 
 
 class Images(NamedTuple):
-    """What was built: the folder, the choice that was carried out, and how, in words."""
+    """Built images: the folder, the architectures built, and a description."""
 
     folder: Path
     codes: tuple
