@@ -23,9 +23,10 @@ enum {
 
 /* Blocks of the rungs with even chunks. */
 static uint64_t shares(const struct ops_queue *queue, const struct ops_choice *choice,
-                       uint64_t packs) {
-    const uint64_t packs_a_block = ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
-    const uint64_t blocks = (packs - 1) / packs_a_block + 1;
+                       uint64_t vectors) {
+    const uint64_t vectors_a_block =
+        ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
+    const uint64_t blocks = (vectors - 1) / vectors_a_block + 1;
     const uint64_t most =
         (uint64_t)queue->info.multiprocessors * ops_tuned(choice, OPS_TUNING_reduce_share_blocks);
     return blocks < most ? blocks : most;

@@ -57,7 +57,7 @@ static bool is_argmin(const struct task *task) {
 }
 
 /* Vectors of the longest row for which groups of lanes beat a warp's loop (TUNING.md A4). */
-static uint64_t group_packs(const struct task *task) {
+static uint64_t group_vectors(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     if (is_argmin(task))
         return item <= 4 ? fixed(group_byte_vectors) : fixed(group_argmin_vectors);
@@ -122,7 +122,7 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
 }
 
 /* Whether threads read a slab in shared memory by vectors. */
-static bool staged_by_packs(const struct task *task) {
+static bool staged_by_vectors(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     return !is_argmin(task) && task->numbers[INNER] == 1 && item <= 2 &&
            task->numbers[REDUCED] >= AXIS_STAGED_PACKS(item);
@@ -143,7 +143,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     /* Enough threads; and several lanes share rows that begin at the same banks. */
     const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
     const uint64_t read =
-        staged_by_packs(task) ? VECTOR : item; /* bytes that a lane reads at once */
+        staged_by_vectors(task) ? VECTOR : item; /* bytes that a lane reads at once */
     while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
@@ -178,27 +178,27 @@ static bool plan_triples(const struct ops_queue *queue, struct task *task) {
 }
 
 /* Rows of a few whole vectors, contiguous, the first at a vector. */
-static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64_t packs) {
+static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64_t vectors) {
     uint64_t group = 1;
-    while (group < packs)
+    while (group < vectors)
         group *= 2;
     const uint64_t rows = AXIS_GROUP_ROWS * BLOCK / group, shared_bytes = rows * value_size(task);
-    if (packs > group_packs(task) || !has_shared(queue, shared_bytes))
+    if (vectors > group_vectors(task) || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_GROUPS;
-    task->wide = packs;
+    task->wide = vectors;
     task->group = group;
     task->blocks = ceil_div(task->numbers[OUTER], rows);
     task->shared_bytes = shared_bytes;
     return true;
 }
 
-static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
+static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_vectors) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE], items = n[REDUCED] * apart;
     const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * VECTOR / item;
-    const uint64_t packs = items * item / VECTOR;
+    const uint64_t vectors = items * item / VECTOR;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
     split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * VECTOR / item);
     task->group = BLOCK;
@@ -209,8 +209,8 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
         (n[OUTER] < many ? fixed(warp_bytes) : strided * tuned(task, warp_bytes)) / item;
     if (task->splits == 1 && items <= longest && n[OUTER] > 1) {
         /* Rows of whole vectors get fewer lanes than a warp. */
-        for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
-            if (task->group * fixed(lane_vectors) >= packs)
+        for (task->group = at_vectors ? 1 : WARP; task->group < WARP;) {
+            if (task->group * fixed(lane_vectors) >= vectors)
                 break;
             task->group *= 2;
         }
@@ -225,13 +225,14 @@ static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_
 
 /* Whether slabs that would fit shared memory are large enough for `side` threads each (TUNING.md
  * A5). */
-static bool are_large_slabs(const struct task *task, uint64_t packs, uint64_t unit, uint64_t side) {
+static bool are_large_slabs(const struct task *task, uint64_t vectors, uint64_t unit,
+                            uint64_t side) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t inner = n[INNER] * item, bytes = n[REDUCED] * inner;
     const bool aligned = bytes % VECTOR == 0 && task->in % VECTOR == 0;
     const uint64_t loads = unit == 1 ? 1 : aligned ? fixed(narrow_loads) : 2 * fixed(narrow_loads);
-    if (bytes <= tuned(task, slab_bytes) && loads * side > packs)
+    if (bytes <= tuned(task, slab_bytes) && loads * side > vectors)
         return false;
     if (!is_argmin(task))
         return n[REDUCED] >= fixed(narrow_rows) &&
@@ -246,18 +247,18 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
                              uint64_t unit) {
     const uint64_t *n = task->numbers;
     const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
-    const uint64_t packs =
+    const uint64_t vectors =
         max_u64(n[REDUCED] * inner / VECTOR, 1) - 1; /* whole ones, at any alignment */
     const bool possible = n[INNER] > 1 && inner <= fixed(narrow_most) && without_gaps(n) &&
-                          !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
+                          !task->partial && !task->in_index && vectors / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t side = fixed(narrow_side);
-    while (side < BLOCK && (side < unit || side * fixed(narrow_vectors) <= packs ||
+    while (side < BLOCK && (side < unit || side * fixed(narrow_vectors) <= vectors ||
                             n[OUTER] * side / BLOCK < blocks))
         side *= 2;
-    const bool fits = unit <= side && side <= packs, many = n[OUTER] * side >= blocks * BLOCK;
-    return possible && fits && many && are_large_slabs(task, packs + 1, unit, side) ? BLOCK / side
-                                                                                    : 0;
+    const bool fits = unit <= side && side <= vectors, many = n[OUTER] * side >= blocks * BLOCK;
+    return possible && fits && many && are_large_slabs(task, vectors + 1, unit, side) ? BLOCK / side
+                                                                                      : 0;
 }
 
 /* Returns whether the narrow shape serves. */
@@ -295,9 +296,10 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
 static void plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const bool packs = shape != AXIS_ITEMS;
-    const uint64_t count = packs ? VECTOR / item : 1;
-    const uint64_t columns = ceil_div(n[INNER], count), at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const bool vectors = shape != AXIS_ITEMS;
+    const uint64_t count = vectors ? VECTOR / item : 1;
+    const uint64_t columns = ceil_div(n[INNER], count),
+                   at_once = vectors ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * ceil_div(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
@@ -317,11 +319,11 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * at_once * tuned(task, share_passes)), high);
-    task->shared_bytes = BLOCK * (packs ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
+    task->shared_bytes = BLOCK * (vectors ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
 }
 
 /* Whether each vector lies within one innermost row, and all rows begin at vectors. */
-static bool packs_along(const uint64_t *n, uint64_t count) {
+static bool vectors_along(const uint64_t *n, uint64_t count) {
     const uint64_t *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
     bool fit = *inner == 1 && n[INNER] % count == 0 && (n[OUTER] == 1 || *outer % count == 0) &&
                (n[REDUCED] == 1 || n[STRIDE] % count == 0);
@@ -357,19 +359,19 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     const uint64_t count = VECTOR / item;
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
-        const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
+        const bool at_vectors = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
         if (n[INNER] == 1 && (plan_words(task) || plan_triples(queue, task)))
             return;
-        if (at_packs && plan_groups(queue, task, n[REDUCED] / count))
+        if (at_vectors && plan_groups(queue, task, n[REDUCED] / count))
             return;
-        if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
+        if (!at_vectors && slab <= tuned(task, slab_bytes) / item &&
             (n[INNER] > 1 ||
              slab <= (is_argmin(task) ? fixed(staged_argmin) : fixed(staged_bytes)) / item)) {
             plan_staged(queue, task);
             return;
         }
         if (n[INNER] == 1) {
-            plan_rows(queue, task, at_packs);
+            plan_rows(queue, task, at_vectors);
             return;
         }
     }
@@ -385,7 +387,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     }
     if (task->in_index)
         plan_columns(queue, task, AXIS_ITEMS);
-    else if (task->in % VECTOR == 0 && packs_along(n, count))
+    else if (task->in % VECTOR == 0 && vectors_along(n, count))
         plan_columns(queue, task, AXIS_PACKS);
     else
         plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);

@@ -36,32 +36,32 @@ static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *
 
 /* Reduces an array that NumPy has to convert, on the cpu: chunk by chunk, then the chunks' results,
  * as cpu_reduce.c combines its segments. */
-static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
+static enum status reduce_chunks(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
                                  void *accumulator) {
     static const struct reg_rung join = {.kernel = "cpu_reduce_join", .flags = RUNG_HOST};
     const struct device_ops *ops = queue->device->ops;
     const size_t item = dtype_size(choice->signature->items);
     const size_t result = dtype_size(choice->signature->accumulator);
-    const uint64_t pieces = ceil_div(n, DEVICE_SEGMENT);
+    const uint64_t chunks = ceil_div(n, DEVICE_SEGMENT);
     device_address buffer = 0, results = 0;
     enum status status =
         ops->alloc(queue->device, (n < DEVICE_SEGMENT ? n : DEVICE_SEGMENT) * item, &buffer);
     if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * DEVICE_SEGMENT < DEVICE_SEGMENT
-                                   ? n - piece * DEVICE_SEGMENT
+        status = ops->alloc(queue->device, chunks * result, &results);
+    for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
+        const uint64_t count = n - chunk * DEVICE_SEGMENT < DEVICE_SEGMENT
+                                   ? n - chunk * DEVICE_SEGMENT
                                    : DEVICE_SEGMENT;
         status = ops->copy_in(queue->device, buffer, source, count * item);
         if (!status)
             status = reduce_there(queue, choice, buffer, count,
-                                  (void *)(uintptr_t)(results + piece * result));
+                                  (void *)(uintptr_t)(results + chunk * result));
     }
     if (!status) {
         struct ops_choice last = *choice;
         last.rung = &join;
-        status = reduce_there(queue, &last, results, pieces, accumulator);
+        status = reduce_there(queue, &last, results, chunks, accumulator);
     }
     if (results)
         ops->free(queue->device, results);
@@ -93,24 +93,24 @@ static enum status reduce_stream(struct ops_queue *queue, const struct ops_choic
     const struct device_ops *ops = queue->device->ops;
     const struct reg_signature *given = choice->signature;
     const size_t item = dtype_size(given->items), result = dtype_size(given->accumulator);
-    const uint64_t most = STREAM_BYTES / item, pieces = ceil_div(n, most);
+    const uint64_t most = STREAM_BYTES / item, chunks = ceil_div(n, most);
     struct ops_choice last = *choice;
     last.signature = reg_signature(choice->family, choice->rung, given->op, given->accumulator,
                                    given->accumulator);
     device_address buffer = 0, results = 0;
     enum status status = ops->alloc(queue->device, STREAM_BYTES, &buffer);
     if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * most < most ? n - piece * most : most;
+        status = ops->alloc(queue->device, chunks * result, &results);
+    for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
+        const uint64_t count = n - chunk * most < most ? n - chunk * most : most;
         status = ops->copy_in(queue->device, buffer, &source, count * item);
         if (!status)
-            status = reduce_to(queue, choice, buffer, count, results + piece * result);
+            status = reduce_to(queue, choice, buffer, count, results + chunk * result);
         if (source.data)
             source.data = (const char *)source.data + count * item;
     }
     if (!status)
-        status = reduce_there(queue, &last, results, pieces, accumulator);
+        status = reduce_there(queue, &last, results, chunks, accumulator);
     if (results)
         ops->free(queue->device, results);
     if (buffer)
@@ -126,7 +126,7 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
     if (queue->device->capabilities & DEVICE_HOST_MEMORY)
         return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data,
                                            n, accumulator)
-                            : reduce_pieces(queue, choice, source, n, accumulator);
+                            : reduce_chunks(queue, choice, source, n, accumulator);
     const size_t bytes = n * dtype_size(choice->signature->items);
     if (bytes > STREAM_BYTES && queue->device->capabilities & DEVICE_STREAMS)
         return reduce_stream(queue, choice, *source, n, accumulator);

@@ -53,7 +53,7 @@ static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
 }
 
 /* Whether a vector of outputs and that of their inputs are both aligned. */
-static bool lies_in_packs(const struct shape *shape, const struct ops_problem *problem) {
+static bool is_aligned(const struct shape *shape, const struct ops_problem *problem) {
     const bool same_numbers = shape->rows == 1 || shape->outputs == shape->n;
     return same_numbers && (problem->inputs[0] + shape->first * shape->item) % VECTOR == 0 &&
            problem->output % VECTOR == 0;
@@ -73,7 +73,7 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     const struct reg_rung *rung = choice->rung;
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
-    if (shape->radius <= fixed(vector_radius) && lies_in_packs(shape, problem))
+    if (shape->radius <= fixed(vector_radius) && is_aligned(shape, problem))
         return rung_numbered(choice->family, 4);
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, and for int64
      * with the radius that it is compiled for. */

@@ -36,9 +36,9 @@ static void find_steps(struct axes *axes) {
 /* Removes an axis: of extent 1, or merged into its neighbour. */
 static void drop(struct axes *axes, unsigned axis) {
     unsigned kept = 0;
-    for (unsigned place = 0; place < axes->count; place++)
-        if (axes->output[place] != axis) {
-            const unsigned other = axes->output[place];
+    for (unsigned position = 0; position < axes->count; position++)
+        if (axes->output[position] != axis) {
+            const unsigned other = axes->output[position];
             axes->output[kept++] = other - (other > axis);
         }
     axes->count--;
@@ -63,9 +63,9 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     for (unsigned k = axes->count; k-- > 0;)
         if (axes->extent[k] == 1)
             drop(axes, k);
-    for (unsigned place = axes->count; place-- > 1;) {
-        const unsigned axis = axes->output[place];
-        if (axes->output[place - 1] + 1 == axis) {
+    for (unsigned position = axes->count; position-- > 1;) {
+        const unsigned axis = axes->output[position];
+        if (axes->output[position - 1] + 1 == axis) {
             axes->extent[axis - 1] *= axes->extent[axis];
             drop(axes, axis);
         }
@@ -135,8 +135,8 @@ static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, si
  */
 static void list_others(const struct axes *axes, unsigned a, unsigned b,
                         struct transpose_plan *plan) {
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (axis != a && axis != b)
             plan->axes[plan->grid_axes++] =
                 (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
@@ -255,8 +255,8 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
                 STATUS_BAD_VALUE,
                 "out: only square matrices can be transposed in place; pass another array");
         plan_rows(axes, plan);
-        const bool by_packs = axes->item < WORD && plan->columns * axes->item >= VECTOR;
-        const uint64_t a_thread = by_packs ? TRANSPOSE_ROW_PACKS * (VECTOR / axes->item)
+        const bool by_vectors = axes->item < WORD && plan->columns * axes->item >= VECTOR;
+        const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_PACKS * (VECTOR / axes->item)
                                   : axes->item == VECTOR ? TRANSPOSE_ROW_PACKS
                                                          : TRANSPOSE_ROW_ITEMS;
         grid = ceil_div(plan->items, a_thread * choice->block);

@@ -27,14 +27,14 @@ struct packing {
     struct transpose_plan *plan;
     struct group load, store;
     uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
-    uint64_t place[AXES_MAX]; /* step of each axis in shared memory, in bytes */
+    uint64_t step[AXES_MAX];  /* step of each axis in shared memory, in bytes */
     unsigned listed;          /* number of axes in the plan */
     uint64_t tile_bytes;      /* maximum */
     bool searches;            /* searches for pads without bank conflicts */
 };
 
-static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
-    return output ? axes->output[place] : place;
+static unsigned axis_at(const struct axes *axes, bool output, unsigned position) {
+    return output ? axes->output[position] : position;
 }
 
 /* Includes axes, the innermost first, until they have `items` elements; cuts the last one. */
@@ -42,8 +42,8 @@ static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
     uint64_t taken = 1;
-    for (unsigned place = axes->count; place-- > 0 && taken < items;) {
-        const unsigned axis = axis_at(axes, output, place);
+    for (unsigned position = axes->count; position-- > 0 && taken < items;) {
+        const unsigned axis = axis_at(axes, output, position);
         const uint64_t part = min_u64(axes->extent[axis], ceil_div(items, taken));
         group->has[axis] = true;
         group->outermost = axis;
@@ -65,7 +65,7 @@ static uint64_t whole_unit(uint64_t bytes) {
 
 /* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
  * axis do. */
-static bool begins_at_packs(const struct packing *packing, bool output) {
+static bool begins_at_vectors(const struct packing *packing, bool output) {
     const struct axes *axes = packing->axes;
     const struct group *group = output ? &packing->store : &packing->load;
     uint64_t all = packing->arrays[output];
@@ -87,9 +87,9 @@ static void list_grid(struct packing *packing) {
         if (taken >= extent || (k && axis == ends[0]))
             continue;
         /* even chunks; runs begin at vectors, long ones at lines */
-        const bool packs = (packing->store.has[axis] && begins_at_packs(packing, true)) ||
-                           (packing->load.has[axis] && begins_at_packs(packing, false));
-        const uint64_t unit = packs ? whole_unit(taken * axes->item) / axes->item : 0;
+        const bool vectors = (packing->store.has[axis] && begins_at_vectors(packing, true)) ||
+                             (packing->load.has[axis] && begins_at_vectors(packing, false));
+        const uint64_t unit = vectors ? whole_unit(taken * axes->item) / axes->item : 0;
         const uint64_t whole = unit ? taken / unit * unit : taken;
         const uint64_t even = ceil_div(extent, ceil_div(extent, whole));
         const uint64_t chunk = packing->chunk[axis] =
@@ -97,8 +97,8 @@ static void list_grid(struct packing *packing) {
         plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
         list(packing, ceil_div(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
     }
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (!packing->load.has[axis] && !packing->store.has[axis])
             list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
     }
@@ -117,8 +117,8 @@ struct extents {
 static struct extents count(struct packing *packing, bool output, const bool *has,
                             const bool *has_not, uint32_t what) {
     struct extents found = {1, 1};
-    for (unsigned place = packing->axes->count; place-- > 0;) {
-        const unsigned axis = axis_at(packing->axes, output, place);
+    for (unsigned position = packing->axes->count; position-- > 0;) {
+        const unsigned axis = axis_at(packing->axes, output, position);
         if (!has[axis] || (has_not && has_not[axis]))
             continue;
         struct transpose_cut *cut = NULL;
@@ -208,11 +208,11 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
         step = ceil_div(step, BANKS) * BANKS + pads.more;
     else if (runs)
         step = (ceil_div(step, word) | 1) * word + pads.more;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (packing->store.has[axis] && !packing->load.has[axis]) {
             step += around ? (axes->in[axis] * axes->item - step) % VECTOR : 0;
-            packing->place[axis] = step;
+            packing->step[axis] = step;
             step *= packing->chunk[axis];
             if (axis == inner)
                 step += packing->chunk[axis] / items * pads.pad;
@@ -230,7 +230,7 @@ static void lay_out(struct packing *packing, struct pads pads) {
     uint64_t step = axes->item, wrap = 0; /* bytes of a load's run between pads */
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
-            packing->place[axis] = wrap ? step + step / wrap * pads.pad : step;
+            packing->step[axis] = wrap ? step + step / wrap * pads.pad : step;
             if (axis == inner && wraps)
                 wrap = step * (VECTOR / axes->item);
             step *= packing->chunk[axis];
@@ -245,7 +245,7 @@ static void lay_out(struct packing *packing, struct pads pads) {
  * along the innermost one. */
 struct gathered {
     unsigned axes[GATHERED_AXES], count, lanes;
-    uint32_t index[GATHERED_LANES][GATHERED_AXES], packs[GATHERED_LANES];
+    uint32_t index[GATHERED_LANES][GATHERED_AXES], vectors[GATHERED_LANES];
 };
 
 /* Adds `axis`: its index for lane `lane` is `*rest` modulo its extent. */
@@ -264,7 +264,7 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     const struct axes *axes = packing->axes;
     const struct transpose_plan *plan = packing->plan;
     const uint32_t items = VECTOR / (uint32_t)axes->item;
-    const uint32_t packs = plan->run_most < items ? 1 : plan->run_most / items;
+    const uint32_t vectors = plan->run_most < items ? 1 : plan->run_most / items;
     const unsigned inner = axes->output[axes->count - 1];
     const unsigned lanes = BANKS / (axes->item < WORD ? WORD : (unsigned)axes->item);
     unsigned involved = 0;
@@ -275,20 +275,20 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     if (involved > GATHERED_AXES)
         return false;
     for (unsigned lane = 0; lane < gathered->lanes; lane++) {
-        const uint32_t pack = lane % lanes + lane / lanes * WARPS_APART;
-        uint32_t run = pack / packs, to = (uint32_t)(packing->arrays[1] / axes->item);
+        const uint32_t vector = lane % lanes + lane / lanes * WARPS_APART;
+        uint32_t run = vector / vectors, to = (uint32_t)(packing->arrays[1] / axes->item);
         unsigned k = 0;
         for (unsigned axis = axes->count; axis-- > 0;)
             if (packing->load.has[axis] && !packing->store.has[axis])
                 to += take_index(packing, gathered, axis, k++, lane, &run) *
                       (uint32_t)axes->out[axis];
-        uint32_t item = pack % packs * items + (0 - to) % items;
-        for (unsigned place = axes->count; place-- > 0;) {
-            const unsigned axis = axes->output[place];
+        uint32_t item = vector % vectors * items + (0 - to) % items;
+        for (unsigned position = axes->count; position-- > 0;) {
+            const unsigned axis = axes->output[position];
             if (!packing->store.has[axis])
                 continue;
             const uint32_t here = take_index(packing, gathered, axis, k++, lane, &item);
-            gathered->packs[lane] = axis == inner ? here / items : gathered->packs[lane];
+            gathered->vectors[lane] = axis == inner ? here / items : gathered->vectors[lane];
         }
         gathered->count = k;
     }
@@ -299,16 +299,16 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
 static unsigned bank_conflicts(const struct packing *packing, const struct gathered *gathered) {
     const uint32_t word = packing->axes->item < WORD ? WORD : (uint32_t)packing->axes->item;
     const unsigned lanes = gathered->lanes / GATHERED_WARPS;
-    uint32_t words[BANKS / WORD][BANKS / WORD], place[GATHERED_AXES];
+    uint32_t words[BANKS / WORD][BANKS / WORD], steps[GATHERED_AXES];
     unsigned conflicts = 0;
     for (unsigned k = 0; k < gathered->count; k++)
-        place[k] = (uint32_t)packing->place[gathered->axes[k]];
+        steps[k] = (uint32_t)packing->step[gathered->axes[k]];
     for (unsigned warp = 0; warp < GATHERED_WARPS; warp++) {
         unsigned found[BANKS / WORD] = {0}, most_found = 0;
         for (unsigned lane = warp * lanes; lane < (warp + 1) * lanes; lane++) {
-            uint32_t at = gathered->packs[lane] * packing->plan->pad;
+            uint32_t at = gathered->vectors[lane] * packing->plan->pad;
             for (unsigned k = 0; k < gathered->count; k++)
-                at += gathered->index[lane][k] * place[k];
+                at += gathered->index[lane][k] * steps[k];
             const uint32_t asked = at / word;
             const unsigned bank = asked % lanes;
             bool again = false;
@@ -336,7 +336,7 @@ static void choose_pads(struct packing *packing) {
     unsigned fewest = ~0u;
     lay_out(packing, best);
     /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
-    if (around && pads && packing->place[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
+    if (around && pads && packing->step[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
         best.pad = VECTOR;
     if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
         for (unsigned k = 0; k < fixed(layouts) && fewest > GATHERED_WARPS; k++) {
@@ -364,20 +364,20 @@ static void list_items(struct packing *packing) {
                    outermost = packing->chunk[packing->store.outermost];
     uint64_t inner = 0, step = 0; /* along the innermost axis */
     unsigned count = 0;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (!packing->store.has[axis])
             continue;
-        list(packing, packing->chunk[axis], packing->place[axis], 0);
+        list(packing, packing->chunk[axis], packing->step[axis], 0);
         if (count++ == 0) {
             inner = packing->chunk[axis];
-            step = packing->place[axis];
+            step = packing->step[axis];
         }
     }
     const uint64_t period = plan->run_most / outermost;
     const bool unrolled = inner == 2 || inner == 3 || inner == 4 || inner == 8;
     plan->item_step = (uint32_t)step;
-    plan->item_jump = (uint32_t)packing->place[packing->store.outermost];
+    plan->item_jump = (uint32_t)packing->step[packing->store.outermost];
     if (count == 1 || (plan->pad ? inner % items == 0 : inner >= items)) {
         plan->item_extent = (uint32_t)(plan->pad ? items : inner);
         plan->in_segments = true;
@@ -420,15 +420,15 @@ static bool list_tile(struct packing *packing) {
     plan->runs = (uint32_t)runs.inner;
     choose_loads(packing);
     choose_pads(packing);
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (store[axis] && !load[axis])
-            list(packing, packing->chunk[axis], axes->in[axis], packing->place[axis]);
+            list(packing, packing->chunk[axis], axes->in[axis], packing->step[axis]);
     }
     plan->load_axes = packing->listed - plan->grid_axes;
     for (unsigned axis = axes->count; axis-- > 0;)
         if (load[axis] && !store[axis])
-            list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
+            list(packing, packing->chunk[axis], packing->step[axis], axes->out[axis]);
     plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;

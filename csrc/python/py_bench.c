@@ -107,7 +107,7 @@ static int read_tuning(PyObject *given, const char *family, struct ops_tuning *t
 
 /* Reads a reduction's problem: an array and the operation. */
 static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
-                      PyObject *dtype, struct py_array_in *in, struct py_call *read) {
+                      PyObject *dtype, struct py_array_in *in, struct py_family_call *read) {
     struct py_problem *problem = &read->problem;
     enum py_operation operation = PY_OP_sum;
     memset(read, 0, sizeof *read);
@@ -158,7 +158,7 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     struct bench *self = (struct bench *)allocate(type, 0);
     struct py_array_in in = {0};
     struct py_target target;
-    struct py_call read;
+    struct py_family_call read;
     if (!self)
         return NULL;
     self->module = Py_NewRef(module);

@@ -85,7 +85,7 @@ static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, i
     return 0;
 }
 
-int py_call_read(PyObject *tuple, struct py_call *read) {
+int py_call_read(PyObject *tuple, struct py_family_call *read) {
     memset(read, 0, sizeof *read);
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != FIELDS ||
         !PyTuple_Check(PyTuple_GetItem(tuple, INPUTS)) ||
@@ -128,7 +128,7 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
 
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     if (count != 4) {
         PyErr_Format(PyExc_TypeError, "call() takes 4 positional arguments (%zd given)", count);

@@ -186,12 +186,12 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
  * read in place by its strides: if it is strided or repeats elements, only the cpu accepts it, and
  * call() returns False for other devices; likewise where a device only has a kernel for elements of
  * the result's dtype. */
-struct py_call {
+struct py_family_call {
     struct py_problem problem;
     struct ops_call call;
     int gaps; /* an input is strided */
 };
-int py_call_read(PyObject *tuple, struct py_call *read);
+int py_call_read(PyObject *tuple, struct py_family_call *read);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_gil.c. Between py_unlock and py_lock the GIL is free and the device polls for signals. */

@@ -169,7 +169,7 @@ static int queue_call(struct py_state *state, const struct py_target *target, Py
 
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     if (count != 5) {
         PyErr_Format(PyExc_TypeError, "call_resident() takes 5 positional arguments (%zd given)",
@@ -232,7 +232,7 @@ static int read_reaches(struct prepared *self, PyObject *reaches) {
 }
 
 /* Reads a reduction of the whole array: the caller's operation; the kernel may run another. */
-static int read_whole(PyObject *problem, struct py_call *read) {
+static int read_whole(PyObject *problem, struct py_family_call *read) {
     enum py_operation operation;
     const struct ops_call *call = &read->call;
     if (call->input_count != 1 || call->numbers[0] == 0 ||
@@ -252,7 +252,7 @@ static int read_whole(PyObject *problem, struct py_call *read) {
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"device", "problem", "reaches", NULL};
     PyObject *device, *problem, *reaches;
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     PyObject *module = PyType_GetModule(type);
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UOO!", keys, &device, &problem,
