@@ -140,7 +140,7 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
 enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t bytes);
 
 /* Memory in a queue's order, for callers that keep the queue on one stream. The queue keeps small
- * freed memory: the driver's allocator takes 3 us to allocate and free. */
+ * freed memory (TUNING.md H1). */
 enum status ops_memory_take(struct ops_queue *queue, size_t bytes, device_address *address);
 void ops_memory_give(struct ops_queue *queue, device_address address, size_t bytes);
 
