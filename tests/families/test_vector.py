@@ -261,7 +261,7 @@ def test_large(device, rng):
 def test_rungs_that_do_not_take_any_n(device):
     with pytest.raises(ValueError, match="at most 1024 threads, and cannot process 1025 elements"):
         gpuopt.add(np.ones(1025), np.ones(1025), variant="threads", device=device)
-    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 items"):
+    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 elements"):
         gpuopt.add(np.ones(513), np.ones(513), variant=4, device=device)
 
 

@@ -289,7 +289,7 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     }
     for (top -= size; top > (char *)stack; top -= size)
         functions->core->apply(top - size, top, part->kept, part->mask);
-    memcpy(values, stack, size);
+    memcpy(values, top, size); /* the first of the stack */
     return false;
 }
 
