@@ -322,11 +322,15 @@ class Compiler:
         record.write_text(digest)
         return output
 
-    def ptx(self, source, front):
-        """Compile one file for a virtual architecture; return the text's path."""
+    def ptx(self, source, front, newer_only):
+        """Compile one file for a virtual architecture; return the text's path.
+
+        With newer_only, kernels that do not differ from compute_75's are left out.
+        """
         output = self.folder / f"{source.stem}.{front}.ptx"
         line_info = PTX_TARGETS.get(int(front) if front.isdigit() else 0, ("", []))[1]
         options = [*NVCC_OPTIONS, "--ptx", *line_info, f"-arch=compute_{front}"]
+        options += ["-DGPUOPT_NEWER_ONLY"] if newer_only else []
 
         def make():
             with timed(f"{source.name}: PTX for compute_{front}"):
@@ -380,9 +384,14 @@ def compile_all(tools, codes, fronts, folder):
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise Failure("nvcc needs g++; install it (Debian: apt-get install g++) or set NVCC_CCBIN")
     compiler, files = Compiler(tools, folder), sources()
+    assembled = {*map(front_end, codes)}
+    newer_only = {front: front != "75" and front not in assembled for front in fronts}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         # In this order no thread waits for work that has not begun.
-        texts = {(f, front): pool.submit(compiler.ptx, f, front) for f in files for front in fronts}
+        texts = {
+            (f, front): pool.submit(compiler.ptx, f, front, newer_only[front])
+            for f in files for front in fronts
+        }  # fmt: skip
         cubins = {
             (f, code): pool.submit(
                 lambda text, code: compiler.machine_code(text.result(), code),
@@ -504,18 +513,22 @@ class Archive:
 
 
 def archive(texts):
-    """Return (archive's bytes, table) of {(file's stem, target): PTX}."""
+    """Return (archive's bytes, table) of {(file's stem, target): PTX}.
+
+    A kernel whose PTX is the same for both targets has the first alone.
+    """
     packed, table = Archive(), {"images": [], "kernels": []}
     for stem in sorted({stem for stem, _ in texts}):
         parts = [split(texts[stem, target], PTX_TARGETS[target][0]) for target in PTX_TARGETS]
         table["images"].append([stem, [packed.add(common) for common, _ in parts]])
-        names = list(parts[0][1])
-        if any(list(kernels) != names for _, kernels in parts):
-            raise Failure(f"{stem}.cu has other kernels for one target than for another")
-        for name in names:
-            table["kernels"].append(
-                [name, stem, [packed.add(kernels[name]) for _, kernels in parts]]
-            )
+        (_, first), (_, newer) = parts
+        if not newer.keys() <= first.keys():
+            raise Failure(f"{stem}.cu has a kernel for newer GPUs alone; give it an older form")
+        for name, text in first.items():
+            other = newer.get(name)
+            same = other is None or other == re.sub(r"(?m)^\t\.loc\t.*\n", "", text)
+            rows = [packed.add(text), [0, 0, 0] if same else packed.add(other)]
+            table["kernels"].append([name, stem, rows])
     table["kernels"].sort()
     return bytes(packed.bytes), table
 

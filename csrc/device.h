@@ -44,7 +44,7 @@ struct image_chunk {
 /* The virtual architectures whose PTX is embedded. */
 enum ptx_target {
     PTX_75, /* with line numbers: for the simulated GPU, and GPUs below 9.0 */
-    PTX_90,
+    PTX_90, /* only of kernels whose source depends on the architecture */
     PTX_TARGETS
 };
 
@@ -74,6 +74,8 @@ extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, ch
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);
+/* Returns the target from which to compile a kernel for a compute capability (90 for 9.0). */
+enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute_capability);
 /* Returns one kernel's PTX as a module of its own, with a NUL at its end; the caller frees it. */
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
                               char **text, size_t *bytes);

@@ -91,6 +91,10 @@ static enum status join(struct image_chunk first, struct image_chunk second, cha
     return status;
 }
 
+enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute_capability) {
+    return compute_capability >= 90 && kernel->ptx[PTX_90].bytes ? PTX_90 : PTX_75;
+}
+
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
                               char **text, size_t *bytes) {
     return join(kernel->image->common[target], kernel->ptx[target], text, bytes);

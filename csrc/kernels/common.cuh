@@ -5,6 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Kernels whose source has no branch on __CUDA_ARCH__: their PTX for compute_75 also serves newer
+// GPUs, so the pass that compiles PTX for newer GPUs skips them.
+#ifdef GPUOPT_NEWER_ONLY
+#define SAME_FOR_ALL_GPUS(...)
+#else
+#define SAME_FOR_ALL_GPUS(...) __VA_ARGS__
+#endif
+
 using int32 = int32_t;
 using int64 = long long;
 using uint64 = unsigned long long;

@@ -824,22 +824,24 @@ using type_float64 = float64;
                                  shares<type_##items>{pieces, tickets, unsigned(whole),        \
                                                       unsigned(share), layers, cut_layers});   \
     }
-#define MATMUL_EVERY_RUNG(op, items, same)         \
+#define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_2, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_3, 512, op, items, same)  \
     MATMUL_KERNEL(matmul_4, 256, op, items, same)  \
     MATMUL_KERNEL(matmul_5, 128, op, items, same)  \
     MATMUL_KERNEL(matmul_6, 256, op, items, same)  \
-    MATMUL_KERNEL(matmul_7, 256, op, items, same)  \
-    MATMUL_RING(8, 256, op, items, same)           \
-    MATMUL_RING(9, 256, op, items, same)           \
-    MATMUL_RING_BLOCK(10, 128, op, items, same)    \
-    MATMUL_RING_BLOCK(10, 256, op, items, same)    \
-    MATMUL_SHARES(11, 128, op, items, same)        \
+    MATMUL_KERNEL(matmul_7, 256, op, items, same)
+#define MATMUL_NEWER_RUNGS(op, items, same)     \
+    MATMUL_RING(8, 256, op, items, same)        \
+    MATMUL_RING(9, 256, op, items, same)        \
+    MATMUL_RING_BLOCK(10, 128, op, items, same) \
+    MATMUL_RING_BLOCK(10, 256, op, items, same) \
+    MATMUL_SHARES(11, 128, op, items, same)     \
     MATMUL_SHARES(11, 256, op, items, same)
 
-MATMUL_SIGNATURES(MATMUL_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(MATMUL_SIGNATURES(MATMUL_SAME_RUNGS))
+MATMUL_SIGNATURES(MATMUL_NEWER_RUNGS)
 
 } // namespace matmul
 

@@ -835,22 +835,24 @@ using type_float64 = float64;
     KERNEL_B(rung, 256, op, in, acc)   \
     KERNEL_B(rung, 512, op, in, acc)   \
     KERNEL_B(rung, 1024, op, in, acc)
-#define EVERY_RUNG(op, in, acc)                        \
-    KERNEL(reduce_1, op, in, acc)                      \
-    KERNEL(reduce_2, op, in, acc)                      \
-    KERNEL(reduce_3, op, in, acc)                      \
-    KERNEL(reduce_4, op, in, acc)                      \
-    KERNEL(reduce_5, op, in, acc)                      \
-    KERNEL(reduce_5h, op, in, acc)                     \
-    EVERY_BLOCK(reduce_6, op, in, acc)                 \
-    EVERY_BLOCK(reduce_7, op, in, acc)                 \
-    KERNEL(reduce_8, op, in, acc)                      \
-    KERNEL_THREADS(reduce_9, op, in, acc)              \
-    KERNEL_THREADS(reduce_10, op, in, acc)             \
+#define SAME_RUNGS(op, in, acc)           \
+    KERNEL(reduce_1, op, in, acc)         \
+    KERNEL(reduce_2, op, in, acc)         \
+    KERNEL(reduce_3, op, in, acc)         \
+    KERNEL(reduce_4, op, in, acc)         \
+    KERNEL(reduce_5, op, in, acc)         \
+    KERNEL(reduce_5h, op, in, acc)        \
+    EVERY_BLOCK(reduce_6, op, in, acc)    \
+    EVERY_BLOCK(reduce_7, op, in, acc)    \
+    KERNEL(reduce_8, op, in, acc)         \
+    KERNEL_THREADS(reduce_9, op, in, acc) \
+    KERNEL_THREADS(reduce_10, op, in, acc)
+#define NEWER_RUNGS(op, in, acc)                       \
     KERNEL_WHOLE(reduce_11, THREADS, op, in, acc)      \
     KERNEL_WHOLE(reduce_12, RING_THREADS, op, in, acc) \
     KERNEL_WHOLE(reduce_13, THREADS, op, in, acc)
 
-REDUCE_SIGNATURES(EVERY_RUNG)
+SAME_FOR_ALL_GPUS(REDUCE_SIGNATURES(SAME_RUNGS))
+REDUCE_SIGNATURES(NEWER_RUNGS)
 
 #endif

@@ -710,17 +710,19 @@ using type_float64 = float64;
             in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond, \
             rows, static_cast<unsigned>(mode >> 32)});                                        \
     }
-#define STENCIL1D_EVERY_RUNG(op, items, acc)                                                  \
+#define STENCIL1D_SAME_RUNGS(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc)                            \
     STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)                                          \
     STENCIL1D_KERNEL(stencil1d_3, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_4,                                                             \
                      __maxnreg__(op_##op::shares && sizeof(type_##items) == 4 ? 32 : 64), op, \
-                     items, acc)                                                              \
+                     items, acc)
+#define STENCIL1D_NEWER_RUNGS(op, items, acc) \
     STENCIL1D_KERNEL(stencil1d_5, __launch_bounds__(THREADS, 8), op, items, acc)
 
-STENCIL1D_SIGNATURES(STENCIL1D_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(STENCIL1D_SIGNATURES(STENCIL1D_SAME_RUNGS))
+STENCIL1D_SIGNATURES(STENCIL1D_NEWER_RUNGS)
 
 } // namespace stencil1d
 

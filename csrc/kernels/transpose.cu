@@ -906,7 +906,7 @@ using type_complex128 = uint4;
         wait_for_kernel_before();                                                                 \
         rung(in, out, plan);                                                                      \
     }
-#define TRANSPOSE_EVERY_RUNG(op, items, same)                 \
+#define TRANSPOSE_SAME_RUNGS(op, items, same)                 \
     TRANSPOSE_KERNEL(transpose_copy, op, items, same)         \
     TRANSPOSE_KERNEL(transpose_1d, op, items, same)           \
     TRANSPOSE_KERNEL(transpose_2d, op, items, same)           \
@@ -916,10 +916,11 @@ using type_complex128 = uint4;
     TRANSPOSE_KERNEL_B(transpose_multi, 64, op, items, same)  \
     TRANSPOSE_KERNEL_B(transpose_multi, 128, op, items, same) \
     TRANSPOSE_KERNEL_B(transpose_multi, 256, op, items, same) \
-    TRANSPOSE_KERNEL_B(transpose_multi, 512, op, items, same) \
-    TRANSPOSE_KERNEL_V(transpose_vector, op, items, same)
+    TRANSPOSE_KERNEL_B(transpose_multi, 512, op, items, same)
+#define TRANSPOSE_NEWER_RUNGS(op, items, same) TRANSPOSE_KERNEL_V(transpose_vector, op, items, same)
 
-TRANSPOSE_SIGNATURES(TRANSPOSE_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(TRANSPOSE_SIGNATURES(TRANSPOSE_SAME_RUNGS))
+TRANSPOSE_SIGNATURES(TRANSPOSE_NEWER_RUNGS)
 
 } // namespace transpose
 

@@ -194,17 +194,19 @@ using type_float64 = float64;
         wait_for_kernel_before();                                                                  \
         rung<op_##op>(x, y, out, n, a, packs);                                                     \
     }
-#define VECTOR_EVERY_RUNG(op, items, same)   \
+#define VECTOR_SAME_RUNGS(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \
     VECTOR_KERNEL(vector_2, op, items, same) \
     VECTOR_KERNEL(vector_3, op, items, same) \
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
-    VECTOR_KERNEL(vector_6, op, items, same) \
-    VECTOR_KERNEL_PACKS(vector_7, op, items, same)
+    VECTOR_KERNEL(vector_6, op, items, same)
+#define VECTOR_NEWER_RUNGS(op, items, same) VECTOR_KERNEL_PACKS(vector_7, op, items, same)
 
-ADD_SIGNATURES(VECTOR_EVERY_RUNG)
-SAXPY_SIGNATURES(VECTOR_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(ADD_SIGNATURES(VECTOR_SAME_RUNGS))
+ADD_SIGNATURES(VECTOR_NEWER_RUNGS)
+SAME_FOR_ALL_GPUS(SAXPY_SIGNATURES(VECTOR_SAME_RUNGS))
+SAXPY_SIGNATURES(VECTOR_NEWER_RUNGS)
 
 } // namespace vector
 

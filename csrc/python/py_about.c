@@ -225,7 +225,7 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
         return NULL;
     enum status status = gpuopt_kernel_of(symbol, &kernel);
     if (!status)
-        status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
+        status = gpuopt_kernel_ptx(kernel, gpuopt_ptx_target(kernel, target), &text, &bytes);
     return unicode_of(status, text, bytes, module);
 }
 

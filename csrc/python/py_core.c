@@ -136,11 +136,10 @@ static PyMethodDef module_methods[] = {
      "kernels($module, /)\n--\n\nReturn the embedded kernels: {symbol: file name without .cu}."},
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
-     "Return an embedded kernel's PTX as a module of its own; target is 75 or 90."},
+     "Return an embedded kernel's PTX, a module of its own, for compute capability target / 10."},
     {"sources", py_sources, METH_NOARGS,
-     "sources($module, /)\n--\n\nReturn the kernels' source files: for each a form feed, its name, "
-     "its "
-     "lines."},
+     "sources($module, /)\n--\n\nReturn the kernels' source files: for each a form feed, its "
+     "name, its lines."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -82,8 +82,11 @@ class _Borrowed:
         self._holder, self._device, self._stream = holder, device, stream
 
     def __del__(self) -> None:
-        with suppress(Exception):  # where it is too late for that
+        try:
             _core.order(self._device, (self._stream, LEGACY))
+        except Exception:  # no memory for an event: wait instead; nothing helps a lost device
+            with suppress(Exception):
+                _core.wait(self._device, LEGACY)
 
 
 # --- calls

@@ -268,7 +268,7 @@ def test_lines_and_paths_stay_relative_and_those_of_the_toolkit_go(build):
 
 
 def test_the_archive_holds_every_text_as_it_was(build):
-    texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90")}
+    texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90").replace("ret;", "exit;")}
     packed, table = build.archive(texts)
     kernels = {name: rows for name, _, rows in table["kernels"]}
     for target, number in ((75, 0), (90, 1)):
@@ -281,8 +281,21 @@ def test_the_archive_holds_every_text_as_it_was(build):
         assert zlib.decompress(packed[offset : offset + count]).decode() == common
 
 
-def test_targets_with_different_kernels_are_refused(build):
-    with pytest.raises(SystemExit, match="other kernels for one target"):
+def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
+    newer = re.sub(r"(?m)^\t\.loc.*\n", "", PTX.replace("sm_75", "sm_90")).replace(
+        "\tcall.uni", "\tgriddepcontrol.wait;\n\tcall.uni"
+    )
+    _, table = build.archive({("one", 75): PTX, ("one", 90): newer})
+    stored = {name: rows[1] != [0, 0, 0] for name, _, rows in table["kernels"]}
+    assert stored == {"first": False, "second": True}
+    without = (
+        newer[: newer.index(".visible .entry first")] + newer[newer.index("\t// .globl\tsecond") :]
+    )
+    assert build.archive({("one", 75): PTX, ("one", 90): without})[1]["kernels"] == table["kernels"]
+
+
+def test_a_kernel_for_newer_gpus_alone_is_refused(build):
+    with pytest.raises(SystemExit, match="give it an older form"):
         build.archive({("one", 75): PTX, ("one", 90): PTX.replace("second", "third")})
 
 

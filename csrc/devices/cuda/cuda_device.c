@@ -348,7 +348,7 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     enum status status = gpuopt_kernel_of(symbol, &row);
     if (status)
         return status;
-    const enum ptx_target target = gpu->compute_capability >= 90 ? PTX_90 : PTX_75;
+    const enum ptx_target target = gpuopt_ptx_target(row, gpu->compute_capability);
     struct device_kernel *kernel = *found = &gpu->kernels[row - gpuopt_kernels];
     const CUstreamCaptureMode mode = cuda_relax();
     pthread_mutex_lock(&gpu->lock);
