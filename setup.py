@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shlex
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 SOURCES = Path("csrc")
+MACHINES = {"x86_64", "aarch64"}
 HEADERS = {".h", ".def", ".cu", ".cuh"}
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
@@ -51,6 +53,7 @@ class BuildExtension(build_ext):
 
     def build_extensions(self):
         """Have the compiler's files compiled by compile_files."""
+        check_compiler(self.compiler.compiler_so[0], self.plat_name)
         self.compile_file = self.compiler.compile
         self.compiler.compile = self.compile_files
         super().build_extensions()
@@ -83,10 +86,8 @@ class BuildExtension(build_ext):
     def build_extension(self, ext):
         """Compile the kernels, and tell the C files where they are."""
         images = build_kernels.build(BUILD)
-        ext.extra_compile_args += [
-            f"-isystem{build_kernels.header_folder(BUILD)}",
-            f"-ffile-prefix-map={ROOT}=.",  # the same bytes wherever it is built
-        ]
+        cuda = build_kernels.header_folder(BUILD)
+        ext.extra_compile_args += [f"-isystem{cuda}", *same_bytes_anywhere(cuda)]
         ext.define_macros += [
             ("GPUOPT_IMAGE_DIR", quoted(os.path.relpath(images.folder, ROOT))),
             ("GPUOPT_VERSION", quoted(self.distribution.get_version())),
@@ -115,6 +116,37 @@ def remedy(error):
     if isinstance(error, OSError) and error.errno == 28:
         return "; free some space on this disk"
     return ""
+
+
+def check_compiler(program, platform):
+    """Fail where the C compiler does not start, or makes code for another machine."""
+    try:
+        done = subprocess.run([program, "-dumpmachine"], capture_output=True, text=True)
+    except OSError as error:
+        raise Failure(
+            f"the C compiler {program} does not start ({error.strerror}); install gcc (Debian: "
+            "apt-get install gcc) or set CC to one"
+        ) from None
+    made, wanted = done.stdout.partition("-")[0], platform.partition("-")[2]
+    if made in MACHINES and wanted in MACHINES and made != wanted:
+        raise Failure(
+            f"{program} compiles for {made}, but the extension is for {wanted}; to build for "
+            f"{made}, set _PYTHON_HOST_PLATFORM=linux-{made}, else unset CC"
+        )
+
+
+def same_bytes_anywhere(cuda):
+    """Return the options that keep this machine's folders out of the debug information.
+
+    pip builds in folders of random names. The last option that fits a path holds.
+    """
+    folders = {
+        ROOT: ".",
+        sysconfig.get_path("include"): "python",
+        numpy.get_include(): "numpy",
+        cuda: "cuda",
+    }
+    return [f"-ffile-prefix-map={folder}={name}" for folder, name in folders.items()]
 
 
 def quoted(text):
