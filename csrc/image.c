@@ -1,6 +1,6 @@
-/* image.c: the compiled kernels and their source, embedded. csrc/build_kernels.py writes their
- * table, images.def, and the archive kernels.z of zlib streams, whose decompressor the Python layer
- * sets.
+/* image.c: the embedded kernels and their source. csrc/build_kernels.py writes their table
+ * images.def and the archive kernels.z of zlib streams; the Python layer sets the decompressor.
+ * Knows no device.
  */
 #include "device.h"
 
@@ -18,7 +18,7 @@
 
 EMBED(gpuopt_archive, "kernels.z");
 
-/* CODE or NO_CODE: whether there is machine code beside the PTX. */
+/* CODE or NO_CODE: whether an image has machine code beside its PTX. */
 #define EMBED_CODE(name) EMBED(gpuopt_code_##name, #name ".fatbin")
 #define EMBED_NO_CODE(name) _Static_assert(1, "")
 #define ENDS_CODE(name) gpuopt_code_##name, gpuopt_code_##name##_end
@@ -71,7 +71,7 @@ static enum status inflate(struct image_chunk chunk, char *to) {
     return gpuopt_inflate(gpuopt_archive + chunk.offset, chunk.packed, to, chunk.bytes);
 }
 
-/* Two chunks as one text with a NUL at its end, which the caller frees. */
+/* Joins two chunks to one text with a NUL at its end, which the caller frees. */
 static enum status join(struct image_chunk first, struct image_chunk second, char **text,
                         size_t *bytes) {
     *bytes = (size_t)first.bytes + second.bytes;

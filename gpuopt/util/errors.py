@@ -41,7 +41,7 @@ _EXAMPLES: dict[type[Exception], str] = {
     ...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device="sim")
     ... except gpuopt.UnfitError as error:  # a ValueError
     ...     print(str(error).split(";")[0])
-    variant: rung 'threads' has one block, of at most 1024 threads, and cannot take 2000 items
+    variant: rung 'threads' has one block, of at most 1024 threads, and cannot process 2000 elements
     """,
     SimError: """
     >>> import numpy as np

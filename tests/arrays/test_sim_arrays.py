@@ -58,7 +58,7 @@ def test_signal_handler_that_would_deadlock_raises():
         print(int(total.item()) == 1 << 23, told, small.get())
     """
     done = run_python(LONG + textwrap.dedent(code)).stdout
-    assert done.startswith("True ['device: sim:h200 is in the middle of a call of this thread")
+    assert done.startswith("True ['device: sim:h200 is executing a call of this thread")
     assert done.count("sim:h200") == 1 and done.endswith("[0 1 2]\n")
 
 

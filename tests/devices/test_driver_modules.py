@@ -148,7 +148,7 @@ module["micro_empty"](1, 32)
 assert story() == [f"launch {one}"]
 caught(ValueError, lambda: module.use_stream(-1), "stream")
 empty = module["micro_empty"].bind(1, 32)
-caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not from 0 to 7")
+caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not in the range 0 to 7")
 caught(ValueError, lambda: module.time(empty.on(1), 1, "graph"), "graph", "stream 0")
 """,
     )

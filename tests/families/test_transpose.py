@@ -339,7 +339,9 @@ def test_unsupported_axes_of_a_rung_raise(device, rung):
     if rung.host or rung.best or rung.ceiling:
         assert gpuopt.transpose(array, (2, 0, 3, 1), variant=rung.variant, device=device).size
         return
-    with pytest.raises(gpuopt.UnfitError, match=f"'{rung.name}' turns matrices.*variant='vector'"):
+    with pytest.raises(
+        gpuopt.UnfitError, match=f"'{rung.name}' transposes matrices.*variant='vector'"
+    ):
         gpuopt.transpose(array, (2, 0, 3, 1), variant=rung.variant, device=device)
 
 

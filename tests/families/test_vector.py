@@ -263,9 +263,9 @@ def test_large(device, rung, rng):
 
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
 def test_rungs_refuse_unsupported_sizes(device):
-    with pytest.raises(ValueError, match="at most 1024 threads, and cannot take 1025 items"):
+    with pytest.raises(ValueError, match="at most 1024 threads, and cannot process 1025 elements"):
         gpuopt.add(np.ones(1025), np.ones(1025), variant="threads", device=device)
-    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 items"):
+    with pytest.raises(ValueError, match="a multiple of its block's 512 threads, not 513 elements"):
         gpuopt.add(np.ones(513), np.ones(513), variant=4, device=device)
 
 

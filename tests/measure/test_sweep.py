@@ -201,7 +201,7 @@ def test_the_table_marks_the_best_and_the_default():
     assert "nothing is more than 1% faster" in "\n".join(size.lines())
     device = sweep.describe_device("sim")
     swept = gpuopt.Sweep(device, "reduce", "float32", [size])
-    assert "share_packs         packs of 16 bytes" in str(swept)
+    assert "share_packs         16-byte vectors" in str(swept)
     assert all(line == line.rstrip() for line in str(swept).splitlines())
     told = json.loads(json.dumps(swept.to_dict()))
     assert told["sizes"][0]["trials"][0]["timing"]["samples"] == [5e-6]

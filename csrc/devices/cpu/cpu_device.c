@@ -1,5 +1,5 @@
-/* cpu_device.c: the cpu device. Memory is the host's, launches run at once. Knows no operation:
- * its kernels are the tables that cpu_kernels.h names.
+/* cpu_device.c: the cpu device. Memory is the host's; launches complete at once. Knows no
+ * operation: its kernels are the tables that cpu_kernels.h names.
  */
 #include "cpu_device.h"
 
@@ -45,7 +45,7 @@ static enum status cpu_open(const char *which, struct device **opened) {
 
 static void cpu_close(struct device *device) { free(device); }
 
-/* The value of a line "key : value" of a file of the kernel's, or "". */
+/* The value of a line "key : value" of a file in /proc, or "". */
 static void proc_value(const char *path, const char *key, char *value, size_t size) {
     char line[256];
     FILE *file = fopen(path, "r");

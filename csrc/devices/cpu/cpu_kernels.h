@@ -1,5 +1,5 @@
-/* cpu_kernels.h: how the C rungs look to the cpu device: functions that are found by symbol and
- * take their arguments as a GPU's kernels do.
+/* cpu_kernels.h: the C rungs as the cpu device calls them: functions found by symbol that receive
+ * the arguments of a GPU's kernels. Knows no rung.
  */
 #ifndef GPUOPT_CPU_KERNELS_H
 #define GPUOPT_CPU_KERNELS_H
@@ -9,9 +9,9 @@
 
 struct cpu_kernel {
     const char *symbol;
-    /* Runs the whole of it, and polls the device at least every 100 ms. */
+    /* Runs the whole kernel, and polls the device at least every 100 ms. */
     enum status (*run)(struct device *device, const struct cpu_kernel *kernel, void **arguments);
-    const void *data; /* what run() needs to know of this kernel */
+    const void *data; /* parameters of this kernel for run() */
     bool parallel;
 };
 
