@@ -214,10 +214,10 @@ template <class In> union alignas(16) pack {
 template <class In> struct alone { In items[1]; };
 
 // The same load, or a streaming (evict-first) one.
-template <bool Streamed>
-__device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
+template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
     if (!Streamed)
-        return load_pack_if(there, from, words);
+        return load_pack_if(there, from);
+    uint4 words = {0, 0, 0, 0};
     asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
                  "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
@@ -229,19 +229,32 @@ __device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
 
 // Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
 template <bool Streamed, class In, unsigned N, class There, class From>
-__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from,
-                                 uint4 absent) {
+__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
-        loaded[k].words = load_if<Streamed>(there(k), from(k), absent);
+        loaded[k].words = load_if<Streamed>(there(k), from(k));
 }
 template <class In, unsigned N, class There, class From>
 __device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const There &there,
-                                 const From &from, uint4 absent = {0, 0, 0, 0}) {
+                                 const From &from) {
     if (streamed)
-        load_some<true>(loaded, there, from, absent);
+        load_some<true>(loaded, there, from);
     else
-        load_some<false>(loaded, there, from, absent);
+        load_some<false>(loaded, there, from);
+}
+
+// The same where all packs are there: no predicates, no zeros.
+template <class In, unsigned N, class From>
+__device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const From &from) {
+    if (streamed) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = __ldcs(from(k));
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = *from(k);
+    }
 }
 
 // The first `items` elements of a vector, one by one.
@@ -275,9 +288,6 @@ template <class In> struct neutral_items {
 #pragma unroll
         for (unsigned i = 0; i < WORDS; i++)
             words[i] = all.word[i];
-    }
-    __device__ uint4 all() const {
-        return {words[0], words[1 % WORDS], words[2 % WORDS], words[3 % WORDS]};
     }
     // Word `i` of a vector: its `kept` bits, and the identity elsewhere.
     __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {

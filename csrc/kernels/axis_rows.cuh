@@ -231,12 +231,17 @@ template <class In> struct row_of_places {
             pack<In> one;
             one.words = *reinterpret_cast<const uint4 *>(in.items + at);
             uint32_t found = 0;
-            unsigned behind = at % in.every; // an element that counts
 #pragma unroll
-            for (unsigned i = 0; i < pack<In>::count; i++) {
-                if (behind == 0 && ordered(op, one.items[i]) == least)
+            for (unsigned i = 0; i < pack<In>::count; i++)
+                if (ordered(op, one.items[i]) == least)
                     found |= 1u << i;
-                behind = behind + 1 == in.every ? 0 : behind + 1;
+            if (in.every > 1) { // bits of the items that count
+                uint32_t counted = 0;
+#pragma unroll 1
+                for (unsigned i = (in.every - at % in.every) % in.every; i < pack<In>::count;
+                     i += in.every)
+                    counted |= 1u << i;
+                found &= counted;
             }
             at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
         }

@@ -283,7 +283,8 @@ template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
     using Acc = typename Op::Acc;
-    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS, IN_TURN = sizeof(In) <= 2 ? 2 : 4;
+    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS,
+                       IN_TURN = sizeof(In) <= 2 && !has_places<Op> ? 2 : 4;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -323,7 +324,7 @@ template <class Word, class Op, class In>
 __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (sizeof(Word) > sizeof(In)) {
         using Row = short_row<Op, In>;
-        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = 2;
+        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = sizeof(Word) == 2 ? 8 : 2;
         const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x;
         const Word *rows = reinterpret_cast<const Word *>(in);
         Word loaded[AT_ONCE];
@@ -402,30 +403,32 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
                           unsigned apart, bool streamed, const Items &which) {
-    constexpr unsigned IN_TURN = AT_ONCE < 4 ? AT_ONCE : sizeof(In) == 1 ? 2 : 4;
-    const neutral_items<In> absent(op);
+    constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
+    const auto from = [&](unsigned k) {
+        return reinterpret_cast<const uint4 *>(at + int64(step) * k);
+    };
+    const auto is_there = [&](unsigned k) { return left > int(k * apart); };
 #pragma unroll 1
     for (uint32_t place = 0; left > 0; place += AT_ONCE) {
         pack<In> loaded[AT_ONCE];
-        if constexpr (sizeof step == 4) // multiples of it are recomputed as cheaply as kept
+        if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
             step = opaque_copy(step);
-        load_some(
-            loaded, streamed, [&](unsigned k) { return left > int(k * apart); },
-            [&](unsigned k) { return reinterpret_cast<const uint4 *>(at + int64(step) * k); },
-            absent.all());
-#pragma unroll 1
-        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN, left -= int(IN_TURN * apart)) {
-            pack<In> packs[IN_TURN];
+        if (left > int((AT_ONCE - 1) * apart))
+            load_every(loaded, streamed, from);
+        else if (FEW == AT_ONCE || left > int(FEW * apart))
+            load_some(loaded, streamed, is_there, from);
+        else { // half the loads, for columns of a few rows
+            pack<In> few[FEW];
+            load_some(few, streamed, is_there, from);
 #pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++)
-                packs[k] = loaded[k];
-            which.pick(packs);
-            if (!has_places<Op> || left > 0)
-                mine.template add<!has_places<Op>>(op, packs, place + turn, apart, unsigned(left));
-            next_in_turn<IN_TURN>(loaded);
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                loaded[k].words = k < FEW ? few[k].words : uint4{0, 0, 0, 0};
         }
+        which.pick(loaded);
+        mine.template add<false>(op, loaded, place, apart, unsigned(left));
         at += int64(step) * AT_ONCE;
+        left -= int(AT_ONCE * apart);
     }
 }
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
@@ -538,9 +541,15 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
 #pragma unroll 1
     for (uint32_t place = 0; left > 0; place += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
+        if (left > int((AT_ONCE - 1) * apart)) {
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing rows repeat the first
-            loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                loaded[k].items[0] = at[k * step];
+        } else {
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing elements repeat the first
+                loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
+        }
         mine.template add<false>(op, loaded, place, apart, unsigned(left));
         at += AT_ONCE * step;
         left -= int(AT_ONCE * apart);
@@ -760,10 +769,16 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
                                reinterpret_cast<uint64>(out) % 16 == 0;
     if (by_items) {
-        values[threadIdx.x] =
+        const Acc value =
             w.in_index
                 ? add_placed(op, in + from, w.in_index + from, step, left, high)
                 : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
+        if (high == 1 && !w.partials) { // nothing to join
+            if (left > 0)
+                storing<Op>::store(op, w, out, above * w.inner + column, value);
+            return;
+        }
+        values[threadIdx.x] = value;
     } else {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
