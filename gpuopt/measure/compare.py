@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuopt.measure.bench import Bench
-from gpuopt.measure.ladder_result import MODES, Ladder, Row, Timing
+from gpuopt.measure.ladder_result import MODES, Ladder, LadderRow
+from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
 from gpuopt.show.ladder_table import label
 
@@ -170,7 +171,7 @@ def _times(old: Any, new: Any) -> dict[str, Change]:
     return found
 
 
-def _counts(old: Row, new: Row) -> dict[str, Change]:
+def _counts(old: LadderRow, new: LadderRow) -> dict[str, Change]:
     then, now = (row.counted.counters.warp_instructions for row in (old, new))
     return {"": Change(then, now, now / then)} if then else {}
 

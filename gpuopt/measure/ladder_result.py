@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung
 from gpuopt.explain.profile import Counters, Launch, Profile
-from gpuopt.measure.ceilings import spread
+from gpuopt.measure.race import Timing
 from gpuopt.show import ladder_table, plots
 from gpuopt.util import checks
 from gpuopt.util.checks import finite, whole
@@ -22,29 +21,7 @@ FORMAT = 2  # of what to_dict gives
 
 
 @dataclass
-class Timing:
-    """Samples of one rung in one mode, in seconds a run."""
-
-    samples: list[float] = field(default_factory=list)
-
-    @property
-    def median(self) -> float:
-        """Return the median."""
-        return statistics.median(self.samples)
-
-    @property
-    def least(self) -> float:
-        """Return the smallest sample."""
-        return min(self.samples)
-
-    @property
-    def spread(self) -> float:
-        """Return the distance of the quartiles, as a share of the median."""
-        return spread(self.samples)
-
-
-@dataclass
-class Row:
+class LadderRow:
     """One rung, verified, and timed or counted.
 
     Attributes
@@ -68,7 +45,7 @@ class Row:
 
 
 @dataclass
-class PeerRow:
+class PeerTimes:
     """Another library's time for the same work, verified as the rungs are.
 
     `cold` has no samples where all copies of the data that a library can have fit into caches.
@@ -92,7 +69,7 @@ class Ladder:
         Items.
     block : int or None
         Threads a block; None is each rung's own default.
-    rows : list of Row
+    rows : list of LadderRow
     copy_bandwidth : float
         Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.
     family, title : str
@@ -108,7 +85,7 @@ class Ladder:
         What the algorithm computes, for the roofline.
     counted_title : str
         What was counted, where it is not what was timed.
-    peers : list of PeerRow
+    peers : list of PeerTimes
     peers_refused : list of (str, str)
         Libraries that were left out, and why.
     date, version : str
@@ -129,7 +106,7 @@ class Ladder:
     dtype: str
     n: int
     block: int | None
-    rows: list[Row]
+    rows: list[LadderRow]
     copy_bandwidth: float = 0.0
     family: str = "reduce"
     title: str = ""
@@ -138,7 +115,7 @@ class Ladder:
     refused: list[tuple[Rung, str]] = field(default_factory=list)
     operations: int = 0
     counted_title: str = ""
-    peers: list[PeerRow] = field(default_factory=list)
+    peers: list[PeerTimes] = field(default_factory=list)
     peers_refused: list[tuple[str, str]] = field(default_factory=list)
     date: str = ""
     version: str = ""
@@ -257,15 +234,15 @@ def timing_from(samples: list[float]) -> Timing:
     return Timing(samples)
 
 
-def peer_from_dict(told: dict[str, Any]) -> PeerRow:
+def peer_from_dict(told: dict[str, Any]) -> PeerTimes:
     """Return the peer's row of which a file tells."""
-    checks.told(PeerRow, told)
-    return PeerRow(
+    checks.told(PeerTimes, told)
+    return PeerTimes(
         told["name"], told["version"], *(timing_from(told[mode]["samples"]) for mode in MODES)
     )
 
 
-def _row_to_dict(row: Row) -> dict[str, Any]:
+def _row_to_dict(row: LadderRow) -> dict[str, Any]:
     counted = None
     if row.counted:
         counted = {
@@ -290,7 +267,7 @@ LAUNCH = tuple(
 )
 
 
-def _row_from_dict(told: dict[str, Any]) -> Row:
+def _row_from_dict(told: dict[str, Any]) -> LadderRow:
     counted = None
     if told["counted"]:
         launches = []
@@ -301,8 +278,8 @@ def _row_from_dict(told: dict[str, Any]) -> Row:
             rest |= {name: tuple(each[name]) for name in ("grid", "block")}
             launches.append(Launch(**rest, counters=Counters(counters), lines=[], findings=[]))
         counted = Profile(told["counted"]["device"], launches)
-    checks.told(Row, told)
-    return Row(
+    checks.told(LadderRow, told)
+    return LadderRow(
         _rung_from_dict(told["rung"]),
         told["algorithm_bytes"],
         timing_from(told["warm"]),

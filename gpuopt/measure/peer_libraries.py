@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt.families.reduce_axis import UFUNCS
+from gpuopt.measure.race import Contender, Timing
 
 COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
 COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
@@ -104,6 +105,16 @@ class Peer:
         """Return the result of one call."""
         with self._current():
             return self._fetch(self._calls[0]())
+
+    def contender(self, error_of: Callable[[np.ndarray], str], cold: bool) -> Contender:
+        """Return the library for a race; its exceptions, and wrong results, end its race alone."""
+
+        def verify() -> None:
+            error = error_of(self.run())
+            if error:
+                raise LeftOutError(f"gave {error}"[:160])
+
+        return Contender(self.time, verify, cold=Timing() if cold else None, excuse=why)
 
     def time(self, runs: int, cold: bool) -> float:
         """Return seconds a call, of so many back to back; cold: on other data each time."""
@@ -443,37 +454,6 @@ def find(
         except Exception as error:  # a library that fails is left out, whatever it raises
             refused.append((name, why(error)))
     return peers, refused
-
-
-def check(
-    peers: Iterable[Peer], error_of: Callable[[np.ndarray], str]
-) -> tuple[list[Peer], list[tuple[Peer, str]]]:
-    """Return the peers whose result is right, and why the others are left out.
-
-    Parameters
-    ----------
-    peers : iterable of Peer
-    error_of : callable
-        Returns what is wrong with a result, "" where nothing is.
-
-    Returns
-    -------
-    right : list of Peer
-    refused : list of (Peer, str)
-    """
-    right: list[Peer] = []
-    refused: list[tuple[Peer, str]] = []
-    for peer in peers:
-        try:
-            error = error_of(peer.run())
-        except Exception as failure:  # the library's; or what it gave is no array to compare
-            refused.append((peer, why(failure)))
-        else:
-            if error:
-                refused.append((peer, f"gave {error}"[:160]))
-            else:
-                right.append(peer)
-    return right, refused
 
 
 _PACKAGES = ("numpy", "scipy", "cupy", "torch", "jax")
