@@ -10,7 +10,7 @@ for the bars that are rates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -24,15 +24,15 @@ from gpuopt.families.cases import with_output
 from gpuopt.families.device_calls import LEGACY, DeviceArray, asarray, empty
 from gpuopt.measure import peer_libraries, workloads
 from gpuopt.measure.ceilings import WordKernels, plain_copy
-from gpuopt.measure.ladder_result import PeerTimes, peer_from_dict, timing_from
+from gpuopt.measure.ladder_result import PeerTimes
 from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Peer
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, race
 from gpuopt.measure.workloads import Bar, Check, Workload
 from gpuopt.show import bench_table
-from gpuopt.util import checks, parts
+from gpuopt.util import parts
 from gpuopt.util.checks import names
+from gpuopt.util.serialise import Result
 
-FORMAT = 1  # of what to_dict gives
 ROUNDS = (9, 3)  # samples of each: full, quick
 # One sample takes at least: so much more than what comes once in it, the first launch and the wait.
 SAMPLE_SECONDS = (2e-2, 1e-3)
@@ -127,7 +127,7 @@ class BenchRow:
 
 
 @dataclass
-class Bench:
+class Bench(Result):
     """What `gpuopt.bench` measured; it shows itself as a table.
 
     Attributes
@@ -153,6 +153,8 @@ class Bench:
     >>> gpuopt.Bench.from_dict(measured.to_dict()) == measured
     True
     """
+
+    KIND = "bench"
 
     device: Device
     rows: list[BenchRow]
@@ -186,46 +188,13 @@ class Bench:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers, strings, lists and dicts, for JSON."""
-        told = asdict(self)
+        told = super().to_dict()
         for told_row, row in zip(told["rows"], self.rows, strict=True):
             told_row["bars"] = [
                 {"bar": str(bar), "reached": row.reached(bar), "met": row.meets(bar)}
                 for bar in self.bars(row)
             ]
-        return {"kind": "bench", "format": FORMAT, **told}
-
-    @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Bench:
-        """Return the bench that `to_dict` told of.
-
-        Raises
-        ------
-        ValueError
-            It is something else, or of another format.
-        """
-        try:
-            if told["kind"] != "bench" or told["format"] != FORMAT:
-                raise KeyError("kind")
-            rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            checks.told(cls, rest)
-            rest["device"] = Device(**checks.told(Device, told["device"]))
-            rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
-            for name in ("refused", "wrong"):
-                rest[name] = [tuple(each) for each in told[name]]
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"told: is no bench of format {FORMAT}, written by to_dict ({error})"
-            ) from None
-
-
-def _row_from_dict(told: dict[str, Any]) -> BenchRow:
-    rest = checks.told(BenchRow, {key: value for key, value in told.items() if key != "bars"})
-    for name in ("warm", "cold", "kernels"):
-        rest[name] = timing_from(told[name]["samples"])
-    rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
-    rest["refused"] = [tuple(each) for each in told["refused"]]
-    return BenchRow(**rest)
+        return told
 
 
 # --- ours

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from gpuopt.catalog.rungs import rungs
 from gpuopt.families import oracle
 from gpuopt.measure.race import Contender, Effort, Progress, VerificationError, race
 from gpuopt.util import parts
+from gpuopt.util.serialise import POSITIVE
 
 WORD = 4  # bytes
 DRAM_BYTES = {"cuda": (1 << 32, 1 << 30), "cpu": (1 << 28, 1 << 27)}  # full, quick
@@ -65,7 +66,7 @@ class Ceiling:
 
     name: str
     unit: str
-    rate: float
+    rate: float = field(metadata=POSITIVE)
     spread: float = 0.0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +14,10 @@ from gpuopt.measure.ladder_result import MODES, Ladder, LadderRow
 from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
 from gpuopt.show.ladder_table import label
+from gpuopt.util.serialise import Result
+from gpuopt.util.table import Column, Table
 
 LEAST_CHANGE = 0.01  # a smaller one is not told, however small the spread
-FORMAT = 1  # of what to_dict gives
 LABEL = 18  # characters of a row's name, at least
 
 Measured = TypeVar("Measured", Roofline, Ladder, Bench)
@@ -95,33 +96,31 @@ class Section:
 
     def lines(self) -> list[str]:
         """Return the section as text."""
-        wide = max([LABEL, *(len(name) + 2 for name in self.rows)])
-        shown = [self.title]
-        if self.unit == "per s":
-            shown.append("")
-        elif self.unit == "s":
-            head = f"{'old us':>12}{'new us':>12}{'ratio':>8}{'':>8}"
-            shown += [f"{'':<{wide}}{'warm':>12}{'':>28}{'cold':>12}", f"{'':<{wide}}{head * 2}"]
-        else:
-            shown.append(f"{'':<{wide}}{'old':>14}{'new':>14}{'ratio':>8}  {self.unit}")
-        for name, changes in self.rows.items():
-            cells = "".join(map(self._cell, changes.values()))
-            shown.append(f"{name:<{wide}}{cells}")
-        return shown
-
-    def _cell(self, change: Change) -> str:
-        if self.unit == "warp instructions":
-            return f"{change.old:>14,}{change.new:>14,}{change.ratio:>8.3f}"
-        numbers = (
-            f"{change.old * 1e6:>12,.1f}{change.new * 1e6:>12,.1f}"
-            if self.unit == "s"
-            else f"{change.old / 1e9:>12,.0f}{change.new / 1e9:>12,.0f}"
-        )
-        return f"{numbers}{change.ratio:>8.3f}{change.verdict:>8}"
+        scale, form = {"s": (1e6, ",.1f"), "per s": (1e-9, ",.0f")}.get(self.unit, (1, ","))
+        unit = {"s": " us", "per s": ""}.get(self.unit, f"\n{self.unit}")
+        columns = [Column("name", "", left=True, least=LABEL)]
+        for mode in dict.fromkeys(mode for changes in self.rows.values() for mode in changes):
+            head = f"{mode}\n" if mode else ""
+            columns += [
+                Column(f"{mode} old", f"{head}old{unit}", form, scale, least=10),
+                Column(f"{mode} new", f"new{unit}", form, scale, least=10),
+                Column(f"{mode} ratio", "ratio", ".3f"),
+                Column(f"{mode} verdict", ""),
+            ]
+        records = [
+            {"name": name}
+            | {
+                f"{mode} {key}": value
+                for mode, change in changes.items()
+                for key, value in vars(change).items()
+            }
+            for name, changes in self.rows.items()
+        ]
+        return [self.title, *Table(columns, records).lines()]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Result):
     """What changed from one file to the other; it shows itself as a table.
 
     Attributes
@@ -138,6 +137,8 @@ class Comparison:
     'comparison'
     """
 
+    KIND = "comparison"
+
     old: str
     new: str
     sections: list[Section]
@@ -146,10 +147,6 @@ class Comparison:
         """Return the sections, one after the other."""
         text = "\n\n".join("\n".join(section.lines()) for section in self.sections)
         return "\n".join(line.rstrip() for line in text.splitlines())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "comparison", "format": FORMAT, **asdict(self)}
 
 
 def _verdict(change: float, spread: float) -> str:

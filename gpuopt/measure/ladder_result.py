@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung
-from gpuopt.explain.profile import Counters, Launch, Profile
+from gpuopt.explain.profile import Profile
 from gpuopt.measure.race import Timing
 from gpuopt.show import ladder_table, plots
-from gpuopt.util import checks
-from gpuopt.util.checks import finite, whole
+from gpuopt.util.serialise import SAMPLES, Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MODES = ("warm", "cold")
-FORMAT = 2  # of what to_dict gives
 
 
 @dataclass
@@ -38,8 +36,8 @@ class LadderRow:
 
     rung: Rung
     algorithm_bytes: int = 0
-    warm: Timing = field(default_factory=Timing)
-    cold: Timing = field(default_factory=Timing)
+    warm: Timing = field(default_factory=Timing, metadata=SAMPLES)
+    cold: Timing = field(default_factory=Timing, metadata=SAMPLES)
     counted: Profile | None = None
     reference: tuple[float, float] | None = None
 
@@ -58,7 +56,7 @@ class PeerTimes:
 
 
 @dataclass
-class Ladder:
+class Ladder(Result):
     """A measured ladder; it shows itself as a table, `plot` draws it.
 
     Attributes
@@ -100,6 +98,11 @@ class Ladder:
     >>> gpuopt.Ladder.from_dict(counted.to_dict()).title
     'sum of 4,096 int32'
     """
+
+    KIND = "ladder"
+    FORMAT = 2
+    # The registry has the kernels; lines and findings are long.
+    WITHOUT = frozenset({"signatures", "kernels", "lines", "findings"})
 
     device: Device
     op: str
@@ -168,122 +171,13 @@ class Ladder:
         """
         return plots.ladder(self, ax)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON.
-
-        Of the counters, those of each launch; of the kernels, no symbols.
-        """
-        plain = ("op", "dtype", "n", "block", "copy_bandwidth", "family", "title", "flops",
-                 "operations", "counted_title", "date", "version")  # fmt: skip
-        return {
-            "kind": "ladder",
-            "format": FORMAT,
-            "device": asdict(self.device),
-            **{name: getattr(self, name) for name in plain},
-            "deck": list(self.deck) if self.deck else None,
-            "rows": [_row_to_dict(row) for row in self.rows],
-            "refused": [[_rung_to_dict(rung), why] for rung, why in self.refused],
-            "peers": [asdict(peer) for peer in self.peers],
-            "peers_refused": [list(each) for each in self.peers_refused],
-        }
-
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Ladder:
-        """Return the ladder that `to_dict` told of.
-
-        Raises
-        ------
-        ValueError
-            It is something else, or of another format.
-        """
-        try:
-            if told["kind"] != "ladder" or told["format"] != FORMAT:
-                raise KeyError("kind")
-            rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            checks.told(cls, rest)
-            rest["device"] = Device(**checks.told(Device, told["device"]))
-            rest["deck"] = tuple(told["deck"]) if told["deck"] else None
-            rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
-            rest["refused"] = [(_rung_from_dict(each), why) for each, why in told["refused"]]
-            rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
-            rest["peers_refused"] = [tuple(each) for each in told["peers_refused"]]
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"told: is no ladder of format {FORMAT}, written by to_dict ({error})"
-            ) from None
-
-
-# --- to JSON and back
-
-
-def _rung_to_dict(rung: Rung) -> dict[str, Any]:
-    told = asdict(rung)
-    del told["signatures"], told["kernels"]  # long, and the registry's
-    return told
-
-
-def _rung_from_dict(told: dict[str, Any]) -> Rung:
-    return Rung(**checks.told(Rung, told), signatures=[], kernels=[])
-
-
-def timing_from(samples: list[float]) -> Timing:
-    """Return the timing of which a file tells; ValueError or TypeError where that is none."""
-    if not all(finite(each, "samples") > 0 for each in samples):
-        raise ValueError("samples: must be more than 0")
-    return Timing(samples)
-
-
-def peer_from_dict(told: dict[str, Any]) -> PeerTimes:
-    """Return the peer's row of which a file tells."""
-    checks.told(PeerTimes, told)
-    return PeerTimes(
-        told["name"], told["version"], *(timing_from(told[mode]["samples"]) for mode in MODES)
-    )
-
-
-def _row_to_dict(row: LadderRow) -> dict[str, Any]:
-    counted = None
-    if row.counted:
-        counted = {
-            "device": row.counted.device,
-            "launches": [
-                {name: getattr(each, name) for name in LAUNCH} | {"counters": dict(each.counters)}
-                for each in row.counted.launches
-            ],
-        }
-    return {
-        "rung": _rung_to_dict(row.rung),
-        "algorithm_bytes": row.algorithm_bytes,
-        "warm": row.warm.samples,
-        "cold": row.cold.samples,
-        "counted": counted,
-        "reference": list(row.reference) if row.reference else None,
-    }
-
-
-LAUNCH = tuple(
-    each.name for each in fields(Launch) if each.name not in ("counters", "lines", "findings")
-)
-
-
-def _row_from_dict(told: dict[str, Any]) -> LadderRow:
-    counted = None
-    if told["counted"]:
-        launches = []
-        where = {"device": told["counted"]["device"]}  # a file of before launches told theirs
-        for each in (where | each for each in told["counted"]["launches"]):
-            counters = [whole(each["counters"].get(name, 0), name, 0) for name in Counters()]
-            rest = checks.told(Launch, {name: each[name] for name in LAUNCH})
-            rest |= {name: tuple(each[name]) for name in ("grid", "block")}
-            launches.append(Launch(**rest, counters=Counters(counters), lines=[], findings=[]))
-        counted = Profile(told["counted"]["device"], launches)
-    checks.told(LadderRow, told)
-    return LadderRow(
-        _rung_from_dict(told["rung"]),
-        told["algorithm_bytes"],
-        timing_from(told["warm"]),
-        timing_from(told["cold"]),
-        counted,
-        tuple(told["reference"]) if told["reference"] else None,
-    )
+    def upgraded(cls, told: dict[str, Any]) -> dict[str, Any]:
+        """Add to each launch the device of its row, which older files have alone."""
+        rows = []
+        for row in told["rows"]:
+            if counted := row["counted"]:
+                where = {"device": counted["device"]}
+                counted = counted | {"launches": [where | each for each in counted["launches"]]}
+            rows.append(row | {"counted": counted})
+        return told | {"rows": rows}

@@ -12,10 +12,10 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
@@ -25,15 +25,15 @@ from gpuopt.catalog.devices import Device, device as describe_device, device_nam
 from gpuopt.measure import ceilings as ceilings_module
 from gpuopt.measure.ceilings import Ceiling
 from gpuopt.show import terminal
-from gpuopt.util import checks, files
+from gpuopt.util import files
 from gpuopt.util.checks import finite
+from gpuopt.util.serialise import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpuopt.measure.ladder_result import Ladder
 
-FORMAT = 1  # of what is written to disk; another number is not read
 FASTER = 1.03  # than a ceiling: beyond what measuring explains
 
 
@@ -137,7 +137,7 @@ def _arithmetic(dtype: DTypeLike) -> str:
 
 
 @dataclass
-class Roofline:
+class Roofline(Result):
     """A device's ceilings, and kernels under them; it shows itself as text, `plot` draws it.
 
     Attributes
@@ -163,6 +163,8 @@ class Roofline:
     >>> gpuopt.Roofline.from_dict(roof.to_dict()) == roof
     True
     """
+
+    KIND = "roofline"
 
     device: Device
     ceilings: list[Ceiling]
@@ -392,34 +394,6 @@ class Roofline:
         """Return the ceilings as a table, the drawing, and each kernel's bound."""
         return terminal.roofline(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "roofline", "format": FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Roofline:
-        """Return the roofline that `to_dict` told of.
-
-        Raises
-        ------
-        ValueError
-            It is something else, or of another format.
-        """
-        try:
-            if told["kind"] != "roofline" or told["format"] != FORMAT:
-                raise KeyError("kind")
-            rest = checks.told(cls, {each.name: told[each.name] for each in fields(cls)})
-            rest["device"] = Device(**checks.told(Device, told["device"]))
-            rest["ceilings"] = [Ceiling(**checks.told(Ceiling, c)) for c in told["ceilings"]]
-            rest["points"] = [Point(**checks.told(Point, each)) for each in told["points"]]
-            if not all(each.rate > 0 for each in rest["ceilings"]):
-                raise ValueError("rate: must be more than 0")
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"told: is no roofline of format {FORMAT}, written by to_dict ({error})"
-            ) from None
-
 
 # --- measured once, kept on disk
 
@@ -435,7 +409,7 @@ def _cache_file(device: Device) -> Path | None:
     None for a user without a home.
     """
     key = [
-        FORMAT, _core.__version__, device.name, device.description, device.multiprocessors,
+        Roofline.FORMAT, _core.__version__, device.name, device.description, device.multiprocessors,
         device.memory_total, device.clock_mhz, device.memory_clock_mhz, _driver(),
     ]  # fmt: skip
     try:

@@ -27,8 +27,9 @@ from gpuopt.measure import workloads
 from gpuopt.measure.peer_libraries import Task
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.show.ladder_table import label
+from gpuopt.util.serialise import Result
+from gpuopt.util.table import Column, Table
 
-FORMAT = 1  # of what to_dict gives
 ROUNDS = 5  # samples of each trial
 EFFORT = Effort(ROUNDS, sample_seconds=1e-3, hopeless=20)
 WARM_UP_SECONDS = 0.2  # of a GPU's work before the first sample: clocks rise
@@ -155,15 +156,15 @@ class Size:
         """Return a line for each rung, and in it a column for each block."""
         plain = [trial for trial in self.trials if not trial.constant]
         blocks = sorted({trial.block for trial in plain if trial.block})
-        columns: list[int | None] = [None] * any(t.block is None for t in plain) + blocks
-        names = list(dict.fromkeys(trial.rung for trial in plain))
-        heads = [str(block) if block else "us" for block in columns]
-        lines = [f"{'rung':<20}" + "".join(f"{head + ' ':>13}" for head in heads)]
-        by = {(trial.rung, trial.block): trial for trial in plain}
-        for name in names:
-            cells = (self._cell(by.get((name, block))) for block in columns)
-            lines.append(f"{name:<20}" + "".join(f"{cell:>13}" for cell in cells))
-        return lines
+        columns = [
+            Column("rung", "rung", left=True, least=20),
+            *(Column(str(block), str(block or "us") + " ", least=11) for block in (None, *blocks)),
+        ]
+        records: dict[str, dict[str, str]] = {}
+        for trial in plain:
+            record = records.setdefault(trial.rung, {"rung": trial.rung})
+            record[str(trial.block)] = self._cell(trial)
+        return Table(columns, records.values()).lines()
 
     def _constants(self) -> list[str]:
         """Return a line for each of the planner's constants."""
@@ -176,7 +177,7 @@ class Size:
 
 
 @dataclass
-class Sweep:
+class Sweep(Result):
     """What `gpuopt.sweep` measured; it shows itself as tables.
 
     Attributes
@@ -197,6 +198,8 @@ class Sweep:
     >>> swept.sizes[0].default.variant
     'simd'
     """
+
+    KIND = "sweep"
 
     device: Device
     family: str
@@ -236,10 +239,6 @@ class Sweep:
             for size in self.sizes
             for trial in size.trials
         ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "sweep", "format": FORMAT, **asdict(self)}
 
 
 # --- problems
