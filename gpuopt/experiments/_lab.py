@@ -1,4 +1,4 @@
-"""What experiments are made of: launches that are verified, then timed or counted, then verified.
+"""Probes, of which experiments consist: launches that are verified, and timed or counted.
 
 On a GPU the launches take turns, sample by sample, so that a drift of the machine meets all of
 them; outputs are poisoned before each check. Cold: every launch works on another copy of the data,
@@ -20,7 +20,7 @@ from gpuopt.measure.race import Contender, Effort, VerificationError, race
 from gpuopt.ptx.module import Buffer, Module, Prepared
 from gpuopt.util.checks import whole
 
-CACHES = 4  # cold: the copies are together so many times as large as the last-level cache
+CACHES = 4  # cold: size of all copies over that of the last-level cache
 COPIES_MOST = 64
 SAMPLE_SECONDS = 2e-3  # least duration of a sample
 POISON = 0xFF  # NaN in every floating-point type, -1 in integers
@@ -35,7 +35,7 @@ def choose(device: str | None, preset: str) -> Device:
         "cuda", "cuda:1", "sim:h200", ...; None: GPUOPT_DEVICE, else a GPU if there is one, else
         "sim".
     preset : str
-        What "sim" stands for: the simulated GPU that the deck used.
+        The simulated GPU that the deck used: the meaning of "sim".
     """
     name = device_name(device, "sim")
     described = describe_device(f"sim:{preset}" if name == "sim" else name)
@@ -55,13 +55,13 @@ class Probe:
     ----------
     name : str
     kernel : str
-        Of an embedded image.
+        A symbol of the embedded kernels.
     grid, block : int or tuple of int
     arguments : tuple
-        Its arguments: arrays are inputs, each copied to the device; `Output` is what it writes;
+        Arrays are inputs, each copied to the device; `Output` is memory that the kernel writes;
         anything else is passed as it is.
     check : callable
-        From the output to what is wrong with it, or "".
+        Returns the error of the output, or "".
     shared : int
         Bytes of dynamic shared memory a block.
     parameters : dict
@@ -81,7 +81,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Output:
-    """What a launch writes: so many items of a dtype."""
+    """Memory that a launch writes: a number of elements of a dtype."""
 
     items: int
     dtype: str = "float32"
@@ -94,7 +94,7 @@ class Output:
 
 @dataclass
 class Outcome:
-    """A probe and what was found: seconds a launch on a GPU, counters on a simulated one."""
+    """A probe with its seconds a launch on a GPU, or its counters on a simulated one."""
 
     probe: Probe
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What an experiment returns: rows of numbers, each with its share of a ceiling and a reading."""
+"""The result of an experiment: rows of numbers, each with its share of a ceiling and a reading."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Row:
     Attributes
     ----------
     name : str
-        What ran.
+        The row's name.
     parameters : dict
-        With what: stride, words, threads, ...
+        Stride, words, threads, ...
     values : dict of str to float
         Seconds, bytes a second, counters: in SI units, under the names of the columns.
     share : float or None
-        Of the experiment's ceiling, from 0 to 1.
+        Share of the experiment's ceiling, from 0 to 1.
     reading : str
-        What the numbers say, in a line.
+        The conclusion from the numbers, in a line.
     deck : str
         The deck's own figure for this row; "" where it has none.
     """
@@ -48,12 +48,12 @@ class Experiment(Result):
         As `gpuopt.experiments` has it.
     device : Device
     title : str
-        What was done, on how much.
+        The work and its size.
     columns : list of Column
-        What the table shows between a row's name and its share.
+        The table's columns between a row's name and its share.
     rows : list of Row
     ceiling : str
-        What the shares are shares of.
+        The reference of the shares.
     notes : list of str
         How it was measured: warm or cold, samples; and where the deck's figures come from.
     """

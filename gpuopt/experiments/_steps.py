@@ -46,7 +46,7 @@ class Timed:
     poison : callable
         Spoils what the steps write.
     check : callable
-        Tells what is wrong with what they have written, or "".
+        Returns the error of the memory that they have written, or "".
     how : str
         As `gpuopt.Module.time` takes it.
     seconds : callable, optional

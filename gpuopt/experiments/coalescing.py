@@ -33,7 +33,7 @@ DECK = {
 }
 
 
-# What a rule of coalescing counts.
+# The counter of each rule of coalescing.
 UNITS = {
     "strict": "transactions a half-warp",
     "segments": "transactions a half-warp",

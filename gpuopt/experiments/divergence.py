@@ -1,4 +1,4 @@
-"""divergence: what it costs when the lanes of a warp part."""
+"""divergence: the cost of lanes of a warp that take different branches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def divergence(steps: int | None = None, *, device: str | None = None) -> Experi
     Parameters
     ----------
     steps : int, optional
-        Of a path. Default: 256 on a GPU, 16 on a simulated one.
+        Length of a path. Default: 256 on a GPU, 16 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' G80.
 

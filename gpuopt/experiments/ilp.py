@@ -48,9 +48,9 @@ def ilp(
     chains : sequence of int
         1 to 8.
     warps : sequence of int
-        Of a multiprocessor, 1 to 32; those that a block of the device cannot have are left out.
+        Warps of a multiprocessor, 1 to 32; more than a block of the device has are left out.
     steps : int, optional
-        Of a chain. Default: 16,384 on a GPU, 16 on a simulated one.
+        Length of a chain. Default: 16,384 on a GPU, 16 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the deck's G80.
 

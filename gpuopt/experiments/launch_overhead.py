@@ -1,4 +1,4 @@
-"""launch_overhead: what it costs to start a kernel that does nothing."""
+"""launch_overhead: the cost of starting a kernel that does nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def launch_overhead(launches: int | None = None, *, device: str | None = None) -
     -------
     Experiment
         Rows "back to back", "waited for", "in a graph", "host, no waiting", for one block and for
-        as many as there are multiprocessors, times 8; "from Python", a call of `gpuopt.Kernel` that
+        eight for each multiprocessor; "from Python", a call of `gpuopt.Kernel` that
         is waited for. `seconds` are of one launch. The share is of "back to back" with one block.
 
     Raises

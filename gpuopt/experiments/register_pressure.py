@@ -34,7 +34,7 @@ def register_pressure(
     n : int, optional
         Threads. Default: 2^22 on a GPU, 256 on a simulated one.
     steps : int, optional
-        Of the loop. Default: 64 on a GPU, 4 on a simulated one.
+        Length of the loop. Default: 64 on a GPU, 4 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' Tesla M2090.
 
@@ -55,7 +55,7 @@ def register_pressure(
     Notes
     -----
     Source: decks D0, D2 and D3. Registers of a GPU are its compiler's; those of a simulated one are
-    estimated from what is alive at once.
+    estimated from the values that are alive at once.
 
     Examples
     --------

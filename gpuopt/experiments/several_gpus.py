@@ -33,9 +33,9 @@ class _Split:
     name : str
     gpus : int
     jobs : list of (int, slice, str)
-        Whose, of which items, which operation.
+        The GPU, the items, the operation.
     joined : callable
-        From the jobs' results, on the host, to what is wanted.
+        Combines the jobs' results on the host.
     """
 
     name: str

@@ -38,13 +38,13 @@ def sample(
     wrap : bool
         Coordinates outside are taken modulo the array, else clamped to its edge.
     bits : int
-        Of a weight's fraction: the hardware keeps weights in 9 bits, 8 of them fraction. With 52
-        the weights are exact.
+        Bits of a weight's fraction: the hardware keeps 9 bits of a weight, 8 of them fraction.
+        With 52 the weights are exact.
 
     Returns
     -------
     numpy.ndarray
-        Of shape (len(y), len(x)), float64.
+        Array of shape (len(y), len(x)), float64.
 
     Notes
     -----

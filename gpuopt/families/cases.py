@@ -1,4 +1,4 @@
-"""What a ladder is measured on: random data, the right result, and how far one may be off.
+"""The cases of a ladder: random data, the right result, and how far a result may be off.
 
 A case knows its family's call and its check; measure/ladder.py runs and times it without knowing
 either.
@@ -46,7 +46,7 @@ class Case:
     Attributes
     ----------
     title : str
-        What is done to what.
+        The operation and its operands.
     n : int
         Items, as they came to be.
     dtype : str
@@ -56,15 +56,15 @@ class Case:
     call : callable
         From a rung, a block and a device to the rung's result.
     error : callable
-        From a rung and its result to what is wrong with it, or "".
+        From a rung and its result to the error, or "".
     flops : int
         Operations, where the rate is to be told in them; else 0, and bytes are.
     deck : tuple of (str, float) or None
         The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
     operations : int
-        What the algorithm computes, for the roofline: additions and multiplications.
+        Additions and multiplications of the algorithm, for the roofline.
     arguments : tuple
-        Of the family's call: the peers' too.
+        Arguments of the family's call, and of the peers'.
     """
 
     title: str
@@ -215,11 +215,11 @@ def make(
     family : str
         One of `ITEMS`.
     n : int, optional
-        Items; of a square matrix about so many.
+        Items; a square matrix has about this number.
     dtype : dtype, optional
         Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
     seed : int
-        Of the random items.
+        Seed of the random items.
     timed : bool
         Whether the device is timed: the default of n is for one that is, or for one that counts.
     op : str, optional

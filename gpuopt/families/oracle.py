@@ -188,7 +188,7 @@ def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def product(a: np.ndarray, b: np.ndarray) -> Check:
     """Return the check of a product of square matrices, with elements of at most 1.
 
-    A row is within (n + 2) eps. Of a large product some rows are checked element by element, and
+    A row is within (n + 2) eps. In a large product some rows are checked element by element, and
     all of them by their product with a random vector of signs: a wrong element changes that, and
     rounding by much less.
     """

@@ -34,10 +34,10 @@ from gpuopt.util.checks import names
 from gpuopt.util.serialise import Result
 
 ROUNDS = (9, 3)  # samples of each: full, quick
-# One sample takes at least: so much more than what comes once in it, the first launch and the wait.
+# Least duration of a sample: long against its first launch and its wait.
 SAMPLE_SECONDS = (2e-2, 1e-3)
 WARM_UP_SECONDS = 0.1  # of a GPU's work before the first sample: clocks rise
-MEMORY_SHARE = 0.85  # of what is free, that a work may take
+MEMORY_SHARE = 0.85  # of the free memory, for one workload
 HOST_COPIES = 3  # of a work's arrays, on the host: the data, and what came from two at a time
 WORD = 4  # bytes, of the copy that bounds what moves data
 
@@ -49,17 +49,17 @@ class BenchRow:
     Attributes
     ----------
     group, title : str
-        What was done.
+        The workload.
     touched : int
         Bytes that the algorithm reads and writes, each once, and those in a view's gaps.
     flops : int
-        Operations, where the rate is told in them; else 0.
+        Operations, if the rate counts them; else 0.
     warm, cold : Timing
-        Of gpuopt's calls: on the same data each time; on other data each time, from memory (no
+        Times of gpuopt's calls: on the same data each time; on other data, from memory (no
         samples where the data is more than caches hold anyway, or so little that they hold all its
         copies).
     kernels : Timing
-        Of the same, warm, with its launches queued from C, on a GPU; no samples where it is none
+        The same, warm, with launches queued from C, on a GPU; no samples where the workload is none
         of a family's problems.
     copy_rate : float
         Bytes read and written a second by a plain copy of as many; 0 where it was not measured.
@@ -81,7 +81,7 @@ class BenchRow:
 
     @property
     def seconds(self) -> float:
-        """The median that rates are told of: the kernels' where it is known, else the calls'."""
+        """The median for rates: the kernels' where it is known, else the calls'."""
         return (self.kernels if self.kernels.samples else self.warm).median
 
     @property
@@ -128,7 +128,7 @@ class BenchRow:
 
 @dataclass
 class Bench(Result):
-    """What `gpuopt.bench` measured; it shows itself as a table.
+    """The result of `gpuopt.bench`; it shows itself as a table.
 
     Attributes
     ----------
@@ -526,7 +526,7 @@ def bench(
     quick : bool
         Smaller arrays and fewer samples; the bars are for the others.
     peers : iterable of str, optional
-        Which libraries: of "NumPy", "SciPy", "CuPy" (whose sums are CUB's, whose matrix products
+        Libraries to measure: "NumPy", "SciPy", "CuPy" (its sums are CUB's, its matrix products
         cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
         installed; on a GPU without NumPy and SciPy, but for arrays of the host.
     progress : callable
@@ -553,7 +553,7 @@ def bench(
     Notes
     -----
     Times are of calls from Python, back to back, by the host's clock, waited for once at the end;
-    on a GPU gpuopt's calls write into arrays that are there (``out=``). What takes less than some
+    on a GPU gpuopt's calls write into existing arrays (``out=``). A call of less than some
     10 microseconds is bound by Python, everybody's: the column "kernels" tells gpuopt's own without
     it. Arrays that with everybody's copies do not fit into memory are left out; JAX takes three
     quarters of a GPU's memory at once unless XLA_PYTHON_CLIENT_PREALLOCATE is "false", which the

@@ -32,13 +32,13 @@ LOOPS = {
 
 @dataclass(frozen=True)
 class CaseRow:
-    """A rung of the matrix product: what the roofline predicts, and what was measured.
+    """A rung of the matrix product: the roofline's prediction and the measurement.
 
     Attributes
     ----------
     rung : str
     flops, words : int
-        Of the inner loop; 0 where the algorithm as a whole was judged.
+        Counts of the inner loop; 0 where the algorithm as a whole was judged.
     intensity : float
         Operations for each byte.
     memory : str
@@ -70,10 +70,10 @@ class CaseStudy(Result):
     n : int
         The matrices are n x n.
     source : str
-        Of the ceilings: "measured" or "datasheet".
+        Source of the ceilings: "measured" or "datasheet".
     rows : list of CaseRow
     dtype : str
-        Of the matrices.
+        Dtype of the matrices.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a device can do at most: measured, with every result checked, or read off a datasheet.
+"""The ceilings of a device: measured, with every result checked, or from a datasheet.
 
 The kernels are the rows of family "roofline": csrc/kernels/roofline.cu and
 csrc/devices/cpu/cpu_roofline.c.
@@ -44,7 +44,7 @@ LEAST_PART = 2048  # bytes of a cache's share that are worth measuring
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a device can do at most, of one kind.
+    """The highest rate of a device, of one kind.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def _chains(dtype: str) -> np.ndarray:
 
 
 def _chains_end(values: np.ndarray, dtype: str, items: int, steps: int) -> np.ndarray:
-    """Return where chains are after so many steps: x -> -x + 1 -> -(-x + 1) + 2 = x + 1.
+    """Return where chains are after a number of steps: x -> -x + 1 -> -(-x + 1) + 2 = x + 1.
 
     The sum stands still at the first whole number whose successor is no number of the dtype.
     """
@@ -208,7 +208,7 @@ def _resident(device: Device) -> int:
     """Return how many threads fill a GPU."""
     try:
         warps = models.gpu(device).warps
-    except ValueError:  # a newer one: a number that divides what it may hold
+    except ValueError:  # a newer GPU: 48 divides its limit
         warps = 48
     return device.multiprocessors * warps * models.WARP
 

@@ -25,7 +25,7 @@ Measured = TypeVar("Measured", Roofline, Ladder, Bench)
 
 @dataclass
 class Measurements:
-    """What a file holds."""
+    """The measurements in a file."""
 
     roofs: list[Roofline] = field(default_factory=list)
     ladders: list[Ladder] = field(default_factory=list)
@@ -79,13 +79,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """One work's changes: by row, and in a row by what was measured.
+    """The changes of one workload: by row, and in a row by mode.
 
     Attributes
     ----------
     title : str
     unit : {"s", "per s", "warp instructions"}
-        Of old and new; a ratio is new/old, of rates old/new: more is slower.
+        Unit of old and new; a ratio is new/old, for rates old/new: more is slower.
     rows : dict of str to dict of str to Change
         Rung or ceiling; "warm" and "cold", or "".
     """
@@ -121,7 +121,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison(Result):
-    """What changed from one file to the other; it shows itself as a table.
+    """The changes from one file to the other; it shows itself as a table.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ def _work(measured: Measured) -> tuple[Any, ...]:
 
 
 def _pairs(old: list[Measured], new: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
-    """Return what was measured twice: on the same device, else on the only one of its kind."""
+    """Return the pairs of measurements: on the same device, else on the only one of its kind."""
 
     def machine(measured: Measured) -> tuple[str, str]:
         return measured.device.name, measured.device.description
@@ -246,8 +246,8 @@ def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Compari
     Parameters
     ----------
     old, new : path
-        What ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
-        ``reference`` wrote, or `json.dump` of a `to_dict`.
+        Files of ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
+        ``reference``, or `json.dump` of a `to_dict`.
 
     Returns
     -------

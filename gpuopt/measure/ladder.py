@@ -1,4 +1,4 @@
-"""Measure a ladder: verify every rung, time it, verify it again; or count what it does.
+"""Measure a ladder: verify every rung, time it, verify it again; or read its counters.
 
 A time without a passed check is never shown. Outputs are poisoned before each check and inputs
 are random. The rungs take turns, round by round, so that a drift of the machine meets all of them.
@@ -73,12 +73,12 @@ def ladder(
     ----------
     family : {"reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"}
     n : int, optional
-        Items; of a square matrix about so many (of matmul's result). Default: the deck's, or what
-        outgrows a GPU's caches.
+        Items; a square matrix (matmul's result) has about this number. Default: the deck's, or
+        more than a GPU's caches hold.
     op : {"sum", "prod", "min", "max", "and", "or", "xor"}, optional
         The reduction's operation, by default "sum"; other families have none.
     dtype : dtype, optional
-        Of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
+        Dtype of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
         float32.
     block : int, optional
         Threads a block, for the rungs that leave a choice (matmul's leave none); default: the
@@ -96,7 +96,7 @@ def ladder(
         Samples of each rung: runs back to back, timed by the device; on a GPU several are started
         as one CUDA graph, so that the host's launches do not count.
     seed : int
-        Of the random items.
+        Seed of the random items.
     progress : callable
         Called with a line for people who wait, and the share of the work that is done.
 
@@ -257,7 +257,7 @@ def count(
     block: int | None = None,
     device: str = "sim",
 ) -> tuple[Rung, str, Profile]:
-    """Verify one rung and count what it does; return it, what it did it on, and the counters.
+    """Verify and count one rung; return it, a line about its data, and the profile.
 
     The parameters are `ladder`'s, and the rung's number or name; by default the one that the
     library takes for the case. Raises `VerificationError` where the result is wrong.

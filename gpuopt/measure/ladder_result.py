@@ -26,7 +26,7 @@ class LadderRow:
     ----------
     rung : Rung
     algorithm_bytes : int
-        What the algorithm reads and writes, each once; 0 where nothing was timed.
+        Bytes that the algorithm reads and writes, each once; 0 where nothing was timed.
     warm, cold : Timing
     counted : Profile or None
         By a simulated GPU: on the ladder's device, or beside the timing on `Ladder.counted_title`.
@@ -71,18 +71,18 @@ class Ladder(Result):
     copy_bandwidth : float
         Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.
     family, title : str
-        What was measured, for the table.
+        Family, and the table's title.
     flops : int
         Operations of a run, where the table tells the rate in them; else 0.
     deck : tuple of (str, float) or None
-        What the deck measured on, and how many bytes or operations its times are for; 0 where it
+        The deck's device, and how many bytes or operations its times are for; 0 where it
         tells rates.
     refused : list of (Rung, str)
         Rungs that do not take this case, and why.
     operations : int
-        What the algorithm computes, for the roofline.
+        Operations of the algorithm, for the roofline.
     counted_title : str
-        What was counted, where it is not what was timed.
+        Title of the counted case, if the timed case was another.
     peers : list of PeerTimes
     peers_refused : list of (str, str)
         Libraries that were left out, and why.
@@ -129,7 +129,7 @@ class Ladder(Result):
         return self.copy_bandwidth > 0
 
     def __repr__(self) -> str:
-        """Return the deck's table, with what was measured here beside it."""
+        """Return the deck's table beside this measurement."""
         if not self.rows:
             return ladder_table.nothing(self)
         return ladder_table.times(self) if self.timed else ladder_table.counts(self)

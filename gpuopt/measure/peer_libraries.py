@@ -24,7 +24,7 @@ from gpuopt.measure.race import Contender, Timing
 
 COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
 COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
-CACHES = 2  # so many times the last-level cache, at least, or runs are not cold
+CACHES = 2  # least size of all copies over the last-level cache's for cold runs
 
 # A reduction's array as a part of one without gaps, or in another order.
 VIEWS: dict[str, Callable[[Any], Any]] = {
@@ -42,7 +42,7 @@ class LeftOutError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done with some arrays.
+    """An operation on some arrays, for every library.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Task:
     axis : int or None
         That a reduction is along; None: of all items.
     axes : tuple of int or None
-        Of a transpose; None: a matrix's.
+        Axes of a transpose; None: a matrix's.
     radius : int
         The stencil's.
     view : str
@@ -117,7 +117,7 @@ class Peer:
         return Contender(self.time, verify, cold=Timing() if cold else None, excuse=why)
 
     def time(self, runs: int, cold: bool) -> float:
-        """Return seconds a call, of so many back to back; cold: on other data each time."""
+        """Return seconds a call, for a number back to back; cold: on other data each time."""
         turn = self._turn if cold else 0
         calls = self._calls if cold else self._calls[:1]
         with self._current():  # once: it takes as long as some calls
@@ -191,7 +191,7 @@ def _bytes_of(arguments: tuple[Any, ...]) -> int:
 
 
 def copies_for(size: int) -> int:
-    """Return how many copies of so many bytes cold runs go through."""
+    """Return how many copies of the data cold runs go through."""
     return max(1, min(COPIES_MOST, COLD_BYTES // max(1, size)))
 
 
@@ -434,7 +434,7 @@ def find(
     ----------
     task : Task
     arguments : tuple
-        Of the family's call; arrays and numbers.
+        Arguments of the family's call; arrays and numbers.
     gpu : int or None
         The driver's number of the GPU that those run on that can, 1 for "cuda:1"; None: the host.
     wanted : sequence of str, optional
@@ -471,7 +471,7 @@ def why(error: Exception) -> str:
 def release(gpu: int | None) -> None:
     """Give back the memory of a GPU that libraries keep for later; None: they were on the host."""
     cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")
-    # What is measured does not end because a library cannot give memory back.
+    # A library that cannot release its memory does not end the measurement.
     if cupy and gpu is not None:
         with suppress(Exception), cupy.cuda.Device(gpu):  # the pool frees the current GPU's alone
             cupy.get_default_memory_pool().free_all_blocks()

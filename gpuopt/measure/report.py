@@ -1,7 +1,7 @@
 """One page about a device: its ceilings, every ladder, and what the ladders' kernels do.
 
 A page is a single HTML file that asks no network for anything: style, plots and pictures are in it.
-It follows the reader's light or dark theme; what is wider than a phone scrolls in a box of its own.
+It follows the reader's light or dark theme; wide tables and plots scroll in boxes of their own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ QUICK_ITEMS = {
     "saxpy": (1 << 22, 1 << 18, 1024),
     "matmul": (1024**2, 256**2, 64**2),
 }
-# Which pictures of a trace show what a family's ladder is about.
+# The pictures of a trace that show the subject of a family's ladder.
 PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
     "reduce": ((1, "tree"), (2, "banks"), (3, "tree")),
     "transpose": (("2d", "coalescing"), ("shared", "banks"), ("padded", "banks")),
@@ -279,7 +279,7 @@ def _fastest(roof: Roofline) -> Roofline:
 
 
 def _ladder(measured: Ladder) -> str:
-    """Return a ladder: what it was, its plot, its tables, and each rung's lesson."""
+    """Return a ladder: title, plot, tables, and each rung's lesson."""
     title = f"{measured.title}{ladder_table.blocks(measured)}, on {measured.device.description}"
     parts = [f"<h3>{_html.escape(title)}</h3>", _plot(measured.plot, title)]
     if measured.timed:
@@ -348,9 +348,9 @@ def report(
     quick : bool
         Fewer items and samples: less than a minute.
     families : iterable of str, optional
-        Which ladders: "reduce", "transpose", ... Default: all.
+        Ladders to measure: "reduce", "transpose", ... Default: all.
     progress : callable
-        Called with what is being done, and the share of the work that is done, from 0 to 1.
+        Called with a line of text, and the share of the work that is done, from 0 to 1.
 
     Returns
     -------

@@ -39,7 +39,7 @@ FASTER = 1.03  # than a ceiling: beyond what measuring explains
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel's run: what it computed and moved, and in what time.
+    """A kernel's run: its operations, bytes and time.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Point:
         Operations; bytes that the algorithm reads and writes, each once.
     seconds : float
     dtype : str
-        Of the arithmetic, for the ceiling that it is compared with.
+        Dtype of the arithmetic, which selects the ceiling.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Bound:
-    """Which ceiling binds a kernel, and how far the kernel is from it.
+    """The ceiling that binds a kernel, and the kernel's distance from it.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Bound:
         In `unit`, "B/s" or "FLOP/s".
     unit : str
     note : str
-        What there is to know of the answer, or "".
+        A remark about the answer, or "".
 
     Examples
     --------
@@ -148,7 +148,7 @@ class Roofline(Result):
     dtype : str
         The arithmetic that is meant where none is named.
     points : list of Point
-        What `place` and `add` put on it.
+        Kernels, from `place` and `add`.
     date, version, driver : str
         When, by which gpuopt, and under which driver it was measured.
     quick : bool
@@ -209,7 +209,7 @@ class Roofline(Result):
         Raises
         ------
         ValueError
-            The device has none for this dtype; the message lists those that it has.
+            The device has none for this dtype; the message lists its ceilings.
         TypeError
             It is no dtype.
         """
@@ -265,7 +265,7 @@ class Roofline(Result):
             operations (a copy) is in the table and has a bound, but no place in a plot.
         seconds : float
         dtype : dtype, optional
-            Of its arithmetic.
+            Dtype of its arithmetic.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class Roofline(Result):
             raise ValueError(
                 f"flops, bytes, seconds: {flops!r}, {bytes!r} and {seconds!r} have no finite ratios"
             )
-        self.peak(point.dtype)  # a ceiling that is missing is told here, not whenever all are shown
+        self.peak(point.dtype)  # reports a missing ceiling now, not when the roofline is shown
         self.points.append(point)
         return point
 
@@ -334,7 +334,7 @@ class Roofline(Result):
         Parameters
         ----------
         kernel : str or Point
-            What `place` returned, or its name.
+            A result of `place`, or its name.
 
         Returns
         -------
@@ -421,7 +421,7 @@ def _cache_file(device: Device) -> Path | None:
 
 
 def _kept(path: Path, quick: bool) -> Roofline | None:
-    """Return what is kept on disk; None where it is missing, broken, or less than wanted."""
+    """Return the roofline kept on disk; None if it is missing, broken, or a quick one."""
     try:
         kept = Roofline.from_dict(json.loads(path.read_text()))
         kept.ridge(dtype="float32")  # which needs the memory's ceiling, and arithmetic's
@@ -448,7 +448,7 @@ def roofline(
     """Measure what a device can do at most: its memories and its arithmetic.
 
     On a GPU: DRAM (read, write, copy), L2, shared memory, fused multiply-adds in float64, float32
-    and float16, tensor cores. On the cpu: its caches and memory, and vector arithmetic. Of a
+    and float16, tensor cores. On the cpu: its caches and memory, and vector arithmetic. For a
     simulated GPU: the peaks of the datasheet.
 
     Parameters
@@ -464,7 +464,7 @@ def roofline(
     fresh : bool
         Measure again, even if this device was measured before.
     progress : callable
-        Called with what is being measured, and the share of the work that is done, from 0 to 1.
+        Called with a line of text, and the share of the work that is done, from 0 to 1.
 
     Returns
     -------

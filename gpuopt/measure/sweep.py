@@ -45,7 +45,7 @@ ITEMS = {
     "saxpy": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
     "matmul": ((256**2, 512**2, 1024**2, 2048**2, 4096**2), (64**2, 256**2)),
 }
-# Of a reduction along an axis of so many items: rows and columns, and the axis.
+# For a reduction along an axis: the rows of n items, and the axis.
 AXIS_SHAPES: tuple[tuple[Callable[[int], int], int], ...] = (
     (lambda n: _root(n), 0),
     (lambda n: _root(n), 1),
@@ -77,7 +77,7 @@ class Trial:
     value : int
         Its value.
     default : bool
-        What the library does by itself.
+        Whether the library chooses it by itself.
     timing : Timing
         In seconds a run, on the same data each time.
     """
@@ -125,7 +125,7 @@ class Size:
 
     @property
     def default(self) -> Trial | None:
-        """What the library takes by itself; None where the device cannot run that."""
+        """The library's own choice; None where the device cannot run it."""
         return next((trial for trial in self.trials if trial.default), None)
 
     def lines(self) -> list[str]:
@@ -178,7 +178,7 @@ class Size:
 
 @dataclass
 class Sweep(Result):
-    """What `gpuopt.sweep` measured; it shows itself as tables.
+    """The result of `gpuopt.sweep`; it shows itself as tables.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
 
 
 def _subjects(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Subject]]:
-    """Return what makes the problems of so many items."""
+    """Return functions that make the subjects of n items."""
     if family == "reduce_axis":
         shapes = {}
         for rows_of, axis in AXIS_SHAPES:
@@ -408,9 +408,9 @@ def sweep(
     ----------
     family : {"reduce", "reduce_axis", "transpose", "stencil1d", "add", "saxpy", "matmul"}
     n : int or sequence of int, optional
-        Numbers of items; of a square matrix about so many. Default: from few to many.
+        Numbers of items; a square matrix has about this number. Default: from few to many.
     dtype : str
-        Of the items.
+        Dtype of the items.
     device : str, optional
         "cuda", "cuda:1" or "cpu" (rungs alone: it has no blocks). Default: GPUOPT_DEVICE; else a
         GPU if there is one, else the cpu.

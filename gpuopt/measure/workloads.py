@@ -1,4 +1,4 @@
-"""What `gpuopt.bench` measures, and the bars that the project has set itself for it.
+"""The workloads of `gpuopt.bench`, and the project's bars for them.
 
 A work is a task (`_peers.Task`) with the shapes and the dtype of its arrays. Its data is random,
 its result known from NumPy, in float64 where items are floating-point numbers.
@@ -66,7 +66,7 @@ PERMUTED = (
     ((4096, 255, 257), (0, 2, 1), "uint8"),
     ((16777216, 4, 4), (0, 2, 1), "uint8"),
 )
-# Of the arrays together, and operations: what a device does in its share of some minutes.
+# Most bytes and operations of a workload, so that a bench takes minutes.
 BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
               ("cpu", False): 128 << 20, ("cpu", True): 1 << 20}  # fmt: skip
 OPERATIONS_MOST = {("cuda", False): 1 << 60, ("cuda", True): 1 << 33,
@@ -78,7 +78,7 @@ OPERATIONS_MOST = {("cuda", False): 1 << 60, ("cuda", True): 1 << 33,
 
 @dataclass(frozen=True)
 class Bar:
-    """What a work shall reach on a kind of device.
+    """The target of a workload on a kind of device.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class Bar:
     gpu : str
         The GPU that an absolute number is for.
     least_bytes : int
-        Of works with fewer nothing is asked.
+        Workloads with fewer bytes have no target.
     """
 
     device: str
@@ -171,9 +171,9 @@ class Workload:
         One of `GROUPS`.
     task : Task
     shapes : tuple of tuple of int
-        Of the arrays without gaps.
+        Shapes of the contiguous arrays.
     dtype : str
-        Of their items.
+        Dtype of their items.
     """
 
     group: str
@@ -183,7 +183,7 @@ class Workload:
 
     @property
     def title(self) -> str:
-        """What is done to what."""
+        """The operation and its operands."""
         task, shape = self.task, self.shapes[0]
         items = f"{_count(shape)} {self.dtype}"
         if task.family == "reduce":
@@ -231,7 +231,7 @@ class Workload:
 
     @property
     def flops(self) -> int:
-        """Operations, where the rate is told in them; else 0."""
+        """Operations, if the rate counts them; else 0."""
         return 2 * self.shapes[0][0] ** 3 if self.task.family == "matmul" else 0
 
     def has_arguments_of(self, other: Workload) -> bool:
@@ -317,7 +317,7 @@ def works(kind: str, *, quick: bool) -> list[Workload]:
     return sorted(found.values(), key=lambda work: order.index(work.group))
 
 
-# --- data, and what is right
+# --- data and right results
 
 
 def result_dtype(op: str, dtype: str) -> str:
@@ -355,7 +355,7 @@ def _items(name: str, n: int) -> np.ndarray:
 
 
 def forget() -> None:
-    """Give back the memory of what was drawn."""
+    """Free the memory of the random data."""
     _drawn.clear()
 
 

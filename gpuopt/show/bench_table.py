@@ -8,7 +8,7 @@ from typing import Any
 from gpuopt.show.measured import Bar, Bench, BenchRow
 from gpuopt.util.table import Column, Table
 
-MANY = 16  # rows of a group; more are told in sum
+MANY = 16  # rows of a group; more are summarised
 LABEL = 34  # characters of a work, at least
 
 
@@ -34,12 +34,12 @@ def _rate(value: float) -> str:
 
 
 def meets(bar: Bar, reached: float) -> bool:
-    """Tell whether what was reached is enough for a bar."""
+    """Return whether a figure meets a bar."""
     return reached <= bar.value if bar.what == "us" else reached >= bar.value
 
 
 def _judged(measured: Bench, row: BenchRow) -> str:
-    """Return each bar, what was reached, and whether that meets it."""
+    """Return each bar, the figure, and whether it is met."""
     told = []
     for bar in measured.bars(row):
         reached, met = row.reached(bar), row.meets(bar)
@@ -163,7 +163,7 @@ def _versions(measured: Bench) -> str:
 
 
 def _left_out(measured: Bench) -> list[str]:
-    """Return who and what was left out, and why; the same reason once."""
+    """Return the libraries and workloads that were left out, and why; the same reason once."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in measured.rows:
         for name, why in row.refused:
@@ -195,7 +195,7 @@ def _some(titles: list[str]) -> str:
 
 
 def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequence[str]) -> str:
-    """Return the table; without `every`, groups of many rows are told in sum.
+    """Return the table; without `every`, groups of many rows are summarised.
 
     `groups` says what each group's works are, `dtypes` are the words that name one in a title.
     """

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all: what was there stays until the new text is all there."""
+"""Write files whole or not at all: the old text stays until the new one is complete."""
 
 from __future__ import annotations
 

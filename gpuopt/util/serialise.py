@@ -117,7 +117,7 @@ def _read(kind: type, told: Mapping[str, Any], without: frozenset[str]) -> Any:
 class Result:
     """A measurement, as a dataclass, that writes and reads itself.
 
-    `FORMAT` is the version of what is written. `WITHOUT` names fields that are not, at any depth.
+    `FORMAT` is the version of the dict. `WITHOUT` names fields that are left out, at any depth.
     """
 
     KIND: ClassVar[str]

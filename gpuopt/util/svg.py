@@ -68,8 +68,7 @@ class Picture:
     svg : str
         The drawing: a complete SVG document.
     data : dict
-        What is drawn, as numbers: what each kind of picture has is told by the method of `Trace`
-        that makes it.
+        The drawn numbers; the method of `Trace` that makes a picture documents its keys.
 
     Examples
     --------
@@ -147,7 +146,7 @@ class Canvas:
         )
 
     def legend(self, x: float, y: float, entries: list[tuple[str, str]]) -> None:
-        """Draw boxes with what they mean, in a row."""
+        """Draw boxes with their meanings, in a row."""
         for kind, meaning in entries:
             self.rect(x, y - 9, 14, 11, kind)
             self.text(x + 19, y, meaning, size=11, kind="soft")
