@@ -166,12 +166,13 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
         for (int target = 0; target < PTX_TARGETS; target++)
             ptx[target] += gpuopt_kernels[i].ptx[target].packed;
-    return Py_BuildValue(
-        "{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version", GPUOPT_VERSION,
-        "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit", about.cuda_toolkit, "driver",
-        about.cuda_driver, "driver_library", about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
-        GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes", ptx[PTX_75] + ptx[PTX_90],
-        "compiler", __VERSION__, "instruction_set", about.cpu_instruction_set);
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
+                         GPUOPT_VERSION, "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit",
+                         about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
+                         about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
+                         GPUOPT_REASON, "machine_code_bytes", machine_code, "ptx_bytes",
+                         ptx[PTX_75] + ptx[PTX_90], "compiler", __VERSION__, "instruction_set",
+                         about.cpu_instruction_set);
 }
 
 /* --- the embedded kernels' texts */
@@ -225,6 +226,35 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
     if (!status)
         status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
     return unicode_of(status, text, bytes, module);
+}
+
+/* Adds a kernel, or a parameter to the list of one, to the dict `state`. */
+static int entry_found(void *state, const char *kernel, const char *type, size_t bytes) {
+    if (!type) {
+        PyObject *list = PyList_New(0);
+        const int failed = !list || PyDict_SetItemString(state, kernel, list);
+        Py_XDECREF(list);
+        return failed;
+    }
+    PyObject *parameter = Py_BuildValue("(Nn)", PyUnicode_FromFormat(".%s", type), bytes);
+    const int failed = !parameter || PyList_Append(PyDict_GetItemString(state, kernel), parameter);
+    Py_XDECREF(parameter);
+    return failed;
+}
+
+PyObject *py_ptx_entries(PyObject *module, PyObject *ptx) {
+    char *text;
+    Py_ssize_t bytes;
+    PyObject *found = PyDict_New();
+    if (!found || PyBytes_AsStringAndSize(ptx, &text, &bytes)) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    const enum status status = devices_ptx_entries(text, (size_t)bytes, entry_found, found);
+    if (!status)
+        return found;
+    Py_DECREF(found);
+    return PyErr_Occurred() ? NULL : py_raise(py_state_of(module), status);
 }
 
 PyObject *py_kernels(PyObject *module, PyObject *nothing) {

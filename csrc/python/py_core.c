@@ -133,6 +133,9 @@ static PyMethodDef module_methods[] = {
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
      "An embedded kernel's PTX as a module of its own; target is 75 or 90."},
+    {"ptx_entries", py_ptx_entries, METH_O,
+     "ptx_entries($module, ptx, /)\n--\n\n"
+     "The kernels of PTX, as bytes, and their parameters: {name: [(type, bytes), ...]}."},
     {"sources", py_sources, METH_NOARGS,
      "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
      "lines."},

@@ -61,7 +61,7 @@ def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     n = _lab.size(n, 1 << 25)
     if n < 4096:
         raise ValueError(f"n: must be at least 4096, to be split into chunks, not {n}")
-    work = _Work(Module(None, described.name), n, described.multiprocessors)
+    work = _Pipeline(Module(None, described.name), n, described.multiprocessors)
     trials = [*work.alone(), work.pipeline("serial", 1, 1)]
     for streams, chunks in STREAMS_AND_CHUNKS:
         name = f"{streams} stream{'s' * (streams > 1)}, {chunks} chunks"
@@ -86,7 +86,7 @@ def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     )
 
 
-class _Work:
+class _Pipeline:
     """The arrays, and the steps of any division into chunks."""
 
     def __init__(self, module: Module, n: int, multiprocessors: int) -> None:

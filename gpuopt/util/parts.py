@@ -18,7 +18,7 @@ PART = 1 << 18  # items: temporaries of one chunk stay in a core's cache
 PARTIAL_SHARE = 1 / 16  # of an array's items, that the results of its parts may be
 SIDE = 256  # of a tile: read by rows and written by columns, both from a core's cache
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -29,7 +29,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def each(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+def each(function: Callable[[Item], Result], tasks: Iterable[Item]) -> list[Result]:
     """Return the function's results for all tasks, in order; threads share the work."""
     tasks = list(tasks)
     threads = min(cores(), len(tasks))
