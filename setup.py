@@ -5,6 +5,7 @@ compute capabilities as in "80 90". The PTX is always there: the simulated GPU r
 compile it for other GPUs. GPUOPT_CFLAGS adds flags to the C compiler's and the linker's.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -70,8 +71,13 @@ class BuildExtension(build_ext):
                 output.with_suffix(output.suffix + ".command").write_text(command)
             return name
 
-        with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = dict(zip(longest_first, pool.map(compile_changed, longest_first), strict=True))
+        logging.disable(logging.INFO)  # the command of each file
+        try:
+            with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
+                made = pool.map(compile_changed, longest_first)
+                objects = dict(zip(longest_first, made, strict=True))
+        finally:
+            logging.disable(logging.NOTSET)
         return [objects[source] for source in sources]
 
     def build_extension(self, ext):

@@ -10,12 +10,12 @@
 
 static const struct reg_rung reduce_rungs[] = {
 #include "kernels/reduce.cu"
-#include "devices/cpu/cpu_reduce.c"
+#include "devices/cpu/reduce/cpu_reduce.c"
 };
 
 static const struct reg_rung reduce_axis_rungs[] = {
 #include "kernels/reduce_axis.cu"
-#include "devices/cpu/cpu_reduce_axis.c"
+#include "devices/cpu/reduce/cpu_reduce_axis.c"
 };
 
 static const struct reg_rung roofline_rungs[] = {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common.cuh"
+#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
@@ -210,44 +211,34 @@ template <class In> union alignas(16) pack {
 template <class In> struct alone { In items[1]; };
 
 // The same load, or one of what the caches give up first.
-template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
+template <bool Streamed>
+__device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
     if (!Streamed)
-        return load_pack_if(there, from);
-    uint4 words = {0, 0, 0, 0};
+        return load_pack_if(there, from, words);
     asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
                  "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+                 : "l"(from),
+                   "r"(static_cast<unsigned>(there))); // generic addresses are global ones
     return words;
 }
 
-// Packs that are under way at once, number k from from(k), where it is there(k).
+// Packs in flight at once, number k from from(k), where it is there(k), else `absent`.
 template <bool Streamed, class In, unsigned N, class There, class From>
-__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
+__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from,
+                                 uint4 absent) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
-        loaded[k].words = load_if<Streamed>(there(k), from(k));
+        loaded[k].words = load_if<Streamed>(there(k), from(k), absent);
 }
 template <class In, unsigned N, class There, class From>
 __device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const There &there,
-                                 const From &from) {
+                                 const From &from, uint4 absent = {0, 0, 0, 0}) {
     if (streamed)
-        load_some<true>(loaded, there, from);
+        load_some<true>(loaded, there, from, absent);
     else
-        load_some<false>(loaded, there, from);
-}
-template <class In, unsigned N, class From>
-__device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const From &from) {
-    if (streamed) {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = __ldcs(from(k));
-    } else {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = *from(k);
-    }
+        load_some<false>(loaded, there, from, absent);
 }
 
 // The first `items` of a pack, one by one.
@@ -282,27 +273,40 @@ template <class In> struct neutral_items {
         for (unsigned i = 0; i < WORDS; i++)
             words[i] = all.word[i];
     }
+    __device__ uint4 all() const {
+        return {words[0], words[1 % WORDS], words[2 % WORDS], words[3 % WORDS]};
+    }
     // Word `i` of a pack, of which the bits that are `kept` stay.
     __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
         return (word & kept) | (words[i % WORDS] & ~kept);
     }
 };
 
+template <bool First, class A, class B> struct chosen { using type = A; };
+template <class A, class B> struct chosen<false, A, B> { using type = B; };
+
 // Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
 // the first of its items is `phase` items behind one. The others become such as change nothing.
-template <bool Strided, class In> struct counting {
-    template <class Op> __device__ counting(const Op &, unsigned, unsigned) {}
-    __device__ counting() {}
+template <class In> struct every_item {
+    template <class Op> __device__ every_item(const Op &, unsigned, unsigned) {}
+    __device__ every_item() {}
     __device__ bool any() const { return true; }
     template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
 };
-template <class In> struct counting<true, In> {
+template <class Op, class In>
+constexpr bool may_be_strided = sizeof(In) <=
+                                (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM);
+template <class In> struct strided_items {
+    bool all;      // then pick() is one branch
     pack<In> kept; // all bits of an item, or none
     neutral_items<In> others;
 
     template <class Op>
-    __device__ counting(const Op &op, unsigned step, unsigned phase) : others(op) {
+    __device__ strided_items(const Op &op, unsigned step, unsigned phase)
+        : all(step == 1), others(op) {
         kept.words = {0, 0, 0, 0};
+        if (all)
+            return;
 #pragma unroll
         for (unsigned i = 0; i < pack<In>::count; i++) {
 #pragma unroll
@@ -312,9 +316,11 @@ template <class In> struct counting<true, In> {
         }
     }
     __device__ bool any() const {
-        return (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
+        return all || (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
     }
     template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
+        if (all)
+            return;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll

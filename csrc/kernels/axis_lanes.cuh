@@ -3,7 +3,6 @@
 #pragma once
 
 #include "axis_items.cuh"
-#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
@@ -262,8 +261,8 @@ template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
     asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
     return least;
 }
-#else
-template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+#else // not inlined: several times as long as the instruction, and everywhere
+template <class In> __device__ __noinline__ uint32_t least_floats(uint32_t a, uint32_t b) {
     uint32_t least = 0;
 #pragma unroll
     for (unsigned shift = 0; shift < 32; shift += 16) {
@@ -272,6 +271,9 @@ template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
         least |= uint32_t((x < y || x != x ? one : other).bits) << shift;
     }
     return least;
+}
+template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+    return least_floats<In>(a, b);
 }
 #endif
 template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
@@ -400,25 +402,27 @@ template <class In> struct ordered_float_halves {
         return In{uint16_t(bits & 0x8000 ? bits ^ 0x7fff : bits)};
     }
 };
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
     asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3c003c00), "r"(0));
     return floats;
 }
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
     asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3f803f80), "r"(0));
     return floats;
 }
 #else
-__device__ inline uint32_t plain_half(uint32_t bits, uint32_t infinity) {
-    const uint32_t magnitude = bits & 0x7fffu;
-    return magnitude > infinity ? 0x7fffu : magnitude ? bits : 0;
-}
-template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
-    return plain_half(floats >> 16, 0x7c00) << 16 | plain_half(floats & 0xffff, 0x7c00);
+__device__ __noinline__ uint32_t plain_bfloats(uint32_t floats) {
+    uint32_t plain = 0;
+#pragma unroll
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const uint32_t bits = floats >> shift & 0xffffu, magnitude = bits & 0x7fffu;
+        plain |= (magnitude > 0x7f80 ? 0x7fffu : magnitude ? bits : 0) << shift;
+    }
+    return plain;
 }
 template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
-    return plain_half(floats >> 16, 0x7f80) << 16 | plain_half(floats & 0xffff, 0x7f80);
+    return plain_bfloats(floats);
 }
 #endif
 template <> struct ordered_halves<half> : ordered_float_halves<half> {};

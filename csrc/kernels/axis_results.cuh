@@ -262,16 +262,16 @@ __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at)
 // Whether this block is the last of the `splits` of these results: every one draws a ticket after
 // it has stored its own. The results do not depend on who is the last. One thread's fences are
 // enough, as the barriers order the others' stores and loads with them.
-__device__ inline bool ends_last(const work &w, uint64 results) {
+__device__ __noinline__ bool ends_last(unsigned *counter, unsigned splits) {
     unsigned *ticket = shared_memory<unsigned>();
     __syncthreads();
     if (threadIdx.x == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        *ticket = atomicInc(w.tickets + results, unsigned(w.splits) - 1);
+        *ticket = atomicInc(counter, splits - 1);
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
-    const bool last = *ticket == w.splits - 1;
+    const bool last = *ticket == splits - 1;
     __syncthreads(); // the place is used again
     return last;
 }

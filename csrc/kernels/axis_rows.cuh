@@ -242,7 +242,7 @@ template <class In> struct row_of_places {
             at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
         }
         return {compared<In>::of(ordered_words<In>::back(least)),
-                int64((in.number + at) / in.every) ^ op.s.mask};
+                int64(in.every == 1 ? in.number + at : (in.number + at) / in.every) ^ op.s.mask};
     }
 };
 #define ALONG_PLACES(In)                                                        \

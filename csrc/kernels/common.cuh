@@ -47,15 +47,15 @@ __device__ inline unsigned anew(unsigned value) {
 // stores 185, 35.0 and 237.0 after either (November 2026). The exception is where results are to
 // stay: is_streamed in ops_reduce_axis.c.
 
-// Loads 16 bytes while other loads are under way, or makes zeros: a branch around the load would
-// wait for them.
-__device__ inline uint4 load_pack_if(bool there, const uint4 *from) {
-    uint4 words = {0, 0, 0, 0};
+// Loads 16 bytes while other loads are in flight, or returns `words`: a branch around the load
+// would wait for them.
+__device__ inline uint4 load_pack_if(bool there, const uint4 *from, uint4 words = {0, 0, 0, 0}) {
     asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
                  "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+                 : "l"(from),
+                   "r"(static_cast<unsigned>(there))); // generic addresses are global ones
     return words;
 }
 

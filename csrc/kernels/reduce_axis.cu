@@ -116,28 +116,31 @@ template <class Op> struct applying {
 
 __device__ inline unsigned log2_of(unsigned power) { return 31 - unsigned(__clz(int(power))); }
 
-// `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
-// the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
-// result.
-template <class In>
-__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
+// What was loaded at once is worked on some at a time, by the same instructions: the next ones move
+// to the front.
+template <unsigned IN_TURN, class T, unsigned N> __device__ void next_in_turn(T (&loaded)[N]) {
+#pragma unroll
+    for (unsigned k = 0; k + IN_TURN < N; k++)
+        loaded[k] = loaded[k + IN_TURN];
+}
+
+// Copies the bytes from `start` on into shared memory: 16 at a time, none before `begin` or from
+// `end` on. Returns where they begin in it. Not inlined, as all kernels can share it.
+__device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 start, unsigned bytes,
+                                             bool streamed) {
     constexpr unsigned at_once = 4;
-    const uint64 begin = reinterpret_cast<uint64>(in),
-                 end = begin + w.outer * w.reduced * w.inner * sizeof(In),
-                 start = begin + first * w.reduced * w.inner * sizeof(In),
-                 aligned = start / 16 * 16;
-    const unsigned skipped = unsigned(start - aligned);
-    const unsigned packs = (skipped + items * unsigned(sizeof(In)) + 15) / 16;
+    const uint64 aligned = start / 16 * 16;
+    const unsigned skipped = unsigned(start - aligned), packs = (skipped + bytes + 15) / 16;
     const uint4 *from = reinterpret_cast<const uint4 *>(aligned);
-    pack<In> *stage = shared_memory<pack<In>>();
+    pack<uint8_t> *stage = shared_memory<pack<uint8_t>>();
     // The first and the last pack may reach beyond the array.
     const unsigned whole_first = aligned < begin ? 1 : 0;
     const unsigned whole_end = end < aligned + uint64(packs) * 16 ? packs - 1 : packs;
 #pragma unroll 1
     for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
-        pack<In> loaded[at_once];
+        pack<uint8_t> loaded[at_once];
         load_some(
-            loaded, w.streamed,
+            loaded, streamed,
             [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
             [&](unsigned k) { return from + p + k * BLOCK; });
 #pragma unroll
@@ -151,14 +154,26 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
         if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
             continue;
 #pragma unroll 1
-        for (unsigned i = 0; i < pack<In>::count; i++) {
-            const uint64 item = aligned + uint64(at) * 16 + i * sizeof(In);
-            if (item >= begin && item < end)
-                stage[at].items[i] = *reinterpret_cast<const In *>(item);
+        for (unsigned i = 0; i < 16; i++) {
+            const uint64 byte = aligned + uint64(at) * 16 + i;
+            if (byte >= begin && byte < end)
+                stage[at].items[i] = *reinterpret_cast<const uint8_t *>(byte);
         }
     }
     __syncthreads();
-    return reinterpret_cast<const In *>(stage) + skipped / sizeof(In);
+    return skipped;
+}
+
+// `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
+// the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
+// result.
+template <class In>
+__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
+    const uint64 slab = w.reduced * w.inner;
+    const unsigned skipped = stage_bytes(
+        reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + w.outer * slab),
+        reinterpret_cast<uint64>(in + first * slab), items * unsigned(sizeof(In)), w.streamed);
+    return shared_memory<In>() + skipped / sizeof(In);
 }
 
 // Items in shared memory: without branches, as rows are short.
@@ -271,7 +286,8 @@ __device__ void store_results(const Op &op, void *out, const work &w, uint64 fir
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
-    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
+    using Acc = typename Op::Acc;
+    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS, IN_TURN = sizeof(In) <= 2 ? 2 : 4;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -282,20 +298,27 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     load_some(
         loaded, w.streamed, [&](unsigned k) { return x < wide && y + k * rows < there; },
         [&](unsigned k) { return packs + k * rows * wide; });
-    typename Row::Part parts[AT_ONCE];
-#pragma unroll
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        parts[k] = x < wide ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
-                            : Row::nothing();
+    Acc *results = shared_memory<Acc>() + y;
 #pragma unroll 1
-    for (unsigned distance = group / 2; distance > 0; distance /= 2)
+    for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+        typename Row::Part parts[IN_TURN];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
-    if (x == 0)
+        for (unsigned k = 0; k < IN_TURN; k++)
+            parts[k] = x < wide
+                           ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
+                           : Row::nothing();
+#pragma unroll 1
+        for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            shared_memory<typename Op::Acc>()[y + k * rows] = Row::whole(op, parts[k]);
+            for (unsigned k = 0; k < IN_TURN; k++)
+                parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
+        if (x == 0)
+#pragma unroll
+            for (unsigned k = 0; k < IN_TURN; k++)
+                results[k * rows] = Row::whole(op, parts[k]);
+        results += IN_TURN * rows;
+        next_in_turn<IN_TURN>(loaded);
+    }
     store_results(op, out, w, first, there);
 }
 
@@ -304,22 +327,27 @@ template <class Word, class Op, class In>
 __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (sizeof(Word) > sizeof(In)) {
         using Row = short_row<Op, In>;
-        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS;
+        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = 2;
         const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x;
         const Word *rows = reinterpret_cast<const Word *>(in);
         Word loaded[AT_ONCE];
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
             loaded[k] = rows[first + k * BLOCK < w.outer ? first + k * BLOCK : 0];
+#pragma unroll 1
+        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+            const uint64 row = first + turn * BLOCK;
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            if (first + k * BLOCK < w.outer) {
+            for (unsigned k = 0; k < IN_TURN; k++) {
                 pack<In> one;
                 one.word[0] = uint32_t(loaded[k]);
                 one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
                 const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
-                storing<Op>::store(op, w, out, first + k * BLOCK, Row::whole(op, part));
+                if (row + k * BLOCK < w.outer)
+                    storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
             }
+            next_in_turn<IN_TURN>(loaded);
+        }
     }
 }
 
@@ -375,32 +403,36 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
 }
 
 // This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
-// `mine` keeps: AT_ONCE of them are under way before the first is waited for, in the last round
-// too.
+// `mine` keeps: AT_ONCE of them are in flight before the first is waited for, in the last round,
+// too, where those beyond the last are items that change nothing.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
                           unsigned apart, bool streamed, const Items &which) {
-    pack<In> loaded[AT_ONCE];
+    constexpr unsigned IN_TURN = AT_ONCE < 4 ? AT_ONCE : sizeof(In) == 1 ? 2 : 4;
+    const neutral_items<In> absent(op);
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
-    const auto from = [&](unsigned k) {
-        return reinterpret_cast<const uint4 *>(at + int64(step) * k);
-    };
-    uint32_t place = 0;
-    for (; left > int((AT_ONCE - 1) * apart); left -= int(AT_ONCE * apart)) {
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        pack<In> loaded[AT_ONCE];
         if constexpr (sizeof step == 4) // multiples of it are as soon had as kept
             step = anew(step);
-        load_every(loaded, streamed, from);
-        which.pick(loaded);
-        mine.template add<true>(op, loaded, place, apart, 0);
+        load_some(
+            loaded, streamed, [&](unsigned k) { return left > int(k * apart); },
+            [&](unsigned k) { return reinterpret_cast<const uint4 *>(at + int64(step) * k); },
+            absent.all());
+#pragma unroll 1
+        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN, left -= int(IN_TURN * apart)) {
+            pack<In> packs[IN_TURN];
+#pragma unroll
+            for (unsigned k = 0; k < IN_TURN; k++)
+                packs[k] = loaded[k];
+            which.pick(packs);
+            if (!has_places<Op> || left > 0)
+                mine.template add<!has_places<Op>>(op, packs, place + turn, apart, unsigned(left));
+            next_in_turn<IN_TURN>(loaded);
+        }
         at += int64(step) * AT_ONCE;
-        place += AT_ONCE;
     }
-    if (left <= 0)
-        return;
-    load_some(
-        loaded, streamed, [&](unsigned k) { return left > int(k * apart); }, from);
-    which.pick(loaded);
-    mine.template add<false>(op, loaded, place, apart, unsigned(left));
 }
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
@@ -411,10 +443,9 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step,
     });
 }
 
-// Line `number`: a row, or a share of one.
-template <bool Strided, class In>
-__device__ line<In> line_of(const In *in, const work &w, uint64 number) {
-    const unsigned every = Strided ? unsigned(w.stride) : 1;
+// Line `number`: a row, or a share of one; `every` is the step between its items.
+template <class In>
+__device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
     const uint64 o = w.splits == 1 ? number : number / w.splits;
     const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.share;
     const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
@@ -429,28 +460,31 @@ __device__ line<In> line_of(const In *in, const work &w, uint64 number) {
 
 // `group` threads, or the block, take a row, or a share of one: packs along the row. Where every
 // stride-th item counts, a thread meets them at the same lanes of all its packs.
-template <bool Strided, class Op, class In>
+template <class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Row = row_of<Op, In>;
     using Part = typename Row::Part;
+    using Items = typename chosen<may_be_strided<Op, In>, strided_items<In>, every_item<In>>::type;
     constexpr unsigned AT_ONCE = has_places<Op> && sizeof(In) == 8 ? 4 : 8, count = pack<In>::count;
+    const bool strided = may_be_strided<Op, In> && w.shape == AXIS_STRIDED;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
-                   apart = Strided ? unsigned(w.tiles) : side;
+                   apart = strided ? unsigned(w.tiles) : side,
+                   every = strided ? unsigned(w.stride) : 1;
     const auto number_of = [&](unsigned block) {
         return uint64(block) * (BLOCK >> shift) + (threadIdx.x >> shift);
     };
     // How many items behind one that counts; `wide` is 1 / stride in 2^-20: exact for what a block
     // has.
     const auto behind = [&](unsigned item) {
-        return Strided ? item - (item * unsigned(w.wide) >> 20) * unsigned(w.stride) : 0;
+        return strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
     };
     const uint64 lines = w.outer * w.splits;
     Part part = Row::nothing();
     if (const uint64 number = number_of(blockIdx.x); number < lines) {
-        const line<In> row = line_of<Strided>(in, w, number);
+        const line<In> row = line_of(in, w, number, every);
         const unsigned first = row.before + x * count;
         const int left = x < apart ? int((row.tail - row.before) / count - x) : 0;
-        const counting<Strided, In> which(op, row.every, behind(first));
+        const Items which(op, every, behind(first));
         if (left > 0 && which.any()) {
             along<Op, In> mine;
             add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
@@ -460,11 +494,19 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     }
     const uint64 number = number_of(anew(blockIdx.x));
     const bool there = number < lines;
-    const line<In> row = line_of<Strided>(in, w, there ? number : 0);
-    if (there && x < row.before && behind(x) == 0)
-        part = Row::join(op, part, Row::single(op, row.items[x], x));
-    if (const unsigned end = row.tail + x; there && end < row.span && end % row.every == 0)
-        part = Row::join(op, part, Row::single(op, row.items[end], end));
+    const line<In> row = line_of(in, w, there ? number : 0, every);
+    const unsigned end = row.tail + x;
+    const bool is_before = there && x < row.before && behind(x) == 0,
+               is_behind = there && end < row.span && (!strided || end % every == 0);
+    In items[2] = {};
+    if (is_before)
+        items[0] = row.items[x];
+    if (is_behind)
+        items[1] = row.items[end];
+    if (is_before)
+        part = Row::join(op, part, Row::single(op, items[0], x));
+    if (is_behind)
+        part = Row::join(op, part, Row::single(op, items[1], end));
     const auto join = [&](Part a, Part b) { return Row::join(op, a, b); };
     part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(), join)
                          : group_tree(part, side, join);
@@ -479,10 +521,11 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         return;
     const unsigned splits = unsigned(w.splits);
     const uint64 o = blockIdx.x / splits;
-    if (!ends_last(w, o))
+    if (!ends_last(w.tickets + o, splits))
         return;
     using Acc = typename Op::Acc;
     Acc value = Op::identity();
+#pragma unroll 1
     for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
         value = op.apply(value, load_partial(op, w, o * splits + split));
     value = block_tree(shared_memory<Acc>(), value, Op::identity(), applying<Op>{op});
@@ -492,27 +535,21 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
 
 // This thread's items of one column, every apart-th of `left`.
 template <class Op, class In>
-__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int64 left,
+__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int left,
                                       unsigned apart, places here) {
     constexpr unsigned AT_ONCE = 8;
     lanes<Op, In, 1> mine;
-    alone<In> loaded[AT_ONCE];
-    uint32_t place = 0;
     if (left <= 0)
         return Op::identity();
-    for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            loaded[k].items[0] = at[k * step];
-        mine.template add<true>(op, loaded, place, apart, 0);
-        at += AT_ONCE * step;
-        place += AT_ONCE;
-    }
-    if (left > 0) {
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        alone<In> loaded[AT_ONCE];
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
-            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
+            loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
         mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        at += AT_ONCE * step;
+        left -= int(AT_ONCE * apart);
     }
     return mine.whole(op, mine.part(0), here);
 }
@@ -522,6 +559,7 @@ template <class Op, class In>
 __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *index, int64 step,
                                        int64 left, unsigned apart) {
     typename Op::Acc value = Op::identity();
+#pragma unroll 1
     for (; left > 0; left -= apart, at += step, index += step)
         value = op.apply(value, op.load(*at, *index));
     return value;
@@ -559,7 +597,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     if (own < slabs && first + own < w.outer) {
         const slab_of<In> slab(in, first + own, size);
         add_all_packs<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                         int(slab.packs - x), side, w.streamed, counting<false, In>());
+                         int(slab.packs - x), side, w.streamed, every_item<In>());
     }
     Part *shared = shared_memory<Part>();
 #pragma unroll
@@ -650,19 +688,6 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
         left -= int(AT_ONCE * apart);
     }
 }
-// A part as it waits in shared memory, and the value that it is.
-template <class Mine, class Acc, unsigned Count> struct kept {
-    using type = typename Mine::Part;
-    template <class Op> static __device__ Acc whole(const Op &op, type part, places at) {
-        return Mine::whole(op, part, at);
-    }
-};
-template <class Mine, class Acc> struct kept<Mine, Acc, 1> {
-    using type = Acc;
-    template <class Op> static __device__ Acc whole(const Op &, type value, places) {
-        return value;
-    }
-};
 
 // A block's results, of `parts` parts each, by get(value, part, result), which adds one, and
 // put(result, value). Where results are few, several threads take parts of each.
@@ -673,46 +698,47 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     unsigned helpers = 1;
     while (2 * helpers <= parts && 2 * helpers * results <= BLOCK)
         helpers *= 2;
-    if (helpers == 1) {
-#pragma unroll 1
-        for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
-            Acc value = Op::identity();
-#pragma unroll 1
-            for (unsigned part = 0; part < parts; part++)
-                value = get(value, part, result);
-            put(result, value);
-        }
-        return;
-    }
     Acc *sums = shared_memory<Acc>();
-    const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
-    Acc value = Op::identity();
+    const unsigned at_once = helpers == 1 ? BLOCK : results,
+                   helper = helpers == 1 ? 0 : threadIdx.x / results;
 #pragma unroll 1
-    for (unsigned part = helper; helper < helpers && part < parts; part += helpers)
-        value = get(value, part, result);
-    __syncthreads(); // the parts may lie where the sums will
-    if (helper < helpers)
-        sums[threadIdx.x] = value;
+    for (unsigned base = 0; base < results; base += at_once) { // once, if there are helpers
+        const unsigned result = base + threadIdx.x - helper * results;
+        const bool there = helper < helpers && result < results;
+        Acc value = Op::identity();
 #pragma unroll 1
-    for (unsigned half = helpers / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (helper < half) {
-            value = op.apply(value, sums[threadIdx.x + half * results]);
-            sums[threadIdx.x] = value;
+        for (unsigned part = helper; there && part < parts; part += helpers)
+            value = get(value, part, result);
+        if (helpers > 1) {
+            __syncthreads(); // the parts may lie where the sums will
+            if (there)
+                sums[threadIdx.x] = value;
         }
+#pragma unroll 1
+        for (unsigned half = helpers / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (helper < half) {
+                value = op.apply(value, sums[threadIdx.x + half * results]);
+                sums[threadIdx.x] = value;
+            }
+        }
+        if (there && helper == 0)
+            put(result, value);
     }
-    if (helper == 0)
-        put(result, value);
 }
 
 // `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
 // of the block are on the next rows of the same columns. At the end every thread takes results, so
 // that neighbours are stored by neighbours. Where `group` rows have been taken for one, so that it
 // is whole packs, and a block has all of it, that makes them one again.
-template <class Op, class In, unsigned Count>
+template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    using Mine = lanes<Op, In, Count>;
+    constexpr unsigned COUNT = pack<In>::count;
+    using Mine = lanes<Op, In, COUNT>;
+    using Part = typename Mine::Part;
+    const bool by_items = w.shape == AXIS_ITEMS;
+    const unsigned count = by_items ? 1 : COUNT, shift = by_items ? 0 : log2_of(COUNT);
     const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
     const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for numbers up to BLOCK
     const unsigned high = BLOCK * share_of_1 >> 16, y = threadIdx.x * share_of_1 >> 16,
@@ -720,7 +746,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const uint64 begin = uint64(tile) * wide * Count, column = begin + x * Count,
+    const uint64 begin = uint64(tile) * wide * count, column = begin + x * count,
                  first = split * w.share,
                  n = w.reduced - first < w.share ? w.reduced - first : w.share;
     const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
@@ -728,21 +754,26 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     int64 from = int64(first + y) * w.stride;
     if (left > 0)
         from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
-    using Keep = kept<Mine, Acc, Count>;
-    using Kept = typename Keep::type;
-    Kept *shared = shared_memory<Kept>();
-    static_assert(sizeof(Kept) * Count <= (Count > 1 ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED),
+    // Parts of lanes wait in shared memory, or values of items.
+    Part *shared = shared_memory<Part>();
+    Acc *values = shared_memory<Acc>();
+    static_assert(sizeof(Part) * COUNT <= AXIS_PACK_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
                   "shared memory");
     // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
-    const unsigned turn = wide >= 32 ? 32 / Count : 0;
+    const unsigned turn = wide >= 32 ? 32 / COUNT : 0;
     const auto slot_of = [&](unsigned y, unsigned x, unsigned i) {
         const unsigned at = x + i * turn;
-        return (y * Count + i) * wide + (at < wide ? at : at - wide);
+        return ((y << shift) + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and vectors can be stored.
     const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
                                reinterpret_cast<uint64>(out) % 16 == 0;
-    if constexpr (Count > 1) {
+    if (by_items) {
+        values[threadIdx.x] =
+            w.in_index
+                ? add_placed(op, in + from, w.in_index + from, step, left, high)
+                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
+    } else {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
         constexpr bool few =
@@ -759,46 +790,37 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
                 add_finite(mine, [&](auto &to) {
                     add_shifted_packs<is_slow<decltype(to)> ? 1 : 2>(
                         op, to, in + from, bytes, left, high,
-                        items < Count ? unsigned(items) : Count, all);
+                        items < COUNT ? unsigned(items) : COUNT, all);
                 });
             }
         }
-        if (!shifts && few && n > 4 * high && n <= 16 * high) // short: waits twice, not four times
+        if (!shifts)
             add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
-                                       counting<false, In>());
-        else if (!shifts)
-            add_all_packs<4>(op, mine, in + from, bytes, left, high, w.streamed,
-                             counting<false, In>());
+                                       every_item<In>());
         if (whole_vectors) {
-            Acc results[Count];
+            Acc results[COUNT];
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++)
+            for (unsigned i = 0; i < COUNT; i++)
                 results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
             if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
                 return; // the whole block
         }
         if (y < high)
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++)
+            for (unsigned i = 0; i < COUNT; i++)
                 shared[slot_of(y, x, i)] = mine.part(i);
-    } else {
-        const Acc value =
-            w.in_index
-                ? add_placed(op, in + from, w.in_index + from, step, left, high)
-                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
-        shared[threadIdx.x] = value;
     }
     __syncthreads();
     const uint64 rest = w.inner - begin;
-    const unsigned every = rest < wide * Count ? unsigned(rest) : wide * Count;
-    if constexpr (Count > 2 && storing<Op>::WIDE)
+    const unsigned every = rest < wide * count ? unsigned(rest) : wide * count;
+    if constexpr (COUNT > 2 && storing<Op>::WIDE)
         if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
 #pragma unroll 2
             for (unsigned r = 2 * threadIdx.x; r < every; r += 2 * BLOCK) {
                 Acc two[2];
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++)
-                    two[i] = Keep::whole(op, shared[slot_of(0, r / Count, r % Count + i)],
+                    two[i] = Mine::whole(op, shared[slot_of(0, r / COUNT, r % COUNT + i)],
                                          {int64(first), 1});
                 storing<Op>::store_all(op, w, out, above * w.inner + begin + r, two, true);
             }
@@ -806,43 +828,44 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
     const unsigned rows = unsigned(w.group), results = every / rows;
     const uint64 inner = rows == 1 ? w.inner : results; // of the results
-    const auto add_row = [&](Acc value, unsigned row, unsigned result) -> Acc {
+    constexpr unsigned AT_ONCE = 8;
+    // The block's rows; then, in the block that ends last, the shares, AT_ONCE at a time.
+    unsigned of_shares = 0;
+    const auto add_part = [&](Acc value, unsigned part, unsigned result) -> Acc {
+        if (of_shares) {
+            Acc some[AT_ONCE];
+            const unsigned parts = splits - part * AT_ONCE;
+            const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                value = op.apply(value, some[k]);
+            return value;
+        }
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
-            const Kept part = shared[slot_of(row, result / Count, result % Count)];
-            value =
-                op.apply(value, Keep::whole(op, part,
-                                            {int64((first + row) * rows + k), int64(high * rows)}));
+            const unsigned slot = slot_of(part, result >> shift, result & (count - 1));
+            const places at = {int64((first + part) * rows + k), int64(high * rows)};
+            value = op.apply(value, by_items ? values[slot] : Mine::whole(op, shared[slot], at));
         }
         return value;
     };
-    combine_parts(op, results, n < high ? unsigned(n) : high, add_row,
-                  [&](unsigned result, Acc value) {
-                      const uint64 at = above * inner + begin + result;
-                      if (w.partials)
-                          store_partial(op, w, at, value);
-                      else
-                          storing<Op>::store(op, w, out, at, value);
-                  });
-    if (!w.tickets || !ends_last(w, o * tiles + tile))
-        return;
-    constexpr unsigned AT_ONCE = 8;
-    const auto add_splits = [&](Acc value, unsigned part, unsigned result) -> Acc {
-        Acc some[AT_ONCE];
-        const unsigned parts = splits - part * AT_ONCE;
-        const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            value = op.apply(value, some[k]);
-        return value;
-    };
-    combine_parts(op, results, (splits + AT_ONCE - 1) / AT_ONCE, add_splits,
-                  [&](unsigned result, Acc value) {
-                      storing<Op>::store(op, w, out, o * inner + begin + result, value);
-                  });
+    unsigned parts = n < high ? unsigned(n) : high;
+    for (;;) {
+        combine_parts(op, results, parts, add_part, [&](unsigned result, Acc value) {
+            const uint64 at = (of_shares ? o : above) * inner + begin + result;
+            if (w.partials && !of_shares)
+                store_partial(op, w, at, value);
+            else
+                storing<Op>::store(op, w, out, at, value);
+        });
+        if (of_shares || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
+            return;
+        of_shares = anew(1);
+        parts = (splits + AT_ONCE - 1) / AT_ONCE;
+    }
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
@@ -869,18 +892,13 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         narrow(op, in, out, w);
         break;
     case AXIS_ROWS:
-        rows<false>(op, in, out, w);
-        break;
     case AXIS_STRIDED:
-        if constexpr (sizeof(In) <= (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM))
-            rows<true>(op, in, out, w);
+        rows(op, in, out, w);
         break;
     case AXIS_PACKS:
     case AXIS_SHIFTED:
-        columns<Op, In, pack<In>::count>(op, in, out, w);
-        break;
     default:
-        columns<Op, In, 1>(op, in, out, w);
+        columns(op, in, out, w);
     }
 }
 

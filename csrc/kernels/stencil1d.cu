@@ -132,15 +132,15 @@ template <class In> __device__ In load_if(bool there, const In *from) {
 // 2^28 float32, one without 2,155 (November 2026).
 constexpr int DECK_RADIUS = STENCIL1D_DECK_RADIUS;
 
-template <bool Barrier, class Op, class In, class Acc>
-__device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, In other,
-                            unsigned block, In *out) {
+template <class Op, class In, class Acc>
+__device__ void deck_window(const stencil<In, Acc> &s, bool barrier, In one, bool has_other,
+                            In other, unsigned block, In *out) {
     In *tile = shared_memory<In>();
     const unsigned t = threadIdx.x;
     tile[t] = one;
     if (has_other)
         tile[t + block] = other;
-    if (Barrier)
+    if (barrier)
         __syncthreads();
     Acc sum = 0;
 #pragma unroll
@@ -153,14 +153,15 @@ __device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, I
 constexpr unsigned PIECE = 1024;
 
 // A call, as above.
-template <class In, class Acc>
-__device__ __noinline__ void load_piece(tile_of_rows<In, Acc> where, int64 from, unsigned places) {
-    load_places(where, shared_memory<In>(), from, places, blockDim.x, In(0));
+template <class Word>
+__device__ __noinline__ void load_piece(stencil<Word, Word> s, int64 from, unsigned places) {
+    const tile_of_rows<Word, Word> where(s, blockDim.x);
+    load_places(where, shared_memory<Word>(), from, places, blockDim.x, Word(0));
 }
 
 // Any radius, any block: a window wider than PIECE comes in pieces.
-template <bool Barrier, class Op, class In, class Acc>
-__device__ void any_window(const stencil<In, Acc> &rows) {
+template <class Op, class In, class Acc>
+__device__ void any_window(const stencil<In, Acc> &rows, bool barrier) {
     const tile_of_rows<In, Acc> where(rows, blockDim.x);
     const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
@@ -177,8 +178,8 @@ __device__ void any_window(const stencil<In, Acc> &rows) {
             for (unsigned i = t; i < block + piece - 1; i += block)
                 tile[i] = whole[begin + i];
         else
-            load_piece(where, begin, block + piece - 1);
-        if (Barrier)
+            load_piece(in_words(s), begin, block + piece - 1);
+        if (barrier)
             __syncthreads();
         for (unsigned k = 0; k < piece; k++) {
             const int64 i = left + begin + k;
@@ -186,7 +187,7 @@ __device__ void any_window(const stencil<In, Acc> &rows) {
             const Acc item = static_cast<Acc>(constant ? s.beyond : tile[t + k]);
             sum = Op::add(sum, item, s.weights, begin + k);
         }
-        if (Barrier && begin + PIECE < width)
+        if (barrier && begin + PIECE < width)
             __syncthreads(); // the next piece overwrites this one
     }
     const int64 output = where.output(t);
@@ -196,16 +197,16 @@ __device__ void any_window(const stencil<In, Acc> &rows) {
 
 // All but the deck's case at its default block. A call, as above: what it keeps would go to local
 // memory before that case, which has 32 registers.
-template <bool Barrier, class Op, class In, class Acc>
-__device__ __noinline__ void other_window(stencil<In, Acc> s, bool inside) {
+template <class Op, class In, class Acc>
+__device__ __noinline__ void other_window(stencil<In, Acc> s, bool barrier, bool inside) {
     if (s.deck == STENCIL1D_OTHER || !inside)
-        return any_window<Barrier, Op>(s);
+        return any_window<Op>(s, barrier);
     const unsigned t = threadIdx.x, block = blockDim.x;
     const int64 output = static_cast<int64>(blockIdx.x) * block + t;
     const In *from = s.in + (s.first + output) - DECK_RADIUS;
     const bool has_other = t < 2 * DECK_RADIUS;
     const In one = *from, other = has_other ? from[block] : In(0);
-    deck_window<Barrier, Op>(s, one, has_other, other, block, s.out + output);
+    deck_window<Op>(s, barrier, one, has_other, other, block, s.out + output);
 }
 
 // A block has its halo inside the row if one comes before it and two come after: the last of them
@@ -221,9 +222,9 @@ __device__ void shared_rung(const stencil<In, Acc> &s) {
     const bool has_other = deck & (t < 2 * DECK_RADIUS);
     const In one = load_if(deck, from), other = load_if(has_other, from + BLOCK);
     if (deck)
-        deck_window<Barrier, Op>(s, one, has_other, other, BLOCK, s.out + output);
+        deck_window<Op>(s, Barrier, one, has_other, other, BLOCK, s.out + output);
     else
-        other_window<Barrier, Op>(s, inside);
+        other_window<Op>(s, Barrier, inside);
 }
 template <class Op, class In, class Acc> __device__ void stencil1d_2(const stencil<In, Acc> &s) {
     shared_rung<true, Op>(s);
@@ -623,31 +624,37 @@ __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned coun
     copied_packs();
 }
 
-// A tile that is not all within one row. Calls, as above.
-template <class In, class Acc>
-__device__ __noinline__ void load_at_ends(stencil<In, Acc> s, In *tile, unsigned places) {
-    const tile_of_rows<In, Acc> where(s, TILE);
-    const In constant = static_cast<In>(s.beyond);
+// A tile that is not all within one row. Calls, as above, of bits: one for all items of a size.
+template <class Word>
+__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned places) {
+    const tile_of_rows<Word, Word> where(s, TILE);
     if (reflection::serves(s.n, s.radius, s.mode))
-        load_rows(where, tile, places, THREADS, constant);
+        load_rows(where, tile, places, THREADS, s.beyond);
     else
-        load_places(where, tile, 0, places, THREADS, constant);
+        load_places(where, tile, 0, places, THREADS, s.beyond);
 }
-template <class Op, class In, class Acc>
-__device__ __noinline__ void store_at_ends(stencil<In, Acc> s, const In *tile, unsigned first) {
-    const tile_of_rows<In, Acc> where(s, TILE);
+template <class Word>
+__device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *tile,
+                                           unsigned first) {
+    const tile_of_rows<Word, Word> where(s, TILE);
     const unsigned lane = threadIdx.x % WARP;
-    // No item has such a constant's value: what needs it is made once more.
-    const bool inexact = s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond;
-    if (!inexact && reflection::serves(s.n, s.radius, s.mode))
+    if (reflection::serves(s.n, s.radius, s.mode))
         return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
     for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
+        const int64 output = where.output(i);
+        if (output >= 0)
+            s.out[output] = tile[i];
+    }
+}
+// No item has such a constant's value: the outputs that need it are made once more.
+template <class Op, class In, class Acc>
+__device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    for (unsigned i = first + threadIdx.x % WARP; i < first + WARP * GROUP; i += WARP) {
         int64 at;
         const int64 row = where.row_at(i, at), middle = at + s.first;
-        if (row < s.rows && at < s.outputs)
-            s.out[row * s.outputs + at] = inexact && !s.whole(middle - s.radius, middle + s.radius)
-                                              ? plain_sum<Op>(s.row(row), at)
-                                              : tile[i];
+        if (row < s.rows && at < s.outputs && !s.whole(middle - s.radius, middle + s.radius))
+            s.out[row * s.outputs + at] = plain_sum<Op>(s.row(row), at);
     }
 }
 
@@ -671,7 +678,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
         load_packs_of_tile<In>(packs, reinterpret_cast<const uint4 *>(from - shift),
                                (shift + inputs + ITEMS - 1) / ITEMS);
     } else {
-        load_at_ends(s, tile, inputs);
+        load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs);
     }
     if (!Op::shares)
 #pragma unroll 1
@@ -685,9 +692,12 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
 
     const unsigned first = t / WARP * (WARP * GROUP);
     if (to)
-        store_warp(to + first, tile + first);
-    else
-        store_at_ends<Op>(s, tile, first);
+        return store_warp(to + first, tile + first);
+    store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), first);
+    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond) {
+        __syncwarp();
+        mend_at_ends<Op>(s, first);
+    }
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

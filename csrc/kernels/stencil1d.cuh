@@ -122,6 +122,29 @@ template <class In, class Acc> struct stencil {
     }
 };
 
+// The same in words of an item's size, for those that move items and add none.
+template <unsigned Size> struct word_of_size { using type = uint32_t; };
+template <> struct word_of_size<8> { using type = uint64; };
+template <class In> using word_of = typename word_of_size<sizeof(In)>::type;
+template <class In, class Acc>
+__device__ stencil<word_of<In>, word_of<In>> in_words(const stencil<In, Acc> &s) {
+    union {
+        In item;
+        word_of<In> word;
+    } constant = {static_cast<In>(s.beyond)};
+    return {reinterpret_cast<const word_of<In> *>(s.in),
+            nullptr,
+            reinterpret_cast<word_of<In> *>(s.out),
+            s.n,
+            s.outputs,
+            s.first,
+            s.radius,
+            s.mode,
+            constant.word,
+            s.rows,
+            s.deck};
+}
+
 // Where the places of a block's tile lie: the first is the `begin`-th of row `row`. A row has
 // `pitch` places: whole tiles, or the rows lie end to end, each with its halo on both sides, if
 // that is shorter: then a tile may have many of them. The place `at` has the input `at + first -

@@ -239,6 +239,7 @@ struct tile_corner {
         index /= columns;
         if (plan.apart)
             column_tile += column_tile / plan.apart * plan.apart + second;
+#pragma unroll 1
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             in += index % extent * plan.axes[k].in;
@@ -660,6 +661,7 @@ template <class Index, unsigned Step> struct row_items {
         Index rest = row / extent;
         index = row - rest * extent;
         others = 0;
+#pragma unroll 1
         for (unsigned k = 1; k < plan.grid_axes; k++) {
             const Index of = static_cast<Index>(plan.axes[k].extent), next = rest / of;
             others += (rest - next * of) * plan.axes[k].in;
@@ -833,6 +835,7 @@ __device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
         return;
 #pragma unroll 4
     for (unsigned i = y; i < SIDE; i += WARPS)
+#pragma unroll 1
         for (unsigned j = x; j < SIDE; j += 32) {
             if (i < pair.rows[0] && j < pair.rows[1])
                 upper[i][j] = in[pair.upper + i * plan.in_pitch + j];
@@ -842,6 +845,7 @@ __device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
     __syncthreads();
 #pragma unroll 4
     for (unsigned i = y; i < SIDE; i += WARPS)
+#pragma unroll 1
         for (unsigned j = x; j < SIDE; j += 32) {
             if (i < pair.rows[1] && j < pair.rows[0])
                 out[pair.lower + i * plan.in_pitch + j] = upper[j][i];

@@ -60,6 +60,7 @@ struct steps {
     uint64 in = 0, out = 0;
     unsigned pads = 0;
     __device__ steps(const transpose_axis *axes, unsigned count, unsigned index, unsigned items) {
+#pragma unroll 1
         for (unsigned k = 0; k < count; k++) {
             const unsigned extent = static_cast<unsigned>(axes[k].extent), at = index % extent;
             in += at * axes[k].in;
@@ -77,6 +78,7 @@ struct packed_tile {
 
     __device__ packed_tile(const transpose_plan &plan, unsigned index)
         : load_run(plan.load_run), load_runs(plan.load_runs), run(plan.run), runs(plan.runs) {
+#pragma unroll 1
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             const unsigned at = index % extent;
@@ -121,22 +123,26 @@ struct packed_tables {
         const transpose_axis *load_axes = plan.axes + plan.grid_axes;
         const transpose_axis *run_axes = load_axes + plan.load_axes;
         const transpose_axis *item_axes = run_axes + plan.run_axes;
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += blockDim.x) {
             const steps run(load_axes, plan.load_axes, k, Items);
             t.from[k] = run.in;
             t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
         }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
             t.place[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
         if (plan.packs)
+#pragma unroll 1
             for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
                 const steps item(item_axes, plan.item_axes, k, Items);
                 t.items[k % Items * plan.packs + k / Items] =
                     static_cast<unsigned short>(item.in + item.pads * plan.pad);
             }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
             const unsigned number = plan.period ? k : k * plan.item_extent;
             const steps item(item_axes, plan.item_axes, number, Items);
@@ -204,6 +210,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     run_walk walk((part.load_run + BEFORE + ITEMS - 1) / ITEMS,
                   part.load_run == plan.load_run_most ? plan.load_magic : 0);
     const unsigned parts = walk.parts * part.load_runs;
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * blockDim.x) {
         pack_source<Loads, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];

@@ -241,9 +241,7 @@ def kernels_of(each: Device) -> str:
     """Return which of the embedded kernels a GPU runs: machine code, or PTX for its driver."""
     config = _core.config()
     major, minor = map(int, each.compute_capability.split("."))
-    known = [
-        divmod(int(code), 10) for code in config["architectures"].split() if code.isdigit()
-    ]
+    known = [divmod(int(code), 10) for code in config["architectures"].split() if code.isdigit()]
     if config["driver"] // 1000 < config["toolkit"] // 1000:
         reason = "the driver is older than the machine code"
     elif any(each_major == major and each_minor <= minor for each_major, each_minor in known):

@@ -1,6 +1,5 @@
-/*
- * sim_constant.c: constant expressions, by precedence over two explicit and bounded stacks: however
- * deep the text nests, the host's stack does not.
+/* sim_constant.c: evaluates constant expressions by precedence, with two explicit, bounded stacks:
+ * nesting in the text never deepens the host's stack. Resolves no names.
  */
 #include "sim_parser.h"
 
@@ -100,7 +99,8 @@ static enum sim_status apply(struct sim_parser *parser, struct expression *e) {
     return SIM_OK;
 }
 
-/* The binary operator at the current token, or -1; two-character ones swallow their second half. */
+/* The binary operator at the current token, or -1; consumes the first half of a two-character one.
+ */
 static int binary_operator(struct sim_parser *parser) {
     if (parser->lexer.token.kind != SIM_TOK_PUNCT)
         return -1;
@@ -125,7 +125,7 @@ static enum sim_status push_operator(struct sim_parser *parser, struct expressio
     return sim_parse_next(parser);
 }
 
-/* One value with the signs and parentheses before it. */
+/* Parses one value with the signs and parentheses before it. */
 static enum sim_status expression_value(struct sim_parser *parser, struct expression *e) {
     enum sim_status status = SIM_OK;
     for (;;) {

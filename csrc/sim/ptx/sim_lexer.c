@@ -1,6 +1,5 @@
-/*
- * sim_lexer.c: PTX text to tokens, one at a time. Never allocates, never reads at or past `end`,
- * knows no grammar.
+/* sim_lexer.c: splits PTX text into tokens, one at a time. Never allocates, never reads at or past
+ * `end`, knows no grammar.
  */
 #include "sim_parser.h"
 
@@ -35,7 +34,7 @@ static void bad(struct sim_lexer *lexer, const char *problem) {
     lexer->problem = problem;
 }
 
-/* Past white space and comments. 0 when a comment never ends. */
+/* Skips white space and comments. Returns 0 when a comment never ends. */
 static int skip_blank(struct sim_lexer *lexer) {
     const char *p = lexer->at, *end = lexer->end;
     while (p < end) {
@@ -89,8 +88,8 @@ static void hex_float(struct sim_lexer *lexer, const char *p, unsigned digits) {
     lexer->token.bits = bits;
 }
 
-/* A decimal float. Correctly rounded would need big integers; nvcc writes hexadecimal ones, so
- * scale a double. */
+/* A decimal float, by scaling a double. Correct rounding would need big integers, and nvcc writes
+ * hexadecimal floats. */
 static void decimal_float(struct sim_lexer *lexer, const char *p) {
     double value = 0, scale = 1;
     int exponent = 0, sign = 1, point = 0;
@@ -177,11 +176,11 @@ static void number(struct sim_lexer *lexer) {
 
 static void word(struct sim_lexer *lexer) {
     const char *p = lexer->at, *end = lexer->end;
-    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 one */
+    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 is one */
     for (p++;;) {
         while (p < end && (classify(*p) & C_WORD) && !(directive && *p == '.'))
             p++;
-        /* shared::cluster is one word; the colon of a label is not */
+        /* shared::cluster is one word; a label's colon is no part of it */
         if (end - p > 2 && p[0] == ':' && p[1] == ':' && (classify(p[2]) & C_WORD))
             p += 2;
         else
