@@ -160,7 +160,8 @@ struct sim_limits {
 };
 
 enum sim_coalescing {
-    SIM_COALESCE_STRICT,   /* compute capability 1.0, 1.1: in order within a half-warp, or one transaction a thread */
+    SIM_COALESCE_STRICT,   /* compute capability 1.0, 1.1: in order within a half-warp, or one
+                              transaction a thread */
     SIM_COALESCE_SEGMENTS, /* 1.2, 1.3: per half-warp, segments of 32, 64, 128 bytes */
     SIM_COALESCE_LINES,    /* 2.x: per warp, cached in 128-byte lines */
     SIM_COALESCE_SECTORS   /* since 3.0: per warp, 32-byte sectors */
@@ -213,8 +214,9 @@ struct sim_report;
 typedef int (*sim_poll_fn)(void *arg);
 
 enum {
-    SIM_LAUNCH_COLLECT = 1,  /* collect findings and continue where the kernel can; else the first one fails the launch */
-    SIM_LAUNCH_NO_RACES = 2, /* disable race detection */
+    SIM_LAUNCH_COLLECT = 1,   /* collect findings and continue where the kernel can; else the first
+                                 one fails the launch */
+    SIM_LAUNCH_NO_RACES = 2,  /* disable race detection */
     SIM_LAUNCH_NO_UNINIT = 4, /* disable the check for uninitialized reads */
     SIM_LAUNCH_COOPERATIVE =
         8 /* all blocks must be resident together (grid-wide synchronisation) */
@@ -230,7 +232,8 @@ struct sim_trace_request {
 /* One instruction of one warp. An instruction with several accesses has one event for each,
  * numbered by `part`. */
 struct sim_event {
-    uint64_t address[32]; /* of the lanes in `mask`; an offset in shared memory; the source lane of a shuffle */
+    uint64_t address[32]; /* of the lanes in `mask`; an offset in shared memory; the source lane of
+                             a shuffle */
     uint64_t base;        /* global memory: base of the first address's allocation */
     uint32_t instruction; /* index into the trace's instructions */
     uint32_t warp;
@@ -375,8 +378,7 @@ const char *sim_report_output(const struct sim_report *report);
 /* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the maximum,
  * averaged over the multiprocessors' time (see sim_occupancy.c). */
 double sim_report_achieved_occupancy(const struct sim_report *report);
-const struct sim_trace *
-sim_report_trace(const struct sim_report *report); /* NULL: not requested */
+const struct sim_trace *sim_report_trace(const struct sim_report *report); /* NULL: not requested */
 
 /* Counter names for generic code: iterate i from 0 to sim_counter_count(). */
 size_t sim_counter_count(void);
