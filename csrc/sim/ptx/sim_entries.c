@@ -48,22 +48,16 @@ static enum sim_status skip_directives(struct sim_parser *parser) {
 /* From .entry to the body's brace or a declaration's semicolon. */
 static enum sim_status entry(struct sim_parser *parser, sim_entry_function *found, void *state) {
     const struct sim_token *token = &parser->lexer.token;
-    struct sim_arena arena = {.limit = 64u << 20};
     struct sim_param *list = NULL;
     uint32_t count = 0;
-    char *name = NULL;
-    parser->arena = &arena;
     enum sim_status status = sim_parse_next(parser);
     if (status)
-        goto done;
-    if (token->kind != SIM_TOK_WORD || token->text[0] == '.') {
-        status = sim_parse_fail(parser, SIM_SYNTAX, "a kernel without a name");
-        goto done;
-    }
-    if (!(name = sim_arena_alloc(&arena, (uint64_t)token->length + 1, 1))) {
-        status = sim_parse_no_memory(parser);
-        goto done;
-    }
+        return status;
+    if (token->kind != SIM_TOK_WORD || token->text[0] == '.')
+        return sim_parse_fail(parser, SIM_SYNTAX, "a kernel without a name");
+    char *name = sim_arena_alloc(parser->arena, (uint64_t)token->length + 1, 1);
+    if (!name)
+        return sim_parse_no_memory(parser);
     memcpy(name, token->text, token->length);
     status = sim_parse_next(parser);
     if (!status && sim_parse_is(parser, '('))
@@ -72,30 +66,30 @@ static enum sim_status entry(struct sim_parser *parser, sim_entry_function *foun
         status = skip_directives(parser);
     if (!status && sim_parse_is(parser, '{') && found(state, name, list, count))
         status = sim_fail(parser->error, SIM_INTERRUPTED, 0, 0, "interrupted");
-done:
-    sim_arena_free(&arena);
     return status;
 }
 
 enum sim_status sim_ptx_entries(const char *text, size_t bytes, sim_entry_function *found,
                                 void *state, struct sim_error *error) {
-    struct sim_arena arena = {.limit = 1u << 20};
-    struct sim_parser *parser = sim_arena_alloc(&arena, 1, sizeof *parser);
+    struct sim_arena own = {.limit = 1u << 20}, of_kernel = {.limit = 64u << 20};
+    struct sim_parser *parser = sim_arena_alloc(&own, 1, sizeof *parser);
     enum sim_status status = SIM_OK;
     if (!parser)
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for the kernels of a text");
     parser->error = error;
+    parser->arena = &of_kernel;
     sim_lexer_start(&parser->lexer, text, text + bytes, 1);
     sim_lexer_next(&parser->lexer);
     while (!status && parser->lexer.token.kind != SIM_TOK_END) {
         if (sim_parse_word_is(parser, ".entry")) {
             status = entry(parser, found, state);
+            sim_arena_free(&of_kernel);
         } else {
             if (sim_parse_is(parser, '{'))
                 sim_lexer_skip_body(&parser->lexer); /* to the end where it never closes */
             sim_lexer_next(&parser->lexer);
         }
     }
-    sim_arena_free(&arena);
+    sim_arena_free(&own);
     return status;
 }
