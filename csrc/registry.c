@@ -1,4 +1,5 @@
-/* registry.c: gathers the rows. A family is three includes: adding a rung changes nothing here. */
+/* registry.c: expands the rows of every family. Each family is three includes; adding a rung
+ * changes nothing here. */
 #include "registry.h"
 
 #include <stdio.h>

@@ -19,8 +19,8 @@ from typing import Any
 try:
     import_module("gpuopt._core")
 except ImportError as error:
-    if getattr(error, "name", None) != "gpuopt._core" and "_core" not in str(error):
-        raise
+    if "gpuopt._core" not in (error.name, *str(error).replace("'", " ").split()):
+        raise  # NumPy's own _core, for one
     raise ImportError(
         "gpuopt's compiled part is missing: this is its source tree, where nothing is built yet. "
         "Run 'pip install -e .' there, or leave that folder to import an installed gpuopt"

@@ -1,5 +1,6 @@
-/* sim_device.c: the sim device. Each queue is a simulated GPU of its own: memory, modules, reports.
- * Launches run at once, on all of the host's cores; results do not depend on how many those are.
+/* sim_device.c: the simulated GPU as a device. Each queue is a simulated GPU of its own: memory,
+ * modules, reports. Launches complete at once, on all host cores; results do not depend on the
+ * number of cores. Knows no Python and no operation.
  */
 #include "sim_device.h"
 
@@ -39,7 +40,7 @@ static const struct device_field event_fields[] = {
 };
 #undef FIELD
 
-/* A launch that counters() has not handed over yet. */
+/* A launch that counters() has not reported yet. */
 struct record {
     struct record *next;
     struct sim_report *report;
@@ -47,7 +48,7 @@ struct record {
     unsigned grid[3], block[3], shared_bytes;
 };
 
-/* An open texture's own copy of its rows. */
+/* A texture's own copy of its rows. */
 struct array {
     struct array *next;
     uint64_t handle;
@@ -58,11 +59,11 @@ struct sim_queue {
     struct device device;
     struct sim_gpu *gpu;
     struct array *arrays;
-    struct sim_module **modules; /* of the embedded kernels, by their number; NULL: not loaded */
+    struct sim_module **modules; /* of the embedded kernels, by index; NULL: not loaded */
     struct record *first, **last;
 };
 
-/* What queues still had when they were closed. */
+/* Totals of what closed queues still held. */
 static uint64_t leaked, leaked_bytes;
 
 void sim_device_leaks(uint64_t *count, uint64_t *bytes) {
@@ -92,7 +93,8 @@ static enum status fail(const struct sim_queue *queue, const struct sim_error *e
     }
 }
 
-/* A module or a kernel that cannot be loaded: a limit of the parser's is the text's fault too. */
+/* A module or kernel that cannot be loaded: exceeding a limit of the parser is an error of the
+ * text, too. */
 static enum status fail_load(const struct sim_queue *queue, const struct sim_error *error) {
     return error->status == SIM_LIMIT ? status_ptx_error(error->line, error->column, error->text)
                                       : fail(queue, error);
@@ -113,7 +115,7 @@ static struct status_finding finding_of(const struct sim_finding *found) {
     };
 }
 
-/* A launch that a check ended: the first finding says where. */
+/* A launch that a check ended: the first finding gives the location. */
 static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
                                const struct sim_report *report) {
     const struct sim_finding *found;
@@ -180,7 +182,7 @@ static void sim_device_close(struct device *device) {
     struct sim_queue *queue = queue_of(device);
     uint64_t count = 0, bytes = 0;
     forget(queue);
-    for (; queue->arrays; count++) /* whoever opens a texture closes it */
+    for (; queue->arrays; count++) /* its opener closes it */
         sim_device_texture_close(device, queue->arrays->handle);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     sim_gpu_close(queue->gpu, &count, &bytes);
@@ -336,7 +338,7 @@ static void sim_device_module_unload(struct device *device, struct device_module
     sim_module_unload((struct sim_module *)module);
 }
 
-/* An embedded kernel's module; it is parsed when it is first used. */
+/* Returns an embedded kernel's module, parsed at first use. */
 static enum status embedded_module(struct sim_queue *queue, const char *symbol,
                                    struct sim_module **module) {
     const struct image_kernel *kernel;
@@ -406,7 +408,7 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
                  struct sim_report *report) {
     struct record *record = malloc(sizeof *record);
     if (!record) {
-        sim_report_free(report); /* a report less; the launch itself is right */
+        sim_report_free(report); /* one report fewer; the launch itself is correct */
         return;
     }
     *record = (struct record){.report = report, .shared_bytes = launch->shared_bytes};
@@ -417,7 +419,7 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
     queue->last = &record->next;
 }
 
-/* Whether this launch is the one to be traced. */
+/* Whether this launch is the one to trace. */
 static bool traces(const struct device *device, struct sim_trace_request *request) {
     struct device_tracing *tracing = device->recording ? device->tracing : NULL;
     if (!tracing || tracing->done || tracing->launches_before-- > 0)
@@ -431,7 +433,7 @@ static bool traces(const struct device *device, struct sim_trace_request *reques
     return true;
 }
 
-/* Whether the GPU has what a block asks for. */
+/* Whether the GPU has the resources that a block requires. */
 static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *info,
                  const struct device_launch *launch) {
     const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
@@ -450,7 +452,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
     if (info.param_count != launch->argument_count)
-        return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
+        return status_fail(STATUS_BAD_VALUE, "args: kernel %s requires %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
     struct sim_trace_request trace;
     const struct sim_launch request = {
@@ -484,7 +486,7 @@ static enum status sim_device_sync(struct device *device) {
 
 /* --- textures */
 
-/* An array is a copy, as on hardware: what is stored to the rows later does not show. */
+/* Copies the rows, as hardware does: later stores to them have no effect. */
 static enum status array_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
                               struct sim_error *error) {
     struct array *array = malloc(sizeof *array);

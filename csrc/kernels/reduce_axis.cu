@@ -1,19 +1,19 @@
-// reduce_axis.cu: reductions along an axis: outer x reduced x inner items become outer x inner
-// results, from arrays of every shape and layout.
+// reduce_axis.cu: reductions along an axis: outer x reduced x inner elements become outer x inner
+// results, from arrays of every shape and layout. Knows no device and no host code.
 //
-// Any axes of any layout come down to that, once neighbouring axes are merged
-// (gpuopt/_axis_plan.py); an array with gaps may leave several outer and inner axes. A reduction of
-// one item to each result is a copy: it makes an array contiguous, or converts it.
-// ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
-// splits the reduced axis, and the block that ends last of those of a result combines their partial
-// results; many of them the same kernel, in a second pass. The tree depends on sizes alone. An H200
-// at 4,600 GB/s has time for 100 instructions of a thread to each 16 bytes: axis_lanes.cuh and
-// axis_rows.cuh say what they are.
+// Any axes of any layout take this form once adjacent axes are merged; a strided array may leave
+// several outer and inner axes. A reduction of one element per result is a copy: it makes an array
+// contiguous, or converts it. ops_reduce_axis.c chooses the shape of the work. If few results would
+// leave most of the GPU idle, it splits the reduced axis, and the last block of each result
+// combines the partial results, or a second pass of the same kernel does. The tree depends only on
+// sizes. An H200 at 4,600 GB/s has time for 100 instructions of a thread per 16 bytes;
+// axis_lanes.cuh and axis_rows.cuh contain them.
 
-// (operation, items, accumulator). Few kernels serve many: `key` turns one order of items into
-// another (a maximum is a minimum of complements, an unsigned item with its top bit flipped
-// compares as a signed one, `and` is `or` of complements, a count without the sign bit takes -0.0
-// for 0). `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are counts.
+// (operation, elements, accumulator). Few kernels serve many operations: `key` maps one order of
+// elements to another (a maximum is a minimum of complements; an unsigned element with its top bit
+// flipped compares as a signed one; `and` is `or` of complements; a count that ignores the sign bit
+// counts -0.0 as 0). `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are
+// counts.
 #define REDUCE_AXIS_SIGNATURES(SIGNATURE) \
     SIGNATURE(sum, int8, int64)           \
     SIGNATURE(sum, int16, int64)          \
@@ -67,7 +67,7 @@ RUNG(1, "shapes", "reduce_axis",
 namespace axis {
 
 constexpr unsigned BLOCK = AXIS_BLOCK;
-constexpr unsigned BLOCKS = 4; // of a multiprocessor: what registers a kernel may have
+constexpr unsigned BLOCKS = 4; // a multiprocessor: bounds a kernel's registers
 
 // --- trees
 
@@ -84,7 +84,7 @@ template <class T> __device__ T from_lane(T value, unsigned distance) {
     return u.value;
 }
 
-// Lanes in groups of `width`, a power of two, each to one value.
+// Lanes in groups of `width`, a power of two; each group reduces to one value.
 template <class T, class Join> __device__ T group_tree(T value, unsigned width, const Join &join) {
 #pragma unroll 1
     for (unsigned distance = width / 2; distance > 0; distance /= 2)
@@ -92,7 +92,7 @@ template <class T, class Join> __device__ T group_tree(T value, unsigned width, 
     return value;
 }
 
-// The block's values to one, in thread 0; `partial` is the shared memory of a value for each warp.
+// Reduces the block's values to one, in thread 0; `partial` is shared memory with one value a warp.
 template <class T, class Join>
 __device__ T block_tree(T *partial, T value, const T &nothing, const Join &join) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -112,12 +112,11 @@ template <class Op> struct applying {
     }
 };
 
-// --- the shapes of work
+// --- shapes of work
 
 __device__ inline unsigned log2_of(unsigned power) { return 31 - unsigned(__clz(int(power))); }
 
-// What was loaded at once is worked on some at a time, by the same instructions: the next ones move
-// to the front.
+// Shifts the array: values loaded at once are processed IN_TURN at a time by the same instructions.
 template <unsigned IN_TURN, class T, unsigned N> __device__ void next_in_turn(T (&loaded)[N]) {
 #pragma unroll
     for (unsigned k = 0; k + IN_TURN < N; k++)
@@ -125,7 +124,7 @@ template <unsigned IN_TURN, class T, unsigned N> __device__ void next_in_turn(T 
 }
 
 // Copies the bytes from `start` on into shared memory: 16 at a time, none before `begin` or from
-// `end` on. Returns where they begin in it. Not inlined, as all kernels can share it.
+// `end` on. Returns their offset there. Not inlined, so that all kernels share it.
 __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 start, unsigned bytes,
                                              bool streamed) {
     constexpr unsigned at_once = 4;
@@ -133,7 +132,7 @@ __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 st
     const unsigned skipped = unsigned(start - aligned), packs = (skipped + bytes + 15) / 16;
     const uint4 *from = reinterpret_cast<const uint4 *>(aligned);
     pack<uint8_t> *stage = shared_memory<pack<uint8_t>>();
-    // The first and the last pack may reach beyond the array.
+    // The first and the last vector may reach past the array.
     const unsigned whole_first = aligned < begin ? 1 : 0;
     const unsigned whole_end = end < aligned + uint64(packs) * 16 ? packs - 1 : packs;
 #pragma unroll 1
@@ -149,7 +148,7 @@ __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 st
                 stage[p + k * BLOCK] = loaded[k];
     }
 #pragma unroll 1
-    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the pack
+    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the vector
         const unsigned at = edge ? packs - 1 : 0;
         if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
             continue;
@@ -164,9 +163,8 @@ __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 st
     return skipped;
 }
 
-// `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
-// the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
-// result.
+// `wide` contiguous slabs of reduced x inner elements pass through shared memory: the loads are 16
+// bytes wide and coalesced, however short a row is. Then `group` lanes reduce one result.
 template <class In>
 __device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
     const uint64 slab = w.reduced * w.inner;
@@ -176,7 +174,7 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
     return shared_memory<In>() + skipped / sizeof(In);
 }
 
-// Items in shared memory: without branches, as rows are short.
+// Elements in shared memory, without branches: rows are short.
 template <class Op, class In>
 __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
                                        unsigned apart, places here) {
@@ -197,17 +195,15 @@ __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step
     return mine.whole(op, mine.part(0), here);
 }
 
-// The bits of word `word` of a pack that are in its bytes from `from` up to `to`.
+// The bits of word `word` of a vector that lie in its bytes `from` to `to` - 1.
 __device__ inline uint32_t bits_between(int from, int to, int word) {
     const int low = 8 * (from - 4 * word), high = 8 * (to - 4 * word);
     return __funnelshift_lc(0, ~0u, unsigned(low < 0 ? 0 : low)) &
            ~__funnelshift_lc(0, ~0u, unsigned(high < 0 ? 0 : high));
 }
 
-// The same of a row of narrow items by packs, wherever in them it begins and ends: what is of other
-// rows becomes such as changes nothing. (An H200, rows of 77 and 333 items, sums, GB/s by items and
-// by packs: int8 1,554 and 3,365, 1,604 and 3,378; float16 2,881 and 3,211, 2,903 and 3,199; but
-// float32 3,476 and 3,136, November 2026.)
+// The same by vectors for a row of narrow elements, at any alignment: elements of other rows are
+// replaced by the identity (TUNING.md A2).
 template <class Op, class In>
 __device__ typename Op::Acc add_staged_packs(const Op &op, const In *row, unsigned items,
                                              unsigned lane, unsigned group) {
@@ -270,8 +266,8 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Results of a block, which its threads have in any order, so that neighbours are stored by
-// neighbours: `results` lie in shared memory.
+// Stores a block's results, which its threads hold in any order, through shared memory, so that
+// adjacent threads store adjacent results.
 template <class Op>
 __device__ void store_results(const Op &op, void *out, const work &w, uint64 first,
                               unsigned results) {
@@ -281,7 +277,7 @@ __device__ void store_results(const Op &op, void *out, const work &w, uint64 fir
         storing<Op>::store(op, w, out, first + r, shared_memory<typename Op::Acc>()[r]);
 }
 
-// Rows of a few whole packs, one after the other: `group` lanes take a row of `wide` packs, a pack
+// Contiguous rows of a few whole vectors: `group` lanes take a row of `wide` vectors, one vector
 // each, and AT_ONCE rows.
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
@@ -322,7 +318,7 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     store_results(op, out, w, first, there);
 }
 
-// Rows of one word, one after the other: a thread takes AT_ONCE of them, a block apart.
+// Contiguous rows of one word: a thread takes AT_ONCE of them, a block apart.
 template <class Word, class Op, class In>
 __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (sizeof(Word) > sizeof(In)) {
@@ -332,7 +328,7 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
         const Word *rows = reinterpret_cast<const Word *>(in);
         Word loaded[AT_ONCE];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing rows repeat the first
             loaded[k] = rows[first + k * BLOCK < w.outer ? first + k * BLOCK : 0];
 #pragma unroll 1
         for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
@@ -351,10 +347,8 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Rows of three items, one after the other, the first at a pack: a thread takes the rows of three
-// packs, and stores their results as vectors where these are not much wider. (An H200, 2^24 rows,
-// microseconds, through shared memory and so: sums of int8 72 and 47, maxima 61 and 24; of float16
-// 66 and 35, 62 and 33; of float32 83 and 64, 75 and 63; of float64 133 and 124, November 2026.)
+// Contiguous rows of three elements, the first at a vector: a thread takes the rows of three
+// vectors, and stores their results as vectors if these are not much wider (TUNING.md A3).
 template <class Op, class In>
 __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
@@ -390,7 +384,7 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         if (storing<Op>::store_all(op, w, out, thread * count, results, there))
             return; // the whole block
     }
-    // One more place after those of a thread: lanes meet in no bank.
+    // One element of padding after those of a thread avoids bank conflicts.
     Part *shared = shared_memory<Part>();
 #pragma unroll
     for (unsigned r = 0; r < count; r++)
@@ -402,9 +396,9 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         storing<Op>::store(op, w, out, first + r, Row::whole(op, shared[r + r / count]));
 }
 
-// This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
-// `mine` keeps: AT_ONCE of them are in flight before the first is waited for, in the last round,
-// too, where those beyond the last are items that change nothing.
+// Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
+// AT_ONCE of them are in flight before the first is waited for, also in the last round, where
+// missing vectors are identities.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
                           unsigned apart, bool streamed, const Items &which) {
@@ -414,8 +408,8 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
 #pragma unroll 1
     for (uint32_t place = 0; left > 0; place += AT_ONCE) {
         pack<In> loaded[AT_ONCE];
-        if constexpr (sizeof step == 4) // multiples of it are as soon had as kept
-            step = anew(step);
+        if constexpr (sizeof step == 4) // multiples of it are recomputed as cheaply as kept
+            step = opaque_copy(step);
         load_some(
             loaded, streamed, [&](unsigned k) { return left > int(k * apart); },
             [&](unsigned k) { return reinterpret_cast<const uint4 *>(at + int64(step) * k); },
@@ -443,7 +437,7 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step,
     });
 }
 
-// Line `number`: a row, or a share of one; `every` is the step between its items.
+// Line `number`: a row, or a chunk of one; `every` is the step between its elements.
 template <class In>
 __device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
     const uint64 o = w.splits == 1 ? number : number / w.splits;
@@ -458,8 +452,8 @@ __device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned
     return {items, first, before, span - (span - before) % pack<In>::count, span, every};
 }
 
-// `group` threads, or the block, take a row, or a share of one: packs along the row. Where every
-// stride-th item counts, a thread meets them at the same lanes of all its packs.
+// `group` threads, or the block, reduce a row, or a chunk of one, by vectors along the row. If
+// every stride-th element counts, a thread finds them at the same lanes of all its vectors.
 template <class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Row = row_of<Op, In>;
@@ -473,8 +467,8 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     const auto number_of = [&](unsigned block) {
         return uint64(block) * (BLOCK >> shift) + (threadIdx.x >> shift);
     };
-    // How many items behind one that counts; `wide` is 1 / stride in 2^-20: exact for what a block
-    // has.
+    // Distance of an element from the previous one that counts; `wide` is 1 / stride in 2^-20,
+    // exact within a block.
     const auto behind = [&](unsigned item) {
         return strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
     };
@@ -492,7 +486,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
             part = mine.folded(op, {int64(first), int64(apart * count)});
         }
     }
-    const uint64 number = number_of(anew(blockIdx.x));
+    const uint64 number = number_of(opaque_copy(blockIdx.x));
     const bool there = number < lines;
     const line<In> row = line_of(in, w, there ? number : 0, every);
     const unsigned end = row.tail + x;
@@ -517,7 +511,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         else
             storing<Op>::store(op, w, out, number, value);
     }
-    if (!w.tickets) // a block has one share
+    if (!w.tickets) // a block has one chunk
         return;
     const unsigned splits = unsigned(w.splits);
     const uint64 o = blockIdx.x / splits;
@@ -533,7 +527,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         storing<Op>::store(op, w, out, o, value);
 }
 
-// This thread's items of one column, every apart-th of `left`.
+// This thread's elements of one column, every apart-th of `left`.
 template <class Op, class In>
 __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int left,
                                       unsigned apart, places here) {
@@ -545,7 +539,7 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
     for (uint32_t place = 0; left > 0; place += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing rows repeat the first
             loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
         mine.template add<false>(op, loaded, place, apart, unsigned(left));
         at += AT_ONCE * step;
@@ -554,7 +548,7 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
     return mine.whole(op, mine.part(0), here);
 }
 
-// The same of partial results whose places have been counted before.
+// The same for partial results, which have their indices already.
 template <class Op, class In>
 __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *index, int64 step,
                                        int64 left, unsigned apart) {
@@ -565,8 +559,8 @@ __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *
     return value;
 }
 
-// A slab of `narrow`: whole packs lie between its first items, `before`, and the last, from `tail`
-// on.
+// A slab of `narrow`: whole vectors lie between its first `before` elements and the last, which
+// begin at `tail`.
 template <class In> struct slab_of {
     const In *items;
     unsigned before, packs, tail;
@@ -578,9 +572,9 @@ template <class In> struct slab_of {
     }
 };
 
-// Slabs of few inner items, one after the other: `group` threads take a slab, so many that each
-// meets the same inner items in all its packs. Then `helpers` lanes join the parts that a result
-// has: number k is that of item i + k * inner of what the threads meet at once.
+// Contiguous slabs of few inner elements: `group` threads take a slab; their number makes each
+// thread's vectors hold the same inner elements. Then `helpers` lanes join the parts of a result:
+// part k belongs to inner element i + k * inner of those that the threads read at once.
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -590,7 +584,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
     const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
                    size = unsigned(w.reduced) * inner;
-    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
     const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
     const uint64 first = uint64(blockIdx.x) * slabs;
     Mine mine;
@@ -617,7 +611,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
         Acc value = Op::identity();
         if (there) {
             const slab_of<In> slab(in, first + number, size);
-            // Every helpers-th item of this result's of those before item `end`.
+            // Every helpers-th element of this result before element `end`.
             const auto add_alone = [&](unsigned at, unsigned end) {
 #pragma unroll 1
                 for (at += lane * inner; at < end; at += helpers * inner)
@@ -643,16 +637,13 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Where the bytes are of an array that has gaps: nothing is read before or behind.
+// Extent of a strided array: no bytes outside it are read.
 struct extent {
     uint64 begin, end;
 };
 
-// As add_packs, of packs that begin anywhere and of which `items` count: loaded as two that begin
-// at 16 bytes. What else comes with them is of columns beyond the last. (An H200, columns of bytes
-// one by one and so, microseconds: 8192 x 8190 of rows 8192 apart, from the second on, sums 45 and
-// 32, places 60 and 42; 64 x 7 x 200,001 236 and 75. Of float16 204 and 100, but 64 x 1001 x 1001
-// 49 and 53; of float32 68 and 87, November 2026.)
+// As add_packs, for unaligned vectors of which `items` elements count: two aligned loads each;
+// surplus lanes are ignored (TUNING.md A8).
 template <unsigned AT_ONCE, class Op, class In, class Mine>
 __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int64 step, int left,
                                   unsigned apart, unsigned items, const extent &all) {
@@ -689,8 +680,8 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
     }
 }
 
-// A block's results, of `parts` parts each, by get(value, part, result), which adds one, and
-// put(result, value). Where results are few, several threads take parts of each.
+// Reduces a block's results, each of `parts` parts: get(value, part, result) adds one, put(result,
+// value) stores. If results are few, several threads take parts of each.
 template <class Op, class Get, class Put>
 __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
                               const Put &put) {
@@ -710,7 +701,7 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
         for (unsigned part = helper; there && part < parts; part += helpers)
             value = get(value, part, result);
         if (helpers > 1) {
-            __syncthreads(); // the parts may lie where the sums will
+            __syncthreads(); // the parts may share memory with the sums
             if (there)
                 sums[threadIdx.x] = value;
         }
@@ -727,10 +718,10 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     }
 }
 
-// `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
-// of the block are on the next rows of the same columns. At the end every thread takes results, so
-// that neighbours are stored by neighbours. Where `group` rows have been taken for one, so that it
-// is whole packs, and a block has all of it, that makes them one again.
+// `wide` threads stand side by side, each on a column (or on a vector of columns); the block's
+// other threads are on the next rows of the same columns. At the end all threads take results, so
+// that adjacent threads store adjacent ones. If `group` rows are treated as one, to form whole
+// vectors, and a block has all of it, the block separates them again.
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -740,7 +731,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const bool by_items = w.shape == AXIS_ITEMS;
     const unsigned count = by_items ? 1 : COUNT, shift = by_items ? 0 : log2_of(COUNT);
     const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
-    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for indices up to BLOCK
     const unsigned high = BLOCK * share_of_1 >> 16, y = threadIdx.x * share_of_1 >> 16,
                    x = threadIdx.x - y * wide;
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
@@ -754,18 +745,18 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     int64 from = int64(first + y) * w.stride;
     if (left > 0)
         from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
-    // Parts of lanes wait in shared memory, or values of items.
+    // Shared memory holds parts of lanes, or values of elements.
     Part *shared = shared_memory<Part>();
     Acc *values = shared_memory<Acc>();
     static_assert(sizeof(Part) * COUNT <= AXIS_PACK_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
                   "shared memory");
-    // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
+    // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
     const unsigned turn = wide >= 32 ? 32 / COUNT : 0;
     const auto slot_of = [&](unsigned y, unsigned x, unsigned i) {
         const unsigned at = x + i * turn;
         return ((y << shift) + i) * wide + (at < wide ? at : at - wide);
     };
-    // Whether a thread has all of its columns, and vectors can be stored.
+    // Whether a thread has all of its columns, and can store vectors.
     const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
                                reinterpret_cast<uint64>(out) % 16 == 0;
     if (by_items) {
@@ -829,7 +820,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned rows = unsigned(w.group), results = every / rows;
     const uint64 inner = rows == 1 ? w.inner : results; // of the results
     constexpr unsigned AT_ONCE = 8;
-    // The block's rows; then, in the block that ends last, the shares, AT_ONCE at a time.
+    // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
     unsigned of_shares = 0;
     const auto add_part = [&](Acc value, unsigned part, unsigned result) -> Acc {
         if (of_shares) {
@@ -863,7 +854,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         });
         if (of_shares || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
             return;
-        of_shares = anew(1);
+        of_shares = opaque_copy(1);
         parts = (splits + AT_ONCE - 1) / AT_ONCE;
     }
 }

@@ -1,4 +1,4 @@
-/* py_about.c: what the extension holds: its rungs, its image, how it was built. */
+/* py_about.c: describes the extension: its rungs, its image, how it was built. Opens no device. */
 #include "py_core.h"
 
 #include "../devices.h"
@@ -22,7 +22,8 @@ static PyObject *signatures_list(const struct reg_family *family, const struct r
     return list;
 }
 
-/* The symbols in the images, one a signature and, where the block is a template argument, a block.
+/* The symbols in the images, one for each signature and, where the block size is a template
+ * argument, for each block size.
  */
 static PyObject *kernels_list(const struct reg_family *family, const struct reg_rung *rung) {
     size_t count;
@@ -110,8 +111,8 @@ PyObject *py_probes(PyObject *module, PyObject *nothing) {
     return list;
 }
 
-/* The simulated GPUs, as [{name: ..., ...}, ...]. The rows are read here once more, as text and
- * numbers: nothing of the simulator is needed for that. */
+/* Returns the simulated GPUs as [{name: ..., ...}, ...]. The rows are included once more, as text
+ * and numbers, so nothing of the simulator is needed. */
 PyObject *py_presets(PyObject *module, PyObject *nothing) {
     static const struct {
         const char *name, *title, *coalescing;
@@ -175,12 +176,12 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
                          about.cpu_instruction_set);
 }
 
-/* --- the embedded kernels' texts */
+/* --- texts of the embedded kernels */
 
-/* The devices' decompressor. Threads that released the GIL take it here. */
+/* The decompressor of the devices. Called by threads that released the GIL, which it takes. */
 static enum status inflate(const char *packed, size_t packed_bytes, char *to, size_t bytes) {
     const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *kind, *value, *trace; /* what the caller has pending stays */
+    PyObject *kind, *value, *trace; /* an exception of the caller stays pending */
     PyErr_Fetch(&kind, &value, &trace);
     PyObject *zlib = PyImport_ImportModule("zlib");
     PyObject *text = zlib ? PyObject_CallMethod(zlib, "decompress", "y#in", packed,
@@ -224,7 +225,7 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
         return NULL;
     enum status status = gpuopt_kernel_of(symbol, &kernel);
     if (!status)
-        status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
+        status = gpuopt_kernel_ptx(kernel, gpuopt_ptx_target(kernel, target), &text, &bytes);
     return unicode_of(status, text, bytes, module);
 }
 

@@ -1,19 +1,18 @@
-/* py_errors.c: status.def as Python exceptions. */
+/* py_errors.c: the codes of status.def as Python exceptions. Knows no device. */
 #include "py_core.h"
 
 #include <string.h>
 
 /* The end of each own exception's docstring. */
-#define EXAMPLE_DeviceError                                                                 \
-    ">>> try:\n"                                                                            \
-    "...     gpuopt.reduce([1, 2], device=\"cuda:99\")\n"                                   \
-    "... except (gpuopt.DeviceError, ValueError):  # no driver here, or not so many GPUs\n" \
-    "...     print(gpuopt.reduce([1, 2], device=\"cpu\"))\n"                                \
+#define EXAMPLE_DeviceError                                                      \
+    ">>> try:\n"                                                                 \
+    "...     gpuopt.reduce([1, 2], device=\"cuda:99\")\n"                        \
+    "... except (gpuopt.DeviceError, ValueError):  # no driver, or fewer GPUs\n" \
+    "...     print(gpuopt.reduce([1, 2], device=\"cpu\"))\n"                     \
     "3\n"
 
-#define EXAMPLE_DeviceLost                                                                         \
-    ">>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call on it raises this " \
-    "too\n"                                                                                        \
+#define EXAMPLE_DeviceLost                                                                  \
+    ">>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call raises it\n" \
     "True\n"
 
 #define EXAMPLE_DeviceMemoryError                                                              \
@@ -32,13 +31,14 @@
     "...     print(error.line)\n"                                                       \
     "3\n"
 
-#define EXAMPLE_UnfitError                                                          \
-    ">>> import numpy as np\n"                                                      \
-    ">>> try:\n"                                                                    \
-    "...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device=\"sim\")\n" \
-    "... except gpuopt.UnfitError as error:  # a ValueError\n"                      \
-    "...     print(str(error).split(\";\")[0])\n"                                   \
-    "variant: rung 'threads' has one block, of at most 1024 threads, and cannot take 2000 items\n"
+#define EXAMPLE_UnfitError                                                                     \
+    ">>> import numpy as np\n"                                                                 \
+    ">>> try:\n"                                                                               \
+    "...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device=\"sim\")\n"            \
+    "... except gpuopt.UnfitError as error:  # a ValueError\n"                                 \
+    "...     print(str(error).split(\";\")[0])\n"                                              \
+    "variant: rung 'threads' has one block, of at most 1024 threads, and cannot process 2000 " \
+    "elements\n"
 
 #define EXAMPLE_SimError                                                                   \
     ">>> import numpy as np\n"                                                             \
@@ -55,7 +55,7 @@ int py_errors_add(PyObject *module, struct py_state *state) {
 #include "../status.def"
 #undef STATUS_BUILTIN
 #undef STATUS_OWN
-    /* An own exception's base is Python's, or an own one of an earlier row. */
+    /* The base of an own exception is Python's, or an own one of an earlier row. */
     const struct {
         enum status code;
         const char *name, *full_name, *text, *base;
@@ -87,7 +87,7 @@ int py_errors_add(PyObject *module, struct py_state *state) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* What an exception carries besides its text, as a dict (NULL: out of memory); 0: nothing. */
+/* The exception's attributes as a dict (NULL: out of memory); 0: none. */
 static int attributes_of(enum status status, const struct status_record *record,
                          PyObject **attributes) {
     const struct status_finding *found = &record->finding;
@@ -129,7 +129,7 @@ const char *py_text(PyObject *value, const char *argument) {
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(value, &length);
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
-        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half of a surrogate pair", argument, value);
     if (text && strlen(text) != (size_t)length) {
         PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
                      value);
@@ -161,7 +161,7 @@ PyObject *py_raise(const struct py_state *state, enum status status) {
     if (status == STATUS_INTERRUPTED && PyErr_Occurred())
         return NULL; /* the signal's own exception */
     PyObject *attributes = NULL;
-    /* A name in it may have been cut within a character. */
+    /* The text may cut a name within a character. */
     PyObject *text =
         PyUnicode_DecodeUTF8(record->text, (Py_ssize_t)strlen(record->text), "backslashreplace");
     if (!text)

@@ -1,9 +1,9 @@
-/* py_reduce.c: gpuopt.reduce. */
+/* py_reduce.c: gpuopt.reduce: checks arguments, runs, converts the result. Knows no kernel. */
 #include "py_core.h"
 
 #include <string.h>
 
-enum { SMALL_BYTES = 1 << 16 }; /* what is done before others notice */
+enum { SMALL_BYTES = 1 << 16 }; /* arrays this small keep the GIL */
 
 /* --- out= */
 
@@ -40,7 +40,7 @@ static int check_out_cast(PyObject *out, enum dtype result) {
     return allowed ? 0 : -1;
 }
 
-/* A 0-d array becomes what the caller gets: `out`, filled, or a scalar. Steals the array. */
+/* Turns a 0-d array into the caller's result: `out`, filled, or a scalar. Steals the array. */
 static PyObject *deliver(PyObject *array, PyObject *out) {
     PyObject *result = NULL;
     if (!array)
@@ -55,7 +55,7 @@ static PyObject *deliver(PyObject *array, PyObject *out) {
 
 /* --- the call */
 
-/* Reduces the array's items (at least one) on the target, with the GIL free where it takes long. */
+/* Reduces the array's elements (at least one) on the target; releases the GIL for long work. */
 static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
                void *accumulator) {
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
@@ -85,7 +85,7 @@ static int run(struct py_state *state, const struct py_target *target, struct py
     return status || told ? -1 : 0;
 }
 
-/* What gpuopt.reduce hands over, all by position. */
+/* The positional arguments from gpuopt.reduce. */
 enum { ARRAY, OP, VARIANT, DTYPE, OUT, INITIAL, BLOCK, DEVICE, ARGUMENTS };
 
 static PyObject *reduce_array(struct py_state *state, PyObject *const *values,

@@ -71,9 +71,9 @@ static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     if (over)
         from->turn_left = TURN_STEPS;
     if (!next)
-        next = start_next(
-            run, run->resident_limit +
-                     (over ? 0 : 1)); /* a finished block counts until it is removed */
+        next =
+            start_next(run, run->resident_limit +
+                                (over ? 0 : 1)); /* a finished block counts until it is removed */
     if (!next)
         next = run->ring == from && !over ? from->next : run->ring;
     if (next && (over || next != from)) {

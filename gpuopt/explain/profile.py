@@ -1,7 +1,7 @@
-"""Counters that say why a kernel is slow, and checks that say where it is wrong.
+"""Counters that show why a kernel is slow, and checks that find its errors.
 
-The simulated GPU counts while it runs; the names and definitions are Nsight Compute's where it has
-the metric (`Profile.describe` gives it).
+The simulated GPU counts while it runs. Where Nsight Compute has the metric (`Profile.describe`
+lists it), the definition is the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _share(part: float, whole: float) -> float:
 
 
 class Counters(Mapping[str, int]):
-    """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
+    """The counters of a launch, line or kernel by name: ``counters.divergent_branches``.
 
     A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
 
@@ -61,7 +61,7 @@ class Counters(Mapping[str, int]):
         return iter(self._values)
 
     def __len__(self) -> int:
-        """Return how many counters there are."""
+        """Return the number of counters."""
         return len(self._values)
 
     def __getattr__(self, name: str) -> int:
@@ -81,38 +81,38 @@ class Counters(Mapping[str, int]):
 
     @property
     def sectors_per_load(self) -> float:
-        """Sectors of 32 bytes a global load request; 4 is ideal for 4-byte items."""
+        """Sectors of 32 bytes per global load request; 4 is ideal for 4-byte elements."""
         return _share(self["global_load_sectors"], self["global_load_requests"])
 
     @property
     def sectors_per_store(self) -> float:
-        """Sectors of 32 bytes a global store request."""
+        """Sectors of 32 bytes per global store request."""
         return _share(self["global_store_sectors"], self["global_store_requests"])
 
     @property
     def load_efficiency(self) -> float:
-        """Bytes asked for over bytes moved by global loads."""
+        """Bytes requested over bytes moved by global loads."""
         return _share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
 
     @property
     def store_efficiency(self) -> float:
-        """Bytes asked for over bytes moved by global stores."""
+        """Bytes requested over bytes moved by global stores."""
         return _share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
 
     @property
     def bank_conflicts(self) -> int:
-        """Shared-memory wavefronts beyond the least, loads and stores."""
+        """Excess shared-memory wavefronts of loads and stores."""
         return self["shared_load_conflicts"] + self["shared_store_conflicts"]
 
     @property
     def warp_efficiency(self) -> float:
-        """Active threads an executed instruction, of 32."""
+        """Active threads per executed instruction, of 32."""
         return _share(self["thread_instructions"], 32 * self["warp_instructions"])
 
 
 @dataclass(frozen=True)
 class Line:
-    """A source line's share of a launch. `file` is None where a kernel has no line table."""
+    """A source line's counters in a launch; `file` is None without a line table."""
 
     file: str | None
     line: int
@@ -122,24 +122,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found while a kernel ran.
+    """An error that a check found while a kernel ran.
 
     Attributes
     ----------
     kind : str
         "race in shared memory", "out of bounds", ...
     text : str
-        The whole message: what happened, where, and what to do.
+        The whole message: the error, its place, and the remedy.
     kernel : str
     file : str or None
-        None where the kernel has no line table.
+        None if the kernel has no line table.
     line, ptx_line : int
     block, thread : (int, int, int)
-        The first to do it, by their indices.
+        The indices of the first offender.
     address : int
-        In bytes, of the memory that `kind` names.
+        In bytes, in the memory space that `kind` names.
     times : int
-        How often the check found the same at this place in this launch.
+        The number of times that this line caused it in this launch.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel, as it was counted.
+    """The counters of one launch of a kernel.
 
     Attributes
     ----------
@@ -175,23 +175,23 @@ class Launch:
     occupancy : float
         Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
     limiter : str
-        What limits the occupancy.
+        The resource that limits the occupancy.
     achieved_occupancy : float
-        Active warps over the most a multiprocessor holds, on average over the time in which it has
+        Active warps over the most a multiprocessor holds, averaged over the time in which it has
         any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
-        no clock; its time is in steps, in each of which every warp that waits at no barrier
-        executes one instruction. A warp is active from its block's start to its own exit. Blocks
-        are placed by their indices, one on each multiprocessor in turn, then where there is room
-        first. So it shows partly filled last waves, small grids and warps that exit early; memory
-        latency it does not know.
+        no clock. In each of its time steps every warp that waits at no barrier executes one
+        instruction. A warp is active from its block's start to its own exit. Blocks are placed in
+        the order of their indices, round-robin at first, then on the first multiprocessor with
+        room. The figure shows partly filled last waves, small grids and warps that exit early; it
+        does not model memory latency.
     counters : Counters
     lines : list of Line
     findings : list of Finding
     output : str
-        What the kernel printed with CUDA's printf, by block and within a block in the order of
-        time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
+        The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
+        (256 KiB per block), then a line that reports the cut. Nothing is printed.
     device : str
-        Where it ran, as "sim:g80".
+        The device that ran it, as "sim:g80".
 
     Examples
     --------
@@ -228,7 +228,7 @@ _SHOWN = {
 
 
 def launch_of(told: dict[str, Any]) -> Launch:
-    """Return the launch that `_core` tells a sink of."""
+    """Return the launch that `_core` reports to a sink."""
     return Launch(
         kernel=told["kernel"],
         grid=told["grid"],
@@ -246,7 +246,7 @@ def launch_of(told: dict[str, Any]) -> Launch:
 
 
 def _grid(launch: Launch) -> str:
-    """Return how many blocks of how many threads a launch has, along all axes together."""
+    """Return "BLOCKS x THREADS", each counted over all three axes."""
     blocks = prod(launch.grid)
     return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
 
@@ -258,12 +258,12 @@ class Profile:
     Attributes
     ----------
     device : str
-        Where calls run that name no device.
+        The device of calls that name none.
     launches : list of Launch
     result : object
-        What the profiled function returned (call form).
+        The profiled function's return value (call form).
     collecting : bool
-        Whether a check that finds something is noted in `findings`; otherwise it raises `SimError`.
+        Whether errors are collected in `findings`; otherwise they raise `SimError`.
 
     Examples
     --------
@@ -281,7 +281,7 @@ class Profile:
     collecting: bool = field(default=False, metadata=serialise.UNTOLD)
 
     def __enter__(self) -> Profile:
-        """Record every launch of this thread, or asyncio task, from here on."""
+        """Start recording the launches of this thread or asyncio task."""
         recording.begin(self._sink, self.collecting, self.device)
         return self
 
@@ -291,7 +291,7 @@ class Profile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Record no more."""
+        """Stop recording."""
         recording.end(self._sink)
 
     def _sink(self, told: dict[str, Any]) -> None:
@@ -299,12 +299,12 @@ class Profile:
 
     @property
     def counters(self) -> Counters:
-        """All launches together."""
+        """The counters of all launches, added up."""
         return sum((launch.counters for launch in self.launches), Counters())
 
     @property
     def findings(self) -> list[Finding]:
-        """What the checks found, in all launches."""
+        """The errors that the checks found, in all launches."""
         return [finding for launch in self.launches for finding in launch.findings]
 
     def by_kernel(self) -> dict[str, Counters]:
@@ -359,7 +359,7 @@ class Profile:
         return {name: (metric, meaning) for name, metric, meaning in _TABLE}
 
     def __repr__(self) -> str:
-        """Return the sums and the lines that cost most."""
+        """Return the sums and the most expensive lines."""
         if not self.launches:
             return (
                 f"no launches on {self.device}: calls that name another device, or run on the cpu, "
@@ -418,16 +418,16 @@ def profile(
     device: str = "sim",
     **keywords: Any,
 ) -> Profile:
-    """Count what kernels do: as a context manager, or of one call.
+    """Count the work of kernels: in a ``with`` block, or in one call.
 
     Parameters
     ----------
     function : callable, optional
-        What it returns is `Profile.result`. Without it, the return value is a context manager.
+        Its return value becomes `Profile.result`. Without it, `profile` returns a context manager.
     *arguments, **keywords
-        Given to the function.
+        Passed to the function.
     device : str
-        A device that counts, "sim" or "sim:g80", ...: where calls inside run that name no device.
+        A device that counts, "sim" or "sim:g80", ...: the device of calls that name none.
 
     Returns
     -------
@@ -444,8 +444,8 @@ def profile(
 
     Notes
     -----
-    What other threads and asyncio tasks launch meanwhile is not counted. Profiles may nest: each
-    counts what the inner ones do.
+    Launches of other threads and asyncio tasks are not counted. Profiles may nest: an outer one
+    includes the launches of the inner ones.
 
     The counters are Nsight Compute's where it has the metric; instructions are PTX's, not the
     machine's. `Profile.describe` lists them all.
@@ -474,26 +474,26 @@ def profile(
 def check(
     function: Callable[..., Any], *arguments: Any, device: str = "sim", **keywords: Any
 ) -> list[Finding]:
-    """Run a function's kernels on the simulated GPU and collect everything that its checks find.
+    """Run a function's kernels on the simulated GPU and collect the errors that its checks find.
 
-    Out-of-bounds and misaligned accesses, use after free, values read from memory that nobody wrote
-    or divided by zero once a branch, an address, an atomic or a store to global memory depends on
-    them, races in shared and global memory, divergent barriers, deadlocks. Outside of this the
-    first finding raises `SimError`.
+    The checks cover out-of-bounds and misaligned accesses, use after free, races in shared and
+    global memory, divergent barriers and deadlocks. They also report uninitialized values, and
+    results of a division by zero, once a branch, an address, an atomic or a global store depends on
+    them. Outside of `check` the first error raises `SimError`.
 
     Parameters
     ----------
     function : callable
-        What runs the kernels.
+        The callable that launches the kernels.
     *arguments, **keywords
-        Given to the function.
+        Passed to the function.
     device : str
-        "sim" or a preset, as "sim:g80": where calls inside run that name no device.
+        "sim" or a preset, as "sim:g80": the device of calls that name none.
 
     Returns
     -------
     list of Finding
-        Empty when nothing was found. It shows itself as a table.
+        Empty if nothing was found. Its repr is a table.
 
     Raises
     ------

@@ -1,7 +1,6 @@
-"""The cases of a ladder: random data, the right result, and how far a result may be off.
+"""The problems that ladders measure: random data, the correct result, and its error bound.
 
-A case knows its family's call and its check; measure/ladder.py runs and times it without knowing
-either.
+A case holds its family's call and its check, so that measure/ladder.py times any family.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from gpuopt.util.checks import whole
 # Title, number of elements, arguments, problem, and the check of a rung's result.
 _Made = tuple[str, int, tuple[object, ...], Problem, Callable[[Rung, np.ndarray], str]]
 
-# Items where none are named: on a device that is timed, and on one that executes lane by lane.
+# Default number of elements: on a device that is timed, and on one that executes lane by lane.
 ITEMS = {
-    "reduce": (1 << 22, 1 << 20),  # of the decks' table, 4 bytes each
+    "reduce": (1 << 22, 1 << 20),  # the decks' table, 4 bytes each
     "transpose": (8192**2, 512**2),
     "stencil1d": (1 << 26, 1 << 16),
     "add": (2048 * 2048, 1024),
     "saxpy": (2048 * 2048, 1024),
     "matmul": (1024**2, 128**2),
 }
-# Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
+# Operations per element, except matmul's: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 
 
@@ -48,23 +47,23 @@ class Case:
     title : str
         The operation and its operands.
     n : int
-        Items, as they came to be.
+        The number of elements, after rounding.
     dtype : str
-        Theirs.
+        The elements' dtype.
     bench : callable
-        From a device's name to data on it.
+        From a device's name to a bench with the data on it.
     call : callable
         From a rung, a block and a device to the rung's result.
     error : callable
-        From a rung and its result to the error, or "".
+        From a rung and its result to a description of the error, or "".
     flops : int
-        Operations, where the rate is to be told in them; else 0, and bytes are.
+        Operations, if the rate is in FLOP/s; 0 if it is in bytes per second.
     deck : tuple of (str, float) or None
-        The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
+        The deck's GPU, and the bytes or operations of its times; 0 if it states rates.
     operations : int
-        Additions and multiplications of the algorithm, for the roofline.
+        The algorithm's additions and multiplications, for the roofline.
     arguments : tuple
-        Arguments of the family's call, and of the peers'.
+        The arguments of the family's call, also passed to the peers.
     """
 
     title: str
@@ -129,10 +128,10 @@ def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
 
 
 def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[np.ndarray, float]:
-    """Return NumPy's answer, and how far a rung may be from it."""
+    """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread adds at most n / 2^10 elements, and then a tree of 32 levels, in the
+        # A rung's thread adds at most n / 2^10 elements, then a tree has 32 levels, all in the
         # result's type.
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
@@ -179,7 +178,7 @@ _MAKERS = {
 
 
 def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
-    """Return the dtype of a family's items: the decks' if None."""
+    """Return the dtype of a family's elements: the decks' if None."""
     if dtype is None:
         return np.dtype(np.int32 if family == "reduce" else np.float32)
     name = named_dtype(dtype).name
@@ -190,11 +189,11 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
         for operation, items, _ in rung.signatures
         if family != "reduce" or operation == op
     }
-    # a transpose moves items by their size alone
+    # a transpose moves elements by their size alone
     taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
     if name not in taken:
         what = f"op={op!r}" if family == "reduce" else family
-        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+        raise TypeError(f"dtype: {what} does not support {name}; use {', '.join(taken)}")
     return np.dtype(name)
 
 
@@ -215,13 +214,13 @@ def make(
     family : str
         One of `ITEMS`.
     n : int, optional
-        Items; a square matrix has about this number.
+        Elements; a square matrix has about this number.
     dtype : dtype, optional
         Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
     seed : int
-        Seed of the random items.
+        The seed of the random elements.
     timed : bool
-        Whether the device is timed: the default of n is for one that is, or for one that counts.
+        Whether the device is timed; the default of n is smaller for one that counts.
     op : str, optional
         The reduction's, by default "sum"; other families have none.
     radius : int, optional
@@ -230,7 +229,7 @@ def make(
     Raises
     ------
     ValueError, TypeError
-        The argument that is wrong is named.
+        A wrong argument, which the message names.
     """
     if not isinstance(family, str) or family not in ITEMS:
         known = ", ".join(map(repr, ITEMS))
@@ -267,5 +266,5 @@ def make(
 
 
 def with_output(problem: Problem) -> tuple[object, ...]:
-    """Return a problem as `_core` takes it, with an output of its own."""
+    """Return a problem as `_core` accepts it, with a new output."""
     return problem.on(np.empty(problem.shape, problem.dtype))

@@ -1,4 +1,4 @@
-"""The kernels of a PTX text and their parameters: what must be known before one can be launched."""
+"""The kernels of a PTX text and their parameters, which a launch requires."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from gpuopt import _core
 
-ONLY_ASCII = bytes(range(128)) + b"?" * 128  # columns stay, and every error text is UTF-8
+ONLY_ASCII = bytes(range(128)) + b"?" * 128  # keeps the columns, and every error text is UTF-8
 
 
 class Parameter(NamedTuple):
-    """A kernel's parameter: its type as the PTX has it, ".u64", and its size in bytes.
+    """A kernel's parameter: its PTX type, ".u64", and its size in bytes.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
 
 
 def ptx_error(line: int, text: str) -> _core.PTXError:
-    """Return a PTXError at a line, 0 for none."""
+    """Return a PTXError at a line; 0: unknown."""
     error = _core.PTXError(f"PTX line {line}: {text}" if line else text)
     error.line, error.column = line, 0
     return error
@@ -40,7 +40,7 @@ def entries(text: bytes) -> dict[str, list[Parameter]]:
 
 
 class Embedded(Mapping[str, list[Parameter]]):
-    """The parameters of gpuopt's own kernels; a kernel's text is read when it is asked for."""
+    """The parameters of gpuopt's own kernels; a kernel's text is read at the first access."""
 
     def __init__(self) -> None:
         self._names = _core.kernels()

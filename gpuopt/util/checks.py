@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions accept."""
+"""Checks of common arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def whole(value: int, name: str, least: int, most: int | None = None) -> int:
-    """Return an integer of a range; the errors name the argument."""
+    """Return an integer in a range; the errors name the argument."""
     try:
         number = index(value)
     except TypeError:
@@ -21,7 +21,7 @@ def whole(value: int, name: str, least: int, most: int | None = None) -> int:
 
 
 def names(given: Iterable[str], argument: str) -> list[str]:
-    """Return a list of names; TypeError where it is none."""
+    """Return a list of names; TypeError for anything else."""
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]
     for name in listed:
         if not isinstance(name, str):

@@ -65,7 +65,7 @@ def test_on_a_gpu_the_works_are_those_that_the_bars_name():
         assert wanted in titles
 
 
-def test_every_bar_is_for_some_work():
+def test_every_bar_belongs_to_a_work():
     unused = list(workloads.BARS)
     for kind in ("cpu", "cuda"):
         for work in workloads.works(kind, quick=False):
@@ -99,7 +99,7 @@ def test_shrinking_halves_the_longest_axis():
     assert small.shapes == ((128, 128),) * 2 and small.flops == 2 * 128**3
 
 
-# --- what is right, and what is not
+# --- correct and wrong results
 
 
 def answer(work, arguments):
@@ -122,7 +122,7 @@ SOME += [each for each in TINY if each.group in MANY][::7]
 
 
 @pytest.mark.parametrize("work", SOME, ids=title)
-def test_the_check_takes_what_is_right_and_nothing_else(work):
+def test_check_accepts_only_correct_results(work):
     if work.dtype == "bfloat16":
         pytest.importorskip("ml_dtypes")
     arguments = workloads.draw(work)
@@ -140,7 +140,7 @@ def test_the_check_takes_what_is_right_and_nothing_else(work):
     for strict in (True, False):
         told = check(wrong.reshape(right.shape), strict)
         if work.dtype == "bool" and work.task.op == "argmax" and not strict:
-            continue  # another true item may be there
+            continue  # another true element may be there
         assert told, f"strict={strict}"
     if right.dtype.kind in "f" and work.task.op != "argmax":
         wrong = right.copy()
@@ -170,7 +170,7 @@ LARGE = {  # each of several parts
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_one_wrong_item_anywhere_is_found(kind):
+def test_one_wrong_element_anywhere_is_found(kind):
     task, shapes, dtype = LARGE[kind]
     work = workloads.Workload("", task, shapes, dtype)
     arguments = workloads.draw(work)
@@ -207,7 +207,7 @@ def test_a_row_of_a_product_is_held_to_its_own_rounding(monkeypatch):
 
 
 @pytest.mark.parametrize("name", (*workloads.DTYPES, "complex128"))
-def test_what_is_drawn_does_not_depend_on_what_was_drawn_before(name, monkeypatch):
+def test_random_data_does_not_depend_on_earlier_draws(name, monkeypatch):
     if name == "bfloat16":
         pytest.importorskip("ml_dtypes")
     monkeypatch.setattr(oracle, "TILE", 1009)
@@ -234,7 +234,7 @@ def test_ties_of_other_libraries_are_right():
     assert work.title == "argmax along axis 0 of 2^2 int8"
 
 
-def test_ours_is_held_to_more_than_others():
+def test_own_results_have_a_tighter_bound():
     work = workloads.Workload("sum", peer_libraries.Task("reduce"), ((1 << 12,),))
     (x,) = arguments = workloads.draw(work)
     check = workloads.check_of(work, arguments)
@@ -249,7 +249,7 @@ def test_ours_is_held_to_more_than_others():
 @pytest.mark.parametrize("work", [*of(FLOAT32, *MANY)[::9], *of(TINY, "sum", "transpose",
                          "stencil", "matmul", "vector", "call")], ids=title)  # fmt: skip
 @pytest.mark.parametrize("device", [on("cpu", "cpu"), on("sim", "sim"), on("cuda", "cuda")])
-def test_ours_is_verified_on_memory_that_is_not_right_before(work, device):
+def test_own_output_is_correct_in_first_and_later_runs(work, device):
     if device == "sim" and work.task.view:
         pytest.skip("the CUDA array interface is a GPU's")
     arguments = workloads.draw(work)
@@ -375,7 +375,7 @@ def row_of_many(text):
     return next(line for line in text.splitlines() if line.startswith("argmax float32"))
 
 
-def test_many_works_are_told_in_sum(on_a_gpu):
+def test_many_works_are_summarized(on_a_gpu):
     text = str(on_a_gpu)
     assert "sum of 2^16 float32" in text and "1.6x CuPy: 1.50, MISSED" in text
     assert "along axis 7" not in text and "along axis 7" in on_a_gpu.table(every=True)
@@ -408,7 +408,7 @@ def test_html_is_one_escaped_table(on_a_gpu):
     assert "max of <1>" in checker.text and "MISSED" in checker.text
 
 
-# --- what goes wrong
+# --- failures
 
 
 def test_a_wrong_result_of_ours_has_no_time(monkeypatch):
@@ -514,7 +514,7 @@ def test_a_line_has_the_rate_the_ratio_and_the_bars(on_a_gpu):
         ("us", 1.9, 1.9e-6, "1.9 us: 1.9, met"),
     ],
 )
-def test_what_is_missed_reads_so(what, value, seconds, told, on_a_gpu, monkeypatch):
+def test_missed_bars_are_marked(what, value, seconds, told, on_a_gpu, monkeypatch):
     bar = workloads.Bar("cuda", "", what, value, ("CuPy",) if what == "x" else ())
     monkeypatch.setattr(workloads, "bars", lambda *_: [bar])
     assert bench_table._judged(on_a_gpu, row(warm=Timing([seconds]))) == told
@@ -550,7 +550,7 @@ def test_a_peer_that_fails_when_it_runs_is_left_out(monkeypatch):
 
 
 def tired(monkeypatch, calls):
-    """Let NumPy's transposes raise after so many calls; a ladder and a bench make some dozens."""
+    """Make NumPy's transposes raise after `calls` calls; a ladder and a bench make dozens."""
     real, made = peer_libraries._like_numpy, []
 
     def call_of(xp, task):
@@ -581,7 +581,7 @@ def test_a_peer_that_fails_while_it_is_timed_is_left_out(calls, monkeypatch):
     assert "NumPy left out: MemoryError: no more" in str(found)
 
 
-def test_what_a_library_raises_is_told_as_it_is(monkeypatch):
+def test_library_errors_are_reported_verbatim(monkeypatch):
     def told(error):
         return peer_libraries.why(error)
 
@@ -604,7 +604,7 @@ def test_names_may_come_from_anywhere():
     assert len(found.rows) == 1 and [peer.name for peer in found.rows[0].peers] == ["NumPy"]
 
 
-def test_what_does_not_fit_is_left_out_with_a_word(monkeypatch):
+def test_works_that_do_not_fit_are_left_out_with_a_reason(monkeypatch):
     cpu = bench.describe_device("cpu")
     small = replace(cpu, memory_free=1 << 20)
     monkeypatch.setattr(bench, "describe_device", lambda name: small)
@@ -773,7 +773,7 @@ def test_a_gpu_is_measured():
     found = gpuopt.bench("cuda", quick=True, only=["sum", "transpose", "stencil", "matmul",
                          "vector", "call", "host", "permute", "axis float32 sum",
                          "layout float32 sum"])  # fmt: skip
-    # Other processes' memory is not free: what is left out for that is no mistake.
+    # Other processes use memory: works left out for lack of it are not errors.
     assert not found.wrong, str(found)
     assert found.rows and all("are free" in why for _, why in found.refused), str(found)
     for each in found.rows:

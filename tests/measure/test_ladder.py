@@ -51,11 +51,11 @@ def timed():
     return found
 
 
-# --- what is verified, and when
+# --- verification
 
 
 class Watched:
-    """A bench that notes what is asked of it."""
+    """A bench that records its calls."""
 
     def __init__(self, bench, told):
         self.bench, self.told = bench, told
@@ -73,7 +73,7 @@ class Watched:
 
 
 def watch(monkeypatch, right=None):
-    """Return what is asked of every case's bench; of a rung, only so many results are right."""
+    """Record the calls of every case's bench; only the first `right` results are correct."""
     told, make = [], cases.make
 
     def made(*given, **more):
@@ -233,7 +233,7 @@ def test_json_and_back(timed, counted):
 
 @pytest.mark.parametrize("family", ["reduce", "add"])
 @pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
-def test_a_block_that_is_none_is_the_callers_mistake(family):
+def test_invalid_block_raises(family):
     with pytest.raises(ValueError, match="block: 4096 is not a block size of rung") as caught:
         gpuopt.ladder(family, 1000, block=4096, device="sim")
     assert not isinstance(caught.value, gpuopt.UnfitError)
@@ -251,7 +251,7 @@ def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
         )
 
 
-def test_a_file_of_before_launches_told_their_device(counted):
+def test_old_file_without_devices_of_launches_is_read(counted):
     told = json.loads(json.dumps(counted.to_dict()))
     for row in told["rows"]:
         for launch in row["counted"]["launches"]:
@@ -448,7 +448,7 @@ def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
     assert why.startswith("gave ")
 
 
-def test_times_without_a_timer_are_refused_with_what_there_is():
+def test_times_without_a_timer_raise():
     with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
         gpuopt.ladder("add", 100, device="sim", peers=True)
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
@@ -467,7 +467,7 @@ def test_progress_goes_forward():
 
 
 def test_counters_beside_the_times():
-    """As on a GPU: the same kernels, on fewer items."""
+    """As on a GPU: the same kernels, on fewer elements."""
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
         row.counted = None
@@ -566,7 +566,7 @@ def write(path, told):
     return path
 
 
-def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
+def test_compare_flags_changes_beyond_the_spread(timed, tmp_path):
     slower = gpuopt.Ladder.from_dict(timed.to_dict())
     slower.rows[0].cold = ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
     slower.rows[1].warm = ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
@@ -711,7 +711,7 @@ def test_compare_refuses_other_files(text, tmp_path, timed):
         compare.compare(write(tmp_path / "a", timed.to_dict()), other)
 
 
-def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
+def test_compare_refuses_disjoint_results(timed, tmp_path):
     other = gpuopt.Ladder.from_dict(timed.to_dict())
     other.n += 1
     with pytest.raises(ValueError, match="no measurement of the same work"):
@@ -808,7 +808,7 @@ def test_lines_stay_beside_a_bar(terminal, monkeypatch):
         assert stream.text == "result 0\nresult 1\nresult 2\n"
 
 
-def test_a_bar_is_for_what_takes_longer():
+def test_bar_appears_only_for_longer_work():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
     with progress_module.bar(stream) as progress:

@@ -78,7 +78,7 @@ def test_other_constants_are_refused(tuning, error, text):
 
 @needs_sim
 @pytest.mark.parametrize("name", ["share_packs", "share_blocks", "one_block_items", "ring_blocks"])
-def test_a_constant_changes_who_adds_what(name):
+def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")
     x = np.random.default_rng(1).standard_normal(n) * 10.0 ** (np.arange(n) % 9)
@@ -183,7 +183,7 @@ def test_a_hopeless_choice_has_one_sample():
     assert samples == {"serial": 1, "openmp": sweep.ROUNDS, "simd": sweep.ROUNDS}
 
 
-# --- what is told
+# --- reports
 
 
 @needs_sim
@@ -201,7 +201,7 @@ def test_the_table_marks_the_best_and_the_default():
     assert "nothing is more than 1% faster" in "\n".join(size.lines())
     device = sweep.describe_device("sim")
     swept = gpuopt.Sweep(device, "reduce", "float32", [size])
-    assert "share_packs         packs of 16 bytes" in str(swept)
+    assert "share_packs         16-byte vectors" in str(swept)
     assert all(line == line.rstrip() for line in str(swept).splitlines())
     told = json.loads(json.dumps(swept.to_dict()))
     assert told["sizes"][0]["trials"][0]["timing"]["samples"] == [5e-6]
@@ -245,7 +245,7 @@ def refusing(monkeypatch, error):
     return told
 
 
-def test_a_problem_that_no_choice_takes(monkeypatch):
+def test_problem_without_a_valid_choice_raises(monkeypatch):
     refusing(monkeypatch, ValueError("variant: too old"))
     swept = gpuopt.sweep("add", 1000, device="cpu")
     (size,) = swept.sizes

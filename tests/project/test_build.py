@@ -1,4 +1,4 @@
-"""The build of the kernels (csrc/build_kernels.py): what is chosen, split, carried and refused."""
+"""The build of the kernels (csrc/build_kernels.py): choices, splitting, sdist, errors."""
 
 import importlib.util
 import json
@@ -267,8 +267,15 @@ def test_lines_and_paths_stay_relative_and_those_of_the_toolkit_go(build):
     assert "//" not in kernels["first"] and "info_string" not in common + kernels["first"]
 
 
+def test_machine_code_is_made_from_text_without_lines(build):
+    text = build.without_lines(PTX)
+    assert ".loc" not in text and "somebody" not in text and "info_string0:" not in text
+    assert text.count(".entry") == 2 and text.rstrip().endswith("ret;\n}")
+    assert build.without_lines(text) == text
+
+
 def test_the_archive_holds_every_text_as_it_was(build):
-    texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90")}
+    texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90").replace("ret;", "exit;")}
     packed, table = build.archive(texts)
     kernels = {name: rows for name, _, rows in table["kernels"]}
     for target, number in ((75, 0), (90, 1)):
@@ -281,8 +288,21 @@ def test_the_archive_holds_every_text_as_it_was(build):
         assert zlib.decompress(packed[offset : offset + count]).decode() == common
 
 
-def test_targets_with_different_kernels_are_refused(build):
-    with pytest.raises(SystemExit, match="other kernels for one target"):
+def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
+    newer = re.sub(r"(?m)^\t\.loc.*\n", "", PTX.replace("sm_75", "sm_90")).replace(
+        "\tcall.uni", "\tgriddepcontrol.wait;\n\tcall.uni"
+    )
+    _, table = build.archive({("one", 75): PTX, ("one", 90): newer})
+    stored = {name: rows[1] != [0, 0, 0] for name, _, rows in table["kernels"]}
+    assert stored == {"first": False, "second": True}
+    without = (
+        newer[: newer.index(".visible .entry first")] + newer[newer.index("\t// .globl\tsecond") :]
+    )
+    assert build.archive({("one", 75): PTX, ("one", 90): without})[1]["kernels"] == table["kernels"]
+
+
+def test_a_kernel_for_newer_gpus_alone_is_refused(build):
+    with pytest.raises(SystemExit, match="give it an older form"):
         build.archive({("one", 75): PTX, ("one", 90): PTX.replace("second", "third")})
 
 
@@ -291,6 +311,28 @@ def test_the_extension_holds_no_path_of_the_machine_that_built_it():
         for target in (75, 90):
             paths = re.findall(r'"(/[^"]*)"', _core.kernel_ptx(name, target))
             assert not paths, (name, target, paths)
+    assert os.fsencode(ROOT) not in Path(_core.__file__).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("machine", "platform", "text"),
+    [
+        ("aarch64", "linux-x86_64", "compiles for aarch64, but the extension is for x86_64"),
+        ("x86_64", "linux-aarch64", "set _PYTHON_HOST_PLATFORM=linux-x86_64, else unset CC"),
+        (None, "linux-x86_64", "does not start .* set CC to one"),
+    ],
+)
+def test_a_compiler_that_does_not_fit_is_refused(tmp_path, machine, platform, text):
+    pytest.importorskip("setuptools")
+    compiler = tmp_path / "cc"
+    if machine:
+        program(tmp_path, "cc", f"echo {machine}-linux-gnu")
+    command = [sys.executable, "setup.py", "-q", "build_ext"]
+    command += [f"--build-lib={tmp_path / 'lib'}", f"--build-temp={tmp_path / 'temp'}"]
+    changed = {**os.environ, "CC": str(compiler), "_PYTHON_HOST_PLATFORM": platform}
+    done = subprocess.run(command, cwd=ROOT, env=changed, capture_output=True, text=True)
+    assert done.returncode == 1 and re.search(f"(?m)^gpuopt: .*{text}", done.stderr)
+    assert "Traceback" not in done.stderr and not (tmp_path / "lib").exists()
 
 
 # --- what an sdist carries

@@ -1,6 +1,6 @@
 /* sim_findings.c: records what the checks find. It keeps one finding per instruction and kind, from
  * the lowest block, so that a report does not depend on the order in which the host ran the blocks.
- * Decides nothing about what is wrong.
+ * Contains no check itself.
  */
 #include "sim_run.h"
 

@@ -1,8 +1,8 @@
 /* sim_internal.h: types that all files of the simulator share: the parsed form of a function, the
  * decoded form of a kernel, and memory. Each folder includes only those on its right:
  *
- * sim_launch.c, sim_block.c -> exec (instructions) -> observe (counters, races, traces) -> core
- * sim_kernel.c -> decode (opcodes, slots, reconvergence) -> ptx (text, names resolved) -> core
+ *   sim_launch.c, sim_block.c -> exec (instructions) -> observe (counters, races, traces) -> core
+ *   sim_kernel.c -> decode (opcodes, slots, reconvergence) -> ptx (text, names resolved) -> core
  */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H

@@ -344,7 +344,7 @@ INLINE uint32_t to_tf32(float x) {
     return (u & 0x7f800000u) == 0x7f800000u ? bits32(canon(x)) : (u + 0x1000u) & ~0x1fffu;
 }
 
-/* a + b rounded to odd: only a second rounding, to at most 51 bits, then changes the value */
+/* a + b rounded to odd: rounding that to at most 51 bits equals one rounding of the exact sum */
 INLINE double odd_add(double a, double b) {
     double s = a + b, t = s - a, error = (a - (s - t)) + (b - t);
     if (error == 0 || error != error || (bits64(s) & 1))

@@ -106,7 +106,7 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
     if (gpu->freed_count == gpu->freed_capacity && gpu->freed_capacity < FREED_KEPT) {
         size_t capacity = gpu->freed_capacity ? gpu->freed_capacity * 2 : 64;
         struct sim_freed *grown = realloc(gpu->freed, capacity * sizeof *grown);
-        if (grown) { /* out of memory: a stale access is then reported as out of bounds */
+        if (grown) { /* else a stale access is reported as out of bounds */
             gpu->freed = grown;
             gpu->freed_capacity = capacity;
         }

@@ -132,7 +132,8 @@ enum sim_stop {
 static inline uint32_t sim_lanes_in(uint32_t mask) {
     if (SIM_LIKELY(mask == SIM_FULL))
         return SIM_LANES;
-    mask -= mask >> 1 & 0x55555555u; /* not every target processor has an instruction that counts bits */
+    mask -= mask >> 1 &
+            0x55555555u; /* not every target processor has an instruction that counts bits */
     mask = (mask & 0x33333333u) + (mask >> 2 & 0x33333333u);
     return ((mask + (mask >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
@@ -163,7 +164,8 @@ static inline int sim_contiguous(const struct sim_access *a) {
 /* A worker's counts, per instruction and per basic block. */
 struct sim_pc_count {
     uint64_t guard_off, divergent;
-    uint64_t requests, sectors, bytes, moved, transactions; /* global memory; requests of other spaces */
+    uint64_t requests, sectors, bytes, moved,
+        transactions; /* global memory; requests of other spaces */
     uint64_t shared_requests, wavefronts, conflicts, local_requests;
 };
 struct sim_block_count {
@@ -211,7 +213,8 @@ struct sim_run {
     struct sim_block *ring, *ring_last, *token, *idle;
     uint64_t ring_count, stalled_turns;
     uint64_t steps_used;
-    uint64_t *durations, duration_capacity, active_time; /* of finished blocks, see sim_occupancy.c */
+    uint64_t *durations, duration_capacity,
+        active_time; /* of finished blocks, see sim_occupancy.c */
     int stop;
     int64_t last_poll;
     pthread_mutex_t find_lock;

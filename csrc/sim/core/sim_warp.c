@@ -180,7 +180,8 @@ void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask
     drop_frames(split); /* the remaining lanes may be in a caller */
     warp->live &= ~mask;
     warp->block->live_threads -= (uint32_t)__builtin_popcount(mask);
-    for (uint32_t s = 0; s < warp->split_count; s++) /* splits that wait for these lanes check again */
+    for (uint32_t s = 0; s < warp->split_count;
+         s++) /* splits that wait for these lanes check again */
         if (warp->splits[s].state == SIM_SPLIT_SYNC)
             warp->splits[s].state = SIM_SPLIT_READY;
 }

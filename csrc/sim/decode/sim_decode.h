@@ -49,7 +49,7 @@ struct sim_decoder {
     uint32_t constant_heads[256];
     uint32_t carry_slot, temp_next;
     struct sim_known *known[SIM_KNOWN]; /* by hash: the kernel's mnemonics so far */
-    uint32_t *statement_block;          /* basic block by statement; UINT32_MAX if none starts there */
+    uint32_t *statement_block; /* basic block by statement; UINT32_MAX if none starts there */
     uint32_t return_block;
     /* the statement being decoded */
     const struct sim_statement *s;
@@ -91,7 +91,8 @@ enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index
 enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
                                    uint64_t *address);
 int sim_is_frame_local(const struct sim_symbol *symbol);
-int sim_part(const struct sim_decoder *d, const char *text); /* whether the mnemonic has this part */
+int sim_part(const struct sim_decoder *d,
+             const char *text); /* whether the mnemonic has this part */
 int sim_part_at(const struct sim_decoder *d, uint32_t i, const char *text);
 enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
 unsigned sim_modifiers(const struct sim_decoder *d);
@@ -115,7 +116,8 @@ sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or u
 enum sim_status sim_decode_no_memory(struct sim_decoder *d);
 enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last);
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
-int sim_begins_with(const struct sim_statement *s, const char *word); /* whether its mnemonic does */
+int sim_begins_with(const struct sim_statement *s,
+                    const char *word); /* whether its mnemonic does */
 int sim_has_part(const struct sim_statement *s, const char *part);
 enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
                                   struct sim_kernel **kernel, struct sim_error *error);

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-#define MOST_BITS \
-    (1ull << 31) /* of all sets together; beyond it every register has its own slot */
+/* Bits of all sets together; beyond it every register has its own slot. */
+#define MOST_BITS (1ull << 31)
 
 struct flow {
     struct sim_decoder *d;

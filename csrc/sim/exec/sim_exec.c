@@ -114,7 +114,8 @@ static int diverge(struct sim_split *split, uint32_t taken, uint32_t target, uin
     struct sim_entry *top = &split->stack[split->depth - 1];
     uint32_t rest = top->mask & ~taken;
     if (meet == SIM_NO_PC)
-        meet = top->reconverge; /* no path from here reaches the exit: the previous reconvergence point still holds */
+        meet = top->reconverge; /* no path from here reaches the exit: the previous reconvergence
+                                   point still holds */
     if (top->reconverge == meet)
         split->depth--; /* the entry below already waits there, with all these lanes */
     else
@@ -538,7 +539,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                     goto out_of_memory;
                 if (w->recorder)
                     sim_trace_undo(w->recorder);
-                stop = SIM_STOP_SPLIT; /* the first tile and the others execute this instruction again */
+                stop = SIM_STOP_SPLIT; /* the first tile and the others execute this instruction
+                                          again */
                 goto stopped;
             }
             if (SIM_UNLIKELY(members != mask)) {

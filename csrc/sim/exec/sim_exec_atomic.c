@@ -206,7 +206,8 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
         int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
                         : sim_shared_is_valid(b, at, bytes);
         for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
-            valid = own ? sim_memory_is_valid(own, at - own->base + i, 1) /* a copy may include padding */
+            valid = own ? sim_memory_is_valid(own, at - own->base + i,
+                                              1) /* a copy may include padding */
                         : sim_shared_is_valid(b, at + i, 1);
         if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
             return 1;

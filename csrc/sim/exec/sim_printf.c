@@ -346,7 +346,7 @@ static int by_block(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Sorts the texts, and drops those that cannot appear in the report, however few follow. */
+/* Sorts the texts, and drops those that cannot appear in the report, whatever follows. */
 static void prune(struct sim_run *run) {
     size_t kept = 0;
     uint64_t bytes = 0;

@@ -59,6 +59,7 @@ void sim_trace_instruction(struct sim_worker *w, const struct sim_warp *warp, ui
 void sim_trace_access(struct sim_recorder *recorder, const struct sim_access *a);
 void sim_trace_shuffle(struct sim_recorder *recorder, uint32_t lane, uint32_t from);
 void sim_trace_undo(struct sim_recorder *recorder); /* the instruction will execute again */
-void sim_trace_members(struct sim_recorder *recorder, uint32_t mask); /* lanes that joined the instruction */
+void sim_trace_members(struct sim_recorder *recorder,
+                       uint32_t mask); /* lanes that joined the instruction */
 
 #endif

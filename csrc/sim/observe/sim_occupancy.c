@@ -12,7 +12,8 @@
 /* Room for one block on a multiprocessor. */
 struct place {
     uint64_t free_at;
-    uint64_t index; /* index / sm_count: slot on a multiprocessor; index % sm_count: the multiprocessor */
+    uint64_t index; /* index / sm_count: slot on a multiprocessor; index % sm_count: the
+                       multiprocessor */
 };
 
 static int earlier(const struct place *a, const struct place *b) {

@@ -21,7 +21,7 @@
 
 struct release {
     uint64_t time;
-    uint32_t known[]; /* of the releasing block's warps */
+    uint32_t known[]; /* times of the releasing block's warps */
 };
 
 struct block_releases {
@@ -184,7 +184,8 @@ void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t ma
     if (mask != warp->live && !r->lanes[w])
         r->lanes[w] = calloc(1, LANES_BYTES);
     lanes = r->lanes[w];
-    if (mask == warp->live || !lanes) { /* out of memory: as if all lanes took part, which may miss races */
+    if (mask == warp->live ||
+        !lanes) { /* out of memory: as if all lanes took part, which may miss races */
         r->known[w][w] = time;
         r->floor[w] = least(r->known[w], warp->block->warp_count);
         return;
@@ -242,8 +243,7 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     if (last && memcmp(last->known, known, warps * sizeof *known) == 0)
         return; /* nothing new to make known */
     if (last && b->count == RELEASES_KEPT) {
-        join(last->known, known,
-             warps); /* an earlier time may miss races, and never invents one */
+        join(last->known, known, warps); /* an earlier time may miss races, and never invents one */
         return;
     }
     if (b->count == b->capacity) {

@@ -39,7 +39,8 @@ struct sim_race_block {
     uint32_t *lanes[SIM_MAX_WARPS];
     uint64_t *writers, *readers; /* one cell for each word of shared memory */
     uint64_t words;
-    int released; /* whether anything was released; then: the time, by remainder of the word's address */
+    int released; /* whether anything was released; then: the time, by remainder of the word's
+                     address */
     uint32_t sync[SIM_SYNC_WORDS][SIM_MAX_WARPS];
 };
 

@@ -304,7 +304,8 @@ static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_
     if (bytes < 4) {
         c.bytes = ((1u << bytes) - 1) << at;
         c.unit = bytes;
-        c.lane = (lane - at / bytes) % SIM_LANES; /* the lane that would own the word's first byte */
+        c.lane =
+            (lane - at / bytes) % SIM_LANES; /* the lane that would own the word's first byte */
     }
     return c;
 }

@@ -94,7 +94,8 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
         if (u->origins[i].pc == pc && u->origins[i].kind == kind)
             return i;
     const struct origin made = {.pc = pc, .kind = (uint8_t)kind};
-    if (u->origin_count == ORIGINS_MOST) { /* an older origin's values are then attributed to this one */
+    if (u->origin_count ==
+        ORIGINS_MOST) { /* an older origin's values are then attributed to this one */
         u->origins[pc % ORIGINS_MOST] = made;
         return pc % ORIGINS_MOST;
     }
@@ -219,8 +220,7 @@ static void define(const struct watch *s, uint32_t slot, uint32_t lanes, uint32_
 
 enum made { MOVED, COMPUTED, TOGETHER };
 
-/* A result of up to four sources: undefined where one of them is; if `joins`, undefined only where
- * all are. */
+/* A result of up to four sources: undefined where one of them is; for TOGETHER, where all are. */
 static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources, int count,
                     enum made made) {
     uint32_t any = 0, every = SIM_FULL, computed = made == COMPUTED ? SIM_FULL : 0, origin = 0;

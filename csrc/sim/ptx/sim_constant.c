@@ -99,8 +99,7 @@ static enum sim_status apply(struct sim_parser *parser, struct expression *e) {
     return SIM_OK;
 }
 
-/* The binary operator at the current token, or -1; consumes the first half of a two-character one.
- */
+/* The binary operator at the current token, or -1; skips the second character of a longer one. */
 static int binary_operator(struct sim_parser *parser) {
     if (parser->lexer.token.kind != SIM_TOK_PUNCT)
         return -1;

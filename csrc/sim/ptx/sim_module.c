@@ -365,7 +365,8 @@ static void module_free(struct sim_module *module) {
     for (uint32_t i = 0; i < module->entry_count; i++) {
         if (!module->entries[i]->kernel)
             continue;
-        struct sim_arena arena = module->entries[i]->kernel->arena; /* the arena holds the kernel itself */
+        struct sim_arena arena =
+            module->entries[i]->kernel->arena; /* the arena holds the kernel itself */
         sim_arena_free(&arena);
     }
     for (uint32_t i = 0; i < module->allocation_count; i++)

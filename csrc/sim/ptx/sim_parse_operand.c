@@ -161,7 +161,8 @@ enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o)
             return sim_parse_fail(parser, SIM_SYNTAX, "unknown register '%.*s'",
                                   sim_parse_shown(&token), token.text);
         } else {
-            o->kind = SIM_O_LABEL; /* a label, a function or a table: the decoder distinguishes them */
+            o->kind =
+                SIM_O_LABEL; /* a label, a function or a table: the decoder distinguishes them */
         }
     }
     return sim_parse_next(parser);

@@ -1,5 +1,5 @@
-/* cpu_axis_items.c: the steps before and after the cores of reductions along an axis: items that
- * are copied together and converted, results that are stored as their dtype.
+/* cpu_axis_items.c: the steps before and after the cores of reductions along an axis: copying and
+ * converting elements, storing results as their dtype. Knows no operation.
  */
 #include "cpu_axis.h"
 #include "../cpu_half.h"
@@ -79,7 +79,7 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
 
 /* --- results */
 
-/* Each of a run of results; `i` is its number. */
+/* Stores each of a run of results; `i` is its index. */
 #define STORE_EACH(type, value)                        \
     do {                                               \
         type *restrict to = (type *)results->out + at; \
@@ -107,7 +107,7 @@ void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_
                         const void *from) {
     const double *values = from;
     const double by = results->divisor != 0 ? results->divisor : 1;
-    if (by == 1 && results->finish == FLOAT32) /* most of them, without a division */
+    if (by == 1 && results->finish == FLOAT32) /* the common case, without a division */
         STORE_EACH(float, values[i]);
     else if (by == 1 && (results->finish == FLOAT64 || results->finish == RAW))
         STORE_EACH(double, values[i]);
@@ -154,7 +154,7 @@ void axis_store_complex128(const struct axis_results *results, uint64_t at, uint
     memcpy((struct complex_double *)results->out + at, values, count * sizeof *values);
 }
 
-/* Extremes and bits: the key is undone. */
+/* Minima and bits: the key is undone. */
 #define STORE_KEYED(bits, type, value)                                                            \
     void axis_store_keyed_##bits(const struct axis_results *results, uint64_t at, uint64_t count, \
                                  const void *from) {                                              \
@@ -180,7 +180,7 @@ void axis_store_keyed_bfloat16(const struct axis_results *results, uint64_t at, 
     STORE_EACH(uint16_t, double_to_bfloat(values[i]) ^ key);
 }
 
-/* An index follows its item, whatever that is. */
+/* An index follows its element, which is ignored. */
 void axis_store_places(const struct axis_results *results, uint64_t at, uint64_t count,
                        const void *from) {
     const struct { int64_t item, index; } *values = from;

@@ -1,6 +1,6 @@
-/* cpu_axis_least.c: the cores of min and argmin along an axis. `key` turns other orders into that
- * of signed items: max is min of complements, unsigned items have their first bit flipped, floats
- * their sign. argmin finds the value first and then the item that has it.
+/* cpu_axis_least.c: the cores of min and argmin along an axis. `key` maps other orders to that of
+ * signed elements: max is min of complements, unsigned elements have their first bit flipped,
+ * floats their sign. argmin finds the value first and then its element. Knows no shape.
  */
 #include "cpu_axis.h"
 

@@ -1,14 +1,14 @@
-/* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the file
- * that includes it defines TYPE, ITEM_TYPE, PLACE (an integer as wide as an item, for the vectors'
- * sake: where an item is in a run of at most BLOCK), HIGHEST, ENDS(x) (whether nothing else can
- * change that result: nothing is less than the least integer, and nothing replaces a NaN), and, for
- * all integers or floats alike, IS_NAN(x), EXACT (equal items are the same) and LOAD(x), an item in
- * the order of `key`.
+/* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the
+ * including file defines TYPE, ITEM_TYPE, PLACE (an integer as wide as an element, so that loops
+ * vectorize: an index within a run of at most BLOCK), HIGHEST, ENDS(x) (whether no other element
+ * can change that result: none is less than the least integer, and none replaces a NaN), and, for
+ * all integers or floats alike, IS_NAN(x), EXACT (equal elements are identical) and LOAD(x), an
+ * element in the order of `key`.
  */
 #define FOR(function) PASTED(function, TYPE)
 
-/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is taken as
- * such. In two steps, each of which is a blend: gcc vectorises chains of it. */
+/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is selected. Two
+ * steps, each of which is a blend: gcc vectorizes chains of them. */
 CPU_INLINE ITEM_TYPE FOR(lesser)(ITEM_TYPE a, ITEM_TYPE b) {
     const ITEM_TYPE less = b < a ? b : a;
     return IS_NAN(b) ? b : less;
@@ -25,7 +25,7 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define VALUE ITEM_TYPE
 #define APPLY(a, b) PASTED(lesser, TYPE)(a, b)
 #define IDENTITY HIGHEST
-#define MANY (sizeof(ITEM) == 8 ? 2 * LANES : LANES_OF(ITEM)) /* of 16 gcc makes no vectors */
+#define MANY (sizeof(ITEM) == 8 ? 2 * LANES : LANES_OF(ITEM)) /* gcc does not vectorize 16 */
 #define SETTLED PASTED(settled_min, TYPE)
 #define STAYS(value) IS_NAN(value)
 #define ANY_ORDER EXACT
@@ -38,8 +38,8 @@ struct FOR(placed) {
     int64_t index;
 };
 
-/* Where the first item is, or the last, that is `best`, or not a number if `best` is not: of
- * SEARCHED items or more, the last of them together with some that were looked at before. */
+/* Index of the first or the last element that is `best`, or that is NaN if `best` is. The last
+ * group of SEARCHED elements may overlap the previous one. */
 CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
     for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {
         const ITEM *run = in + (last ? n - SEARCHED - k : k);
@@ -71,8 +71,8 @@ CPU_INLINE int64_t FOR(find_few)(const ITEM *in, uint64_t n, ITEM best, int64_t 
 
 typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last);
 
-/* A row of any length, a run of it at a time, in the order of the search. Runs that have to be
- * copied are copied again once it is known which of them has the item. */
+/* A row of any length, run by run, in the order of the search. Runs that had to be copied are
+ * copied again once the run that holds the element is known. */
 CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct part *part,
                             const void *in, struct FOR(placed) * result,
                             FOR(leaf_function_min) * leaf_of, FOR(find_function) * find) {
@@ -121,7 +121,7 @@ CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const s
      find);
 }
 
-/* Rows of a tile's columns, from number `place` on. */
+/* Rows of a tile's columns, from index `place` on. */
 CPU_INLINE void FOR(place_rows)(ITEM *best, PLACE *places, const ITEM *in, uint64_t rows,
                                 uint64_t columns, int64_t stride, int64_t key, PLACE place,
                                 PLACE step) {
@@ -134,7 +134,7 @@ CPU_INLINE void FOR(place_rows)(ITEM *best, PLACE *places, const ITEM *in, uint6
         }
 }
 
-/* At most TILE columns, from row to row of at most BLOCK, in the order of the search. */
+/* At most TILE columns, in rows of at most BLOCK, in the order of the search. */
 CPU_INLINE void FOR(place_tile)(const struct axis_functions *functions, const struct part *whole,
                                 const void *from, struct FOR(placed) *restrict values) {
     const bool last = whole->mask != 0;
@@ -211,7 +211,7 @@ const struct axis_core FOR(axis_argmin) = {
     .tiles = {CPU_ISAS(ISA_TILES, TYPE)},
     .nothing = FOR(nothing_argmin),
     .apply = FOR(apply_argmin),
-    .settled = FOR(settled_min), /* a value begins with the item */
+    .settled = FOR(settled_min), /* a value begins with the element */
     .item_size = sizeof(ITEM),
     .value_size = sizeof(struct FOR(placed)),
     .leaf = LONG_LEAF,

@@ -1,4 +1,5 @@
-/* cpu_axis_numbers.c: the cores of sums, products, counts and bits along an axis. */
+/* cpu_axis_numbers.c: the cores of sums, products, counts and bits along an axis. Knows no shape.
+ */
 #include "cpu_axis.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ struct complex_single {
     float real, imag;
 };
 
-/* --- sums; `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones */
+/* --- sums; `key` masks an element when it is widened: all bits for unsigned, -1 for signed ones */
 
 #define LOAD(x) ((NARROW)((NARROW)(x) & (NARROW)key))
 #define COMBINE(a, b) ((NARROW)((a) + (b)))
@@ -77,7 +78,8 @@ struct complex_single {
 #include "cpu_axis_template.h"
 
 #undef LOAD
-/* (x >> 32) * 2^32 + the rest, which rounds once; the key keeps a first bit that is no sign. */
+/* (x >> 32) * 2^32 + the rest, which rounds once; `key` removes the sign extension of unsigned
+ * elements. */
 #define LOAD(x) \
     ((double)((x) >> 32 & (key | UINT32_MAX)) * 0x1p32 + (double)((x) & (int64_t)UINT32_MAX))
 
@@ -129,8 +131,8 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
                                    rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
 }
 
-/* Columns of complex numbers, whose parts lie apart: of rounded_prod() gcc makes no vectors, and of
- * these parts it fuses none. */
+/* Columns of complex numbers, with separate real and imaginary parts: gcc does not vectorize
+ * rounded_prod(), and does not fuse these parts. */
 #define TILE_OF_COMPLEX(name, type)                                                              \
     CPU_INLINE void tile_##name(const struct axis_functions *functions, const struct part *part, \
                                 const void *from, struct complex_double *restrict values) {      \
@@ -186,7 +188,7 @@ TILE_OF_COMPLEX(prod_complex128, struct complex_double)
 #define OWN_TILE
 #include "cpu_axis_template.h"
 
-/* --- counts of items that have bits of `key` */
+/* --- counts of elements that have bits of `key` */
 
 static bool settled_count(const void *value, uint64_t n, uint64_t finish) {
     const int64_t count = *(const int64_t *)value;

@@ -1,20 +1,20 @@
-/* cpu_axis_template.h: the core of one operation on one type. No include guard: the file that
- * includes it defines, once for each core,
+/* cpu_axis_template.h: the core of one operation on one type. No include guard: the including file
+ * defines, for each core,
  *   NAME                <operation>_<type>
- *   ITEM, NARROW, VALUE types: of an item, of what so few items are combined in that they cannot
+ *   ITEM, NARROW, VALUE types: of an element, of a combination of few elements that cannot
  *                       overflow, and of a result
- *   LOAD(x)             an item as NARROW; it may use `key`
+ *   LOAD(x)             an element as NARROW; it may use `key`
  *   COMBINE(a, b)       of NARROW; APPLY(a, b) of VALUE; both may use `mask`
- *   IDENTITY            the value of no items
+ *   IDENTITY            the value of no elements
  *   MANY                lanes of a row, a multiple of LANES
- *   ROW_LEAF            items of a row at a time
- *   ROW_FEW             items of a row that no lanes pay for
- * and, where they differ from what stands below,
- *   ANY_ORDER           lanes may be combined one after the other (gcc makes a minimum of it)
- *   STAYS(value)        no other value changes it: the first NaN, so that one share's does not
- *                       depend on which others were left out
- *   SETTLED             a function, as struct axis_core has it
- *   OWN_TILE            tile_<NAME>() stands before the include
+ *   ROW_LEAF            elements of a row at a time
+ *   ROW_FEW             elements of a row that runs scalar, at most
+ * and, if they differ from the defaults below,
+ *   ANY_ORDER           lanes may be combined sequentially (gcc makes a minimum of it)
+ *   STAYS(value)        no other value changes it: the first NaN, so that a chunk's result does
+ *                       not depend on skipped chunks
+ *   SETTLED             a function, as in struct axis_core
+ *   OWN_TILE            tile_<NAME>() is defined before the include
  */
 #define JOINED_(a, b) a##_##b
 #define JOINED(a, b) JOINED_(a, b)
@@ -29,8 +29,8 @@
 #define SETTLED NULL
 #endif
 
-/* One value of LANES for each of `kept` items in turns: a slab, not worth the code of vectors in
- * every instruction set. */
+/* One value of LANES for each of `kept` interleaved elements: a slab, too rare for code in every
+ * instruction set. */
 static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, VALUE *result) {
     (void)mask;
     for (uint64_t half = LANES / 2; half >= kept; half /= 2)
@@ -39,8 +39,9 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
     memcpy(result, lanes, kept * sizeof *lanes);
 }
 
-/* A run of at most ROW_LEAF items to its value, or to those of `kept` items in turns. Its lanes are
- * folded to LANES before they are widened: each has BLOCK items at most. */
+/* Reduces a run of at most ROW_LEAF elements to its value, or to those of `kept` interleaved
+ * elements. Its lanes are folded to LANES before they are widened: each has BLOCK elements at most.
+ */
 CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
                          VALUE *result) {
     NARROW lanes[MANY];
@@ -73,7 +74,7 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
     for (int lane = 0; lane < LANES; lane++)
         wide[lane] = lanes[lane];
     if (kept > 1) {
-        VALUE turns[LANES]; /* that `wide` stays in registers */
+        VALUE turns[LANES]; /* so that `wide` stays in registers */
         for (int lane = 0; lane < LANES; lane++)
             turns[lane] = wide[lane];
         OF(fold_kept)(turns, kept, mask, result);
@@ -90,7 +91,7 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
     }
 }
 
-/* A run of a few items: one after the other. */
+/* A run of a few elements, sequentially. */
 CPU_INLINE void OF(few)(const ITEM *in, uint64_t n, int64_t key, int64_t mask, VALUE *result) {
     NARROW all = IDENTITY;
     (void)key, (void)mask;
@@ -131,7 +132,7 @@ CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functio
 }
 
 #ifndef OWN_TILE
-/* Rows of a tile's columns, added to it. */
+/* Adds rows of a tile's columns to it. */
 CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
                              int64_t stride, int64_t key, int64_t mask) {
     uint64_t k = 0;
@@ -156,7 +157,7 @@ CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64
         }
 }
 
-/* At most TILE columns, from row to row of at most BLOCK. */
+/* At most TILE columns, in rows of at most BLOCK. */
 CPU_INLINE void OF(tile)(const struct axis_functions *functions, const struct part *part,
                          const void *from, VALUE *restrict values) {
     const uint64_t rows = part->end - part->first, columns = part->columns;

@@ -1,17 +1,18 @@
-/* cpu_reduce.c: the reduction on the CPU, rungs `serial`, `openmp` and `simd`.
+/* cpu_reduce.c: the reduction on the CPU, rungs `serial`, `openmp` and `simd`. Knows no Python.
  *
- * The items are cut into leaves of 16 x 16: 16 lanes, which the compiler turns into vector
- * registers, each of which combines 16 items one after the other. Leaves are combined lane by lane
- * in a binary tree, 64 of them make a chunk; chunks make a binary tree again. So an item goes
- * through 16 steps and then through log2 of them, which keeps a float64 sum as exact as NumPy's
- * pairwise one; float32 and float16 accumulate in float64. The cut depends on the number of items
- * alone, never on the number of threads or on the instruction set: every machine, every thread
- * count and every rung gives the same bits. What gives the same in any order (sums of integers,
- * extremes, bits) goes through a chunk in as many lanes as fill the vectors.
+ * The elements are divided into leaves of 16 x 16: 16 lanes, which the compiler keeps in vector
+ * registers, each of which combines 16 elements sequentially. Leaves are combined lane by lane in a
+ * binary tree, 64 of them make a chunk; chunks form a binary tree again. An element thus passes 16
+ * steps and then log2 of the rest, which makes a float64 sum as exact as NumPy's pairwise one;
+ * float32 and float16 accumulate in float64. The tree depends only on the number of elements, never
+ * on the number of threads or the instruction set: every machine and every rung returns the same
+ * bits. Operations whose result does not depend on the order (sums of integers, extremes, bits) use
+ * as many lanes as fill the vectors.
  */
 
-/* (operation, items, accumulator): one accumulator for each operation and item type. Prod, min and
- * max of bool are `and` and `or`. float16 is compared as float32, which holds it exactly. */
+/* (operation, elements, accumulator): one accumulator for each operation and element type. Prod,
+ * min and max of bool are `and` and `or`. float16 is compared as float32, which represents it
+ * exactly. */
 /* clang-format off */
 #define CPU_REDUCE_INTEGERS(SIGNATURE, op)                                                        \
     SIGNATURE(op, int8, int8)     SIGNATURE(op, int16, int16)                                      \
@@ -70,7 +71,7 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 #include <stdlib.h>
 #include <string.h>
 
-/* The signatures paste the name `bool`: a type's name from here on, no longer a macro. */
+/* The signatures paste the name `bool`: from here on a type's name, no longer a macro. */
 CPU_COMPACT
 
 #undef bool
@@ -81,19 +82,19 @@ typedef _Bool bool;
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,   /* items */
-    CHUNK = 64 * LEAF,     /* items that a thread takes at a time */
-    STACK = 8,             /* leaves that wait, of a chunk of complex numbers */
-    ORDERLESS_BYTES = 256, /* of the lanes of what gives the same in any order */
-    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 items, a few milliseconds */
+    LEAF = LANES * ROWS,   /* elements */
+    CHUNK = 64 * LEAF,     /* elements that a thread processes at a time */
+    STACK = 8,             /* pending leaves in a chunk of complex numbers */
+    ORDERLESS_BYTES = 256, /* of the lanes of operations in any order */
+    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 elements, a few milliseconds */
     TREE_DEPTH = 64,       /* of a binary tree over any 64-bit count */
-    ITEMS_PER_NS = 32,     /* that one thread reduces, about, where they are in its cache; */
-    BYTES_PER_NS = 64,     /* and that it reads */
-    GATHERING = 4,         /* times as long, about, as reducing items without gaps */
+    ITEMS_PER_NS = 32,     /* reduced by one thread, estimated, if they are in its cache; */
+    BYTES_PER_NS = 64,     /* and read from memory */
+    GATHERING = 4,         /* estimated cost relative to contiguous elements */
     TASK_CHUNKS = 4,       /* that a thread of the team takes at a time */
-    TURN_SEGMENTS = 16,    /* that the team works on at a time */
+    TURN_SEGMENTS = 16,    /* that the team processes at a time */
     LINE = 64,             /* bytes of a cache line */
-    AHEAD = 512, /* bytes prefetched: of 256 to 4096 the fastest on an EPYC 7003 (Nov 2026) */
+    AHEAD = 512,           /* bytes prefetched (TUNING.md C6) */
 };
 
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
@@ -105,12 +106,12 @@ struct functions;
 
 /* --- the functions of a signature
  *
- * chunk_<op>_<items> turns up to CHUNK items into one accumulator, combine_<op>_<items> *b into *a.
+ * chunk_<op>_<items> reduces up to CHUNK elements to one accumulator, combine_<op>_<items> adds *b
+ * to *a.
  */
 
-/* The tree of sums and products. A leaf's lanes live in registers; the stack holds leaves that wait
- * for their sibling. The last `left` lanes are the result: 2 of numbers that are halves of complex
- * ones. */
+/* The tree of sums and products. A leaf's lanes stay in registers; the stack holds leaves that wait
+ * for their sibling. The last `left` lanes are the result: 2 for halves of complex numbers. */
 #define TREE(op, items, acc)                                                                     \
     CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,        \
                                         int64_t key) {                                           \
@@ -172,7 +173,7 @@ struct functions;
 #define PAIRS_sum_complex64 tree_sum_float32
 #define PAIRS_sum_complex128 tree_sum_float64
 
-/* The lanes of what gives the same in any order. */
+/* Lanes of operations whose result does not depend on the order. */
 #define ORDERLESS_FUNCTIONS(op, items, acc)                                                       \
     CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
                                              size_t n, void *out, bool prefetch) {                \
@@ -206,7 +207,7 @@ struct functions;
     }                                                                                             \
     CHUNKS(op, items)
 
-/* Bits of integers of any width, by words: they are brought together once all are combined. */
+/* Bits of integers of any width, by words, which are combined at the end. */
 #define BITS_FUNCTIONS(op, items, acc)                                                            \
     CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
                                              size_t n, void *out, bool prefetch) {                \
@@ -233,7 +234,7 @@ struct functions;
         for (size_t half = sizeof all / 2; half >= size; half /= 2)                               \
             all = COMBINE_##op(uint64, all, all >> 8 * half);                                     \
         all ^= key;                                                                               \
-        memcpy(out, &all, size); /* the first bytes are the lowest */                             \
+        memcpy(out, &all, size); /* little-endian */                                              \
     }                                                                                             \
     CHUNKS(op, items)
 
@@ -322,8 +323,8 @@ BITS_FUNCTIONS(xor, bits, bits)
 #define BITS_uint32 bits
 #define BITS_uint64 bits
 
-/* Sums keep the bits of an unsigned item that is widened; extremes flip those that turn the order
- * into that of signed items, the smallest first; `and` flips all. */
+/* Sums mask an unsigned element that is widened; extremes flip bits to obtain the order of signed
+ * elements, smallest first; `and` flips all bits. */
 #define KEY_sum(items) KEPT_##items
 #define KEY_prod(items) KEPT_##items
 #define KEY_min(items) FLIPPED_##items
@@ -429,7 +430,7 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
     *value = partial[0];
 }
 
-/* A binary tree over values that come one by one: what waits for its sibling stays on a stack. */
+/* A binary tree over values that arrive one by one: a stack holds those that wait for a sibling. */
 struct tree {
     accumulator stack[TREE_DEPTH];
     int depth;
@@ -448,7 +449,7 @@ static void tree_finish(const struct functions *functions, struct tree *tree, vo
     memcpy(result, &tree->stack[0], functions->accumulator_size);
 }
 
-/* Arguments as the kernels of reduce.cu: items, result, how many. */
+/* Arguments as in the kernels of reduce.cu: elements, result, count. */
 static enum status cpu_reduce(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
     const struct functions *functions = kernel->data;
@@ -473,14 +474,14 @@ static enum status cpu_reduce(struct device *device, const struct cpu_kernel *ke
     return STATUS_OK;
 }
 
-/* --- the rung `simd`: its threads go through many segments without a barrier */
+/* --- the rung `simd`: its threads process many segments without a barrier */
 
 struct turn {
     const struct functions *functions;
     const char *items;
-    const struct device_box *box; /* instead, where they have gaps; */
-    char *gathered;               /* with a chunk's worth for each thread */
-    uint64_t first, n;            /* of the items */
+    const struct device_box *box; /* instead, if strided; */
+    char *gathered;               /* with a chunk's room for each thread */
+    uint64_t first, n;            /* of the elements */
     accumulator *partial;         /* one a chunk */
 };
 
@@ -501,7 +502,7 @@ static void turn_task(const void *state, uint64_t task, struct cpu_worker *worke
     }
 }
 
-/* All of `whole`, a turn at a time. */
+/* Runs `whole`, TURN_SEGMENTS at a time. */
 static enum status run_turns(struct device *device, const struct turn *whole, int threads,
                              void *result) {
     const struct functions *functions = whole->functions;
@@ -542,8 +543,8 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     return run_turns(device, &whole, threads_for(n, functions), result);
 }
 
-/* The same of a box, whose chunks are brought together one by one: the same bits as of an array
- * without gaps. Arguments: the box, result, how many. */
+/* The same for a box, whose chunks are gathered one by one: the same bits as for a contiguous
+ * array. Arguments: the box, result, count. */
 static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel *kernel,
                                   void **arguments) {
     const struct functions *functions = kernel->data;
@@ -561,7 +562,7 @@ static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel
 }
 
 /* The same tree over the results of segments that were reduced one by one: an array that is read in
- * pieces gives the same bits as one that lies in a row. Arguments: accumulators, result, how many.
+ * chunks returns the same bits as a contiguous one. Arguments: accumulators, result, count.
  */
 static enum status cpu_join(struct device *device, const struct cpu_kernel *kernel,
                             void **arguments) {

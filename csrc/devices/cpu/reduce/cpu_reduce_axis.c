@@ -1,10 +1,10 @@
-/* cpu_reduce_axis.c: reductions along an axis on the CPU. Arguments, keys and finishes are those
- * of reduce_axis.cu. The work is cut into tasks (rows, a share of the reduced axis, a tile of
- * columns) by the sizes alone, and partial results are combined in a binary tree: every number of
- * threads gives the same bits.
+/* cpu_reduce_axis.c: reductions along an axis on the CPU. Arguments, keys and finishes are those of
+ * reduce_axis.cu. Only the sizes determine the tasks (rows, a chunk of the reduced axis, a tile of
+ * columns), and partial results are combined in a binary tree: every number of threads returns the
+ * same bits. Knows no Python.
  */
 
-/* As the kernels', and products of small integers and of complex numbers. */
+/* The kernels' signatures, and products of small integers and of complex numbers. */
 #define CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE) \
     REDUCE_AXIS_SIGNATURES(SIGNATURE)         \
     SIGNATURE(prod, int8, int64)              \
@@ -40,38 +40,38 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 
 enum {
     SIDE = 4,                  /* axes on either side of the reduced one */
-    SHORT_ROW = 16,            /* items */
+    SHORT_ROW = 16,            /* elements */
     KEPT_MOST = LANES,         /* results of a slab's row */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
-    FOLDED = 64,               /* columns for which rows are taken together, */
-    FOLDED_ROWS = 16,          /* and what is left of the rows */
+    FOLDED = 64,               /* columns for which rows are joined, */
+    FOLDED_ROWS = 16,          /* and rows that remain */
     TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
-    BYTES_PER_NS = 8,          /* that one thread reduces, about */
-    TASK_ITEMS = 1 << 16,      /* that a task has, where there are many, */
+    BYTES_PER_NS = 8,          /* reduced by one thread, estimated */
+    TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
-    COPIED_ROWS = 512, /* items of rows that are copied together, if they are shorter */
+    COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
 };
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
-/* Of every outer index a row of reduced items for each of `inner` columns. Where the columns are
- * few and side by side, all of their items may be one row instead, in turns: of `kept` results. */
+/* For every outer index and each of `inner` columns, a row of reduced elements. If the columns are
+ * few and contiguous, all of their elements may form one interleaved row: of `kept` results. */
 struct job {
     const struct axis_functions *functions;
     const char *in;
     struct axis_results results;
     uint64_t outer, reduced, inner, kept;
-    uint64_t unit; /* columns side by side, then those after inner_stride */
+    uint64_t unit; /* contiguous columns; the next follow after inner_stride */
     int64_t stride, inner_stride;
     struct device_axes outer_axes;
-    struct device_axes inner_axes; /* where no one step leads to the next column */
+    struct device_axes inner_axes; /* if the columns do not have one step */
     int64_t mask;
-    uint64_t rows, run, share; /* of a task: rows, tiles of columns, items of each */
+    uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
     uint64_t splits, tiles;    /* of the whole */
-    char *partials;            /* NULL where the reduced axis is in one share */
-    /* The first share, in the order of the search, after which none can change the result. NULL
-     * where there are several results. */
+    char *partials;            /* NULL if the reduced axis is one chunk */
+    /* The first chunk, in the order of the search, after which no other can change the result. NULL
+     * if there are several results. */
     atomic_uint_least64_t *settled;
 };
 
@@ -138,23 +138,23 @@ CPU_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
 
 /* --- layouts of a part */
 
-/* Whether several rows of narrow columns are to be taken for one. */
+/* Whether several rows of narrow columns are joined. */
 static bool folds(const struct part *part) {
     return part->columns > 1 && part->columns <= FOLDED && !part->columns_at && part->unit == 1 &&
            part->stride == (int64_t)part->columns * part->inner_stride &&
            part->end - part->first >= 2 * FOLDED_ROWS;
 }
 
-/* Where a share comes in the order of the search. */
+/* A chunk's position in the order of the search. */
 static uint64_t mirrored(const struct job *job, uint64_t split) {
     return job->mask ? job->splits - 1 - split : split;
 }
 
-/* --- parts whose items have to be copied together or converted first */
+/* --- parts whose elements must be copied or converted first */
 
-static const int64_t here; /* where a part of one row starts */
+static const int64_t here; /* start of a part of one row */
 
-/* How many rows from `row` on are as far apart as the first two, and are copied together. */
+/* Number of rows from `row` on that have equal distances and are copied together. */
 static uint64_t even_rows(const struct part *part, uint64_t row, uint64_t n) {
     const uint64_t together = part->kept == 1 && part->stride != 1 ? COPIED_ROWS / n : 1;
     const uint64_t end = least(part->rows, row + together);
@@ -194,9 +194,9 @@ static void copied_rows(const struct axis_functions *functions, const struct par
     }
 }
 
-/* The part's values: of columns of at most BLOCK items, or of rows of at most leaf_of() items where
- * values have no places, which are numbers of the part's items. True where no other items could
- * change the only value. */
+/* The part's values: of columns of at most BLOCK elements, or of rows of at most leaf_of()
+ * elements, unless values have indices, which count the part's elements. Returns true if no other
+ * elements could change the only value. */
 static bool reduce_part(const struct axis_functions *functions, const struct part *part,
                         void *values) {
     const struct axis_core *core = functions->core;
@@ -214,8 +214,8 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
 
 /* --- tasks */
 
-/* Places among a part's rows as places among all: of every `apart` rows the one after `group`. Rows
- * before `mask` are counted from the end. */
+/* Converts indices among a part's rows to indices among all: it has row `group` of every `apart`.
+ * Rows before `mask` are counted from the end. */
 static void move_places(const struct axis_functions *functions, void *values, uint64_t count,
                         uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
     char *value = values;
@@ -228,8 +228,8 @@ static void move_places(const struct axis_functions *functions, void *values, ui
     }
 }
 
-/* Columns, BLOCK rows at a time. Of narrow ones that are all the same step apart as many rows as
- * fill a tile are taken for one. */
+/* Columns, BLOCK rows at a time. Narrow columns with one step are processed as wider ones: enough
+ * rows to fill a tile are joined. */
 static void columns_part(const struct axis_functions *functions, const struct part *part,
                          int64_t start, char *values) {
     struct complex_double tile[TILE]; /* of the widest type */
@@ -258,13 +258,14 @@ static void columns_part(const struct axis_functions *functions, const struct pa
     }
 }
 
-/* Items of a row at a time. */
+/* Elements of a row at a time. */
 static uint64_t leaf_of(const struct axis_functions *functions, const struct part *part) {
     return part->stride == (int64_t)part->kept && !functions->convert ? functions->core->leaf
                                                                       : LEAF;
 }
 
-/* A row of several leaves, in a binary tree. True where no other items could change its value. */
+/* A row of several leaves, in a binary tree. Returns true if no other elements could change its
+ * value. */
 static bool long_row(const struct axis_functions *functions, const struct part *part, int64_t start,
                      char *values) {
     struct complex_double stack[TREE_DEPTH * KEPT_MOST];
@@ -288,11 +289,11 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     }
     for (top -= size; top > (char *)stack; top -= size)
         functions->core->apply(top - size, top, part->kept, part->mask);
-    memcpy(values, stack, size);
+    memcpy(values, top, size); /* the first of the stack */
     return false;
 }
 
-/* The part's values. True where no other items could change the only one. */
+/* The part's values. Returns true if no other elements could change the only one. */
 static bool whole_part(const struct axis_functions *functions, const struct part *part,
                        char *values) {
     const uint64_t n = part->end - part->first;
@@ -377,7 +378,7 @@ static void first_task(const void *state, uint64_t index, struct cpu_worker *wor
             part_task(job, row, least(rows, end - row), split, tile);
 }
 
-/* A row's shares to its results, level by level. */
+/* Combines the results of a row's chunks, level by level. */
 static void last_task(const void *state, uint64_t row, struct cpu_worker *worker) {
     const struct job *job = state;
     const struct axis_functions *functions = job->functions;
@@ -394,8 +395,8 @@ static void last_task(const void *state, uint64_t row, struct cpu_worker *worker
 
 /* --- layouts */
 
-/* Appends axes as the kernels take them: the last one's step, the sizes of all but the first, their
- * steps. A size of 0 is the first axis'. */
+/* Appends axes in the kernels' form: the step of the last, the sizes of all but the first, their
+ * steps. A size of 0 means the first axis. */
 static void take_axes(struct device_axes *axes, void **arguments, uint64_t total) {
     for (int k = 0; k < SIDE; k++) {
         const uint64_t size = k < SIDE - 1 ? *(const uint64_t *)arguments[1 + k] : 0;
@@ -407,7 +408,7 @@ static void take_axes(struct device_axes *axes, void **arguments, uint64_t total
     }
 }
 
-/* The axes of `more` from its axis `first` on come before all others. */
+/* Inserts the axes of `more`, from its axis `first` on, before all others. */
 static void append_axes(struct device_axes *axes, const struct device_axes *more, int first) {
     for (int k = first; k < more->count; k++, axes->count++) {
         axes->sizes[axes->count] = more->sizes[k];
@@ -415,14 +416,14 @@ static void append_axes(struct device_axes *axes, const struct device_axes *more
     }
 }
 
-/* Whether so many items side by side are moved as one, and a step is a number of them. */
+/* Whether `unit` contiguous elements can move as one, with steps that are multiples of it. */
 static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
     return (unit & (unit - 1)) == 0 && unit * job->functions->item_size <= GPUOPT_ITEM_MAX &&
            step % (int64_t)unit == 0;
 }
 
-/* Chooses what rows and columns are. The results are in the order of the outer index and then of
- * the inner one: axes may go from one to the other. */
+/* Chooses rows and columns. The results are ordered by the outer index and then by the inner one:
+ * axes may move from one to the other. */
 static void set_shape(struct job *job, const struct device_axes *outer,
                       const struct device_axes *inner) {
     const uint64_t kept = job->inner;
@@ -439,12 +440,12 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     } else if (job->functions->core->places &&
                job->inner * job->functions->item_size <= FEW_BYTES && job->reduced >= LONG_AXIS &&
                (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
-        job->outer *= job->inner; /* rows are searched faster than gathered columns */
+        job->outer *= job->inner; /* searching rows is faster than gathering columns */
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
     } else if (job->inner == 1 && job->outer > 1 && job->reduced <= SHORT_ROW) {
-        /* Short rows are taken for columns: many of them at a time. */
+        /* Short rows are processed as columns: many of them at a time. */
         job->inner = job->outer;
         job->outer = 1;
         job->inner_axes = *outer;
@@ -503,7 +504,7 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
     const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
     job.share = least(job.reduced, items / columns);
     job.splits = (job.reduced - 1) / job.share + 1;
-    /* Neighbouring tiles first: memory is read as it lies. */
+    /* Adjacent tiles first: memory is read in order. */
     const uint64_t tiles = job.splits > 1 ? 1 : most(1, TASK_ITEMS / (job.share * columns));
     job.run = least(tiles, job.tiles);
     job.rows = tiles / job.run;

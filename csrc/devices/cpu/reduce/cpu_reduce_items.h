@@ -1,6 +1,6 @@
-/* cpu_reduce_items.h: what cpu_reduce.c makes of items, and how it combines them, by macros that
- * are named after operations and types. Nothing here knows how many there are. A `key` turns
- * operations into others: unsigned ones into signed ones, max into min.
+/* cpu_reduce_items.h: the conversions and operations of cpu_reduce.c on elements, as macros named
+ * after operations and types. Knows no array. A `key` maps operations to others: unsigned to
+ * signed, max to min.
  */
 #ifndef GPUOPT_CPU_REDUCE_ITEMS_H
 #define GPUOPT_CPU_REDUCE_ITEMS_H
@@ -9,7 +9,7 @@
 #include "../cpu_half.h"
 #include "../cpu_isa.h"
 
-/* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an item as an accumulator */
+/* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an element as an accumulator */
 
 struct complex_single {
     float real, imag;
@@ -41,7 +41,7 @@ typedef struct complex_double type_complex128;
 #define LOAD_complex64(acc, x) ((type_##acc){(x).real, (x).imag})
 #define LOAD_complex128(acc, x) (x)
 
-/* --- operations: APPLY_<op>(acc, a, b), and IDENTITY_<op>(acc), which changes nothing */
+/* --- operations: APPLY_<op>(acc, a, b), and its identity element IDENTITY_<op>(acc) */
 
 static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
     return (struct complex_double){a.real + b.real, a.imag + b.imag};
@@ -51,7 +51,7 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
                                    rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
 }
 
-/* Signed integers wrap as NumPy's do: the arithmetic is done unsigned, where C defines it. */
+/* Signed integers wrap as NumPy's do: the arithmetic is unsigned, which C defines. */
 #define SUM_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define SUM_uint64(a, b) ((a) + (b))
 #define SUM_float64(a, b) ((a) + (b))
@@ -63,15 +63,15 @@ static inline struct complex_double complex_prod(struct complex_double a, struct
 
 #define APPLY_sum(acc, a, b) SUM_##acc(a, b)
 #define APPLY_prod(acc, a, b) PROD_##acc(a, b)
-/* A NaN on either side wins, as in NumPy: a comparison with one in `a` takes it, and one in `b` is
- * taken as such. Two choices and no `||`, so that gcc makes a minimum and a blend of it. */
+/* A NaN on either side wins, as in NumPy: a comparison with one in `a` keeps it, and one in `b` is
+ * selected. Two selections and no `||`, so that gcc makes a minimum and a blend of it. */
 #define APPLY_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
 #define APPLY_max(acc, a, b) ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
 #define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
 #define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
 #define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
 
-/* As a chunk's items are added up. */
+/* Type in which a chunk's elements are added. */
 #define NARROW_sum(items, acc) narrow_##items
 #define NARROW_min(items, acc) type_##acc
 #define NARROW_and(items, acc) type_##acc
@@ -111,7 +111,7 @@ static inline double keyed_float64(double item, int64_t key) {
 #define KEYED_float32(x) keyed_float32(x, key)
 #define KEYED_float64(x) keyed_float64(x, key)
 
-/* An item as it is combined, and back. */
+/* Converts an element for combination, and back. */
 #define ITEM_sum(items, acc, x) ((narrow)(LOAD_NARROW_##items(x)))
 #define LOAD_NARROW_bool(x) ((x) != 0)
 #define LOAD_NARROW_int8(x) ((x) & (narrow)key)
