@@ -1,9 +1,8 @@
 """The same work by the libraries that people use, measured in the same run as ours.
 
-Each library is imported only when it is asked for. A peer's times are by the host's clock, around
-calls from Python that are waited for once at the end: what its user waits for. Its data and its
-calls are on the GPU that is measured; which GPU is a library's current one stays as it was, but
-that JAX leaves CUDA on the one that it has used.
+A library is imported when it is first used. A peer's times are by the host's clock, around calls
+from Python and one wait at the end, as its user sees them. Data and calls are on the GPU that is
+measured. A library's current GPU stays as it was; JAX alone leaves CUDA on the GPU that it used.
 """
 
 from __future__ import annotations
