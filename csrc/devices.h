@@ -16,4 +16,10 @@ enum status devices_about(struct devices_about *about);
 /* Memory that simulated GPUs of this process still held when their queues were closed. */
 void devices_leaks(uint64_t *count, uint64_t *bytes);
 
+/* Calls `found` for each kernel of a PTX text that has a body, for any device: first with no type,
+ * then for each parameter with its type, as "u64", and size. A result other than 0 ends it. */
+typedef int devices_entry_function(void *state, const char *kernel, const char *type, size_t bytes);
+enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
+                                void *state);
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include "sim_device.h"
 
+#include "../devices.h"
 #include "../sim/sim.h"
 
 #include <stddef.h>
@@ -290,6 +291,36 @@ static enum status sim_device_fill(struct device *device, device_address to, uin
 }
 
 /* --- modules, kernels, launches */
+
+struct entry_listener {
+    devices_entry_function *found;
+    void *state;
+};
+
+static int entry_found(void *state, const char *kernel, const struct sim_param *params,
+                       uint32_t count) {
+    const struct entry_listener *listener = state;
+    int failed = listener->found(listener->state, kernel, NULL, 0);
+    for (uint32_t i = 0; i < count && !failed; i++)
+        failed = listener->found(listener->state, kernel, params[i].type, params[i].size);
+    return failed;
+}
+
+enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
+                                void *state) {
+    struct entry_listener listener = {found, state};
+    struct sim_error error = {0};
+    switch (sim_ptx_entries(ptx, bytes, entry_found, &listener, &error)) {
+    case SIM_OK:
+        return STATUS_OK;
+    case SIM_NO_MEMORY:
+        return status_fail(STATUS_NO_HOST_MEMORY, "%s", error.text);
+    case SIM_INTERRUPTED:
+        return status_fail(STATUS_INTERRUPTED, "interrupted");
+    default:
+        return status_ptx_error(error.line, error.column, error.text);
+    }
+}
 
 static enum status sim_device_module_load(struct device *device, const char *ptx, size_t bytes,
                                           struct device_module **module) {

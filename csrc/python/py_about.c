@@ -229,6 +229,35 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
     return unicode_of(status, text, bytes, module);
 }
 
+/* Adds a kernel, or a parameter to the list of one, to the dict `state`. */
+static int entry_found(void *state, const char *kernel, const char *type, size_t bytes) {
+    if (!type) {
+        PyObject *list = PyList_New(0);
+        const int failed = !list || PyDict_SetItemString(state, kernel, list);
+        Py_XDECREF(list);
+        return failed;
+    }
+    PyObject *parameter = Py_BuildValue("(Nn)", PyUnicode_FromFormat(".%s", type), bytes);
+    const int failed = !parameter || PyList_Append(PyDict_GetItemString(state, kernel), parameter);
+    Py_XDECREF(parameter);
+    return failed;
+}
+
+PyObject *py_ptx_entries(PyObject *module, PyObject *ptx) {
+    char *text;
+    Py_ssize_t bytes;
+    PyObject *found = PyDict_New();
+    if (!found || PyBytes_AsStringAndSize(ptx, &text, &bytes)) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    const enum status status = devices_ptx_entries(text, (size_t)bytes, entry_found, found);
+    if (!status)
+        return found;
+    Py_DECREF(found);
+    return PyErr_Occurred() ? NULL : py_raise(py_state_of(module), status);
+}
+
 PyObject *py_kernels(PyObject *module, PyObject *nothing) {
     (void)module;
     (void)nothing;

@@ -137,6 +137,9 @@ static PyMethodDef module_methods[] = {
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
      "Return an embedded kernel's PTX, a module of its own, for compute capability target / 10."},
+    {"ptx_entries", py_ptx_entries, METH_O,
+     "ptx_entries($module, ptx, /)\n--\n\n"
+     "The kernels of PTX, as bytes, and their parameters: {name: [(type, bytes), ...]}."},
     {"sources", py_sources, METH_NOARGS,
      "sources($module, /)\n--\n\nReturn the kernels' source files: for each a form feed, its "
      "name, its lines."},

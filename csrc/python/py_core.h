@@ -283,5 +283,6 @@ void py_image_begin(void);
 PyObject *py_kernels(PyObject *module, PyObject *nothing);
 PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments);
 PyObject *py_sources(PyObject *module, PyObject *nothing);
+PyObject *py_ptx_entries(PyObject *module, PyObject *ptx);
 
 #endif

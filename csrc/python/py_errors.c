@@ -3,6 +3,51 @@
 
 #include <string.h>
 
+/* The end of each own exception's docstring. */
+#define EXAMPLE_DeviceError                                                      \
+    ">>> try:\n"                                                                 \
+    "...     gpuopt.reduce([1, 2], device=\"cuda:99\")\n"                        \
+    "... except (gpuopt.DeviceError, ValueError):  # no driver, or fewer GPUs\n" \
+    "...     print(gpuopt.reduce([1, 2], device=\"cpu\"))\n"                     \
+    "3\n"
+
+#define EXAMPLE_DeviceLost                                                                  \
+    ">>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call raises it\n" \
+    "True\n"
+
+#define EXAMPLE_DeviceMemoryError                                                              \
+    ">>> ptx = \".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }\"\n" \
+    ">>> try:\n"                                                                               \
+    "...     gpuopt.load_ptx(ptx, device=\"sim\").empty(1 << 60)\n"                            \
+    "... except gpuopt.DeviceMemoryError as error:\n"                                          \
+    "...     print(error.bytes_asked > error.bytes_free)\n"                                    \
+    "True\n"
+
+#define EXAMPLE_PTXError                                                                \
+    ">>> try:\n"                                                                        \
+    "...     gpuopt.load_ptx(\".version 8.0\\n.target sm_75\\n.visible .entry k( {\", " \
+    "device=\"sim\")\n"                                                                 \
+    "... except gpuopt.PTXError as error:\n"                                            \
+    "...     print(error.line)\n"                                                       \
+    "3\n"
+
+#define EXAMPLE_UnfitError                                                                     \
+    ">>> import numpy as np\n"                                                                 \
+    ">>> try:\n"                                                                               \
+    "...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device=\"sim\")\n"            \
+    "... except gpuopt.UnfitError as error:  # a ValueError\n"                                 \
+    "...     print(str(error).split(\";\")[0])\n"                                              \
+    "variant: rung 'threads' has one block, of at most 1024 threads, and cannot process 2000 " \
+    "elements\n"
+
+#define EXAMPLE_SimError                                                                   \
+    ">>> import numpy as np\n"                                                             \
+    ">>> try:\n"                                                                           \
+    "...     gpuopt.reduce(np.arange(1000.0), variant=\"5-historical\", device=\"sim\")\n" \
+    "... except gpuopt.SimError as error:\n"                                               \
+    "...     print(\"race\" in str(error))\n"                                              \
+    "True\n"
+
 int py_errors_add(PyObject *module, struct py_state *state) {
 #define STATUS_BUILTIN(code, text, exception) \
     state->exceptions[STATUS_##code] = Py_NewRef(PyExc_##exception);
@@ -16,8 +61,9 @@ int py_errors_add(PyObject *module, struct py_state *state) {
         const char *name, *full_name, *text, *base;
     } own[] = {
 #define STATUS_BUILTIN(code, text, exception)
-#define STATUS_OWN(code, text, exception, base) \
-    {STATUS_##code, #exception, "gpuopt." #exception, text, #base},
+#define STATUS_OWN(code, text, exception, base)       \
+    {STATUS_##code, #exception, "gpuopt." #exception, \
+     text "\n\nExamples\n--------\n>>> import gpuopt\n" EXAMPLE_##exception, #base},
 #include "../status.def"
 #undef STATUS_BUILTIN
 #undef STATUS_OWN

@@ -341,6 +341,13 @@ enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *
                                  uint64_t *handle, struct sim_error *error);
 enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct sim_error *error);
 
+/* Calls `found` for each kernel of a PTX text that has a body, with its parameters (no offsets, no
+ * alignment); a result other than 0 ends that as interrupted. The text need not end in NUL. */
+typedef int sim_entry_function(void *state, const char *kernel, const struct sim_param *params,
+                               uint32_t count);
+enum sim_status sim_ptx_entries(const char *text, size_t bytes, sim_entry_function *found,
+                                void *state, struct sim_error *error);
+
 /* Copies the text, which need not end in NUL. Bodies are parsed when a kernel is first requested.
  */
 enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t bytes,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.listing import Listing
+from gpuopt.util.table import Listing
 
 KINDS = ("cuda", "cpu", "sim")
 

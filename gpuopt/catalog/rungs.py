@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.listing import Listing
+from gpuopt.util.table import Listing
 
 
 @dataclass(frozen=True)

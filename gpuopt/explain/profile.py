@@ -7,7 +7,7 @@ lists it), the definition is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import PurePath
 from types import TracebackType
@@ -15,11 +15,14 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.explain import recording
-from gpuopt.util.listing import Listing
+from gpuopt.util import serialise
+from gpuopt.util.checks import whole
+from gpuopt.util.table import Column, Listing, Table
 
 _TABLE = _core.counter_table("sim")
 _NAMES = tuple(name for name, _, _ in _TABLE)
 SECTOR = 32  # bytes
+COSTLY_MOST = 12  # source lines in a profile's table
 
 
 def _share(part: float, whole: float) -> float:
@@ -43,6 +46,11 @@ class Counters(Mapping[str, int]):
 
     def __init__(self, values: list[int] | None = None) -> None:
         self._values = dict(zip(_NAMES, values or [0] * len(_NAMES), strict=True))
+
+    @classmethod
+    def from_plain(cls, told: Mapping[str, int]) -> Counters:
+        """Return the counters of a dict; those that it lacks are 0."""
+        return cls([whole(told.get(name, 0), name, 0) for name in _NAMES])
 
     def __getitem__(self, name: str) -> int:
         """Return a counter."""
@@ -237,19 +245,6 @@ def launch_of(told: dict[str, Any]) -> Launch:
     )
 
 
-def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
-    """Convert a dataclass, its dataclass fields and its counters to dicts, for JSON."""
-
-    def value(of: Any) -> Any:
-        if isinstance(of, Counters):
-            return dict(of)
-        if isinstance(of, list):
-            return [_plain(each) for each in of]
-        return of
-
-    return {each.name: value(getattr(told, each.name)) for each in fields(told)}
-
-
 def _grid(launch: Launch) -> str:
     """Return "BLOCKS x THREADS", each counted over all three axes."""
     blocks = prod(launch.grid)
@@ -282,8 +277,8 @@ class Profile:
 
     device: str = "sim"
     launches: list[Launch] = field(default_factory=list)
-    result: Any = None
-    collecting: bool = False
+    result: Any = field(default=None, metadata=serialise.UNTOLD)
+    collecting: bool = field(default=False, metadata=serialise.UNTOLD)
 
     def __enter__(self) -> Profile:
         """Start recording the launches of this thread or asyncio task."""
@@ -334,8 +329,29 @@ class Profile:
             "kind": "profile",
             "device": self.device,
             "counters": dict(self.counters),
-            "launches": [_plain(launch) for launch in self.launches],
+            "launches": serialise.to_plain(self.launches),
         }
+
+    def _costly(self) -> Table:
+        """Return the table of the source lines with the most warp instructions."""
+        ranked = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
+        records = [
+            dict(counted)
+            | {
+                "conflicts": counted.bank_conflicts,
+                "sectors": counted.global_load_sectors + counted.global_store_sectors,
+                "place": f"{PurePath(file).name}:{line}" if file else f"PTX line {line}",
+            }
+            for (file, line), counted in ranked[:COSTLY_MOST]
+        ]
+        columns = [
+            Column("warp_instructions", "warp instr.", least=12),
+            Column("divergent_branches", "divergent"),
+            Column("conflicts", "conflicts"),
+            Column("sectors", "sectors", least=9),
+            Column("place", "source line", left=True),
+        ]
+        return Table(columns, records)
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:
@@ -376,16 +392,8 @@ class Profile:
             f"barriers             {total.barriers:>15,}",
             f"atomics              {total.global_atomics + total.shared_atomics:>15,}",
             "",
-            f"{'warp instr.':>12}{'divergent':>11}{'conflicts':>11}{'sectors':>11}  source line",
+            *self._costly().lines(),
         ]
-        costly = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
-        for (file, number), counted in costly[:12]:
-            sectors = counted.global_load_sectors + counted.global_store_sectors
-            place = f"{PurePath(file).name}:{number}" if file else f"PTX line {number}"
-            lines.append(
-                f"{counted.warp_instructions:>12,}{counted.divergent_branches:>11,}"
-                f"{counted.bank_conflicts:>11,}{sectors:>11,}  {place}"
-            )
         lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
         return "\n".join(lines)
 

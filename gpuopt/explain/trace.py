@@ -19,6 +19,7 @@ from gpuopt.families import cases
 from gpuopt.ptx import module
 from gpuopt.util.checks import whole
 from gpuopt.util.svg import Picture
+from gpuopt.util.table import Column, Table
 
 EVENTS_MOST = 100_000
 RANKED_MOST = 2000  # accesses that are looked at for the worst one
@@ -240,6 +241,23 @@ class Trace(Recorded):
                 )
         return told
 
+    def _table(self) -> Table:
+        """Return the table of the accesses to memory."""
+        records = []
+        for each in self._costs():
+            most = pictures.plural(each["most"], each["unit"])
+            span = most if each["least"] == each["most"] else f"{each['least']} to {most}"
+            records.append(each | {"costs": span})
+        columns = [
+            Column("times", "times", least=6),
+            Column("lanes", "lanes", ".1f"),
+            Column("bytes", "each", "{}B"),
+            Column("costs", "costs", left=True, least=20),
+            Column("place", "source", left=True, least=16),
+            Column("text", "access", left=True),
+        ]
+        return Table(columns, records)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the contents of `print` as numbers, strings, lists and dicts, for JSON."""
         return {
@@ -275,15 +293,8 @@ class Trace(Recorded):
             f"on a {self.gpu.description}",
             f"{len(self.events):,} events{cut}: {counted}",
             "",
-            f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
+            *self._table().lines(),
         ]
-        for each in self._costs():
-            more = pictures.plural(each["most"], each["unit"])
-            span = more if each["least"] == each["most"] else f"{each['least']} to {more}"
-            lines.append(
-                f"{each['times']:>6}{each['lanes']:>7.1f}{each['bytes']:>5}B  {span:<22}"
-                f"{each['place']:<18}{each['text']}"
-            )
         if self.launch.findings:
             lines += ["", *(finding.text for finding in self.launch.findings)]
         return "\n".join(lines)

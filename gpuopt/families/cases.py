@@ -17,10 +17,13 @@ from gpuopt import _core
 from gpuopt.arrays.dtypes import named_dtype
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.catalog.rungs import Rung, rungs
-from gpuopt.families import registry
+from gpuopt.families import oracle, registry
 from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util.checks import whole
+
+# Title, number of elements, arguments, problem, and the check of a rung's result.
+_Made = tuple[str, int, tuple[object, ...], Problem, Callable[[Rung, np.ndarray], str]]
 
 # Default number of elements: on a device that is timed, and on one that executes lane by lane.
 ITEMS = {
@@ -75,97 +78,56 @@ class Case:
     arguments: tuple[object, ...] = ()
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return random elements: any integer, floats from -1 to 1."""
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape, np.uint8).view(np.bool_)
-    if dtype.kind == "i":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return rng.random(shape, dtype) * dtype.type(2) - dtype.type(1)
-
-
-def _worst(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float) -> str:
-    """Describe where an array exceeds a bound on its error; NaN fails."""
-    wrong = ~(np.abs(got.astype(want.dtype) - want) <= bound)
-    if not wrong.any():
-        return ""
-    at = int(np.flatnonzero(wrong)[0])
-    return (
-        f"{np.count_nonzero(wrong):,} elements, the first of them number {at:,}: "
-        f"{got.flat[at]!r} instead of {want.flat[at]!r}"
-    )
-
-
 def _side(n: int) -> int:
     return max(1, math.isqrt(n))
 
 
-def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+def _matrix(n: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     side = _side(n)
-    a = _draw(rng, (side, side), dtype)
-    copy, turned = a.ravel(), np.ascontiguousarray(a.T).ravel()
+    return oracle.draw(side * side, dtype, rng).reshape(side, side)
+
+
+def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    a = _matrix(n, dtype, rng)
+    turned = oracle.transposed(a)
 
     def check(rung: Rung, got: np.ndarray) -> str:
-        want = copy if rung.ceiling else turned
-        return "" if got.tobytes() == want.tobytes() else "it is not the transpose"
+        if rung.ceiling:  # a copy
+            return oracle.wrong(got, a.ravel())
+        return turned(got.reshape(a.shape))
 
-    return (
-        f"transpose of {side:,} x {side:,} {dtype}",
-        a.size,
-        (a,),
-        registry.transpose_problem(a),
-        check,
-    )
+    title = f"transpose of {len(a):,} x {len(a):,} {dtype}"
+    return title, a.size, (a,), registry.transpose_problem(a), check
 
 
-def _stencil1d(
-    n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3
-) -> tuple[object, ...]:
-    a = _draw(rng, (n,), dtype)
-    width = 2 * radius + 1
-    wide = np.pad(a.astype(np.float64) if dtype.kind == "f" else a, radius)
-    want = sum(wide[k : k + n] for k in range(width))
-    bound = 8 * width * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
-    return (
-        f"stencil of radius {radius} on {n:,} {dtype}",
-        n,
-        (a,) if radius == 3 else (a, radius),
-        registry.stencil1d_problem(a, radius),
-        lambda _, got: _worst(got, want, bound),
-    )
+def _stencil1d(n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3) -> _Made:
+    a = oracle.draw(n, dtype, rng)
+    right, problem = oracle.stencilled(a, radius), registry.stencil1d_problem(a, radius)
+    title = f"stencil of radius {radius} on {n:,} {dtype}"
+    given = (a,) if radius == 3 else (a, radius)
+    return title, n, given, problem, lambda _, got: right(got)
 
 
-def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
-    want = x + y
-    return f"sum of two vectors of {n:,} {dtype}", n, (x, y), registry.add_problem(x, y), (
-        lambda _, got: "" if got.tobytes() == want.tobytes() else "it is not NumPy's sum"
-    )  # fmt: skip
+def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    x, y = oracle.draw(n, dtype, rng), oracle.draw(n, dtype, rng)
+    right, title = oracle.combined(x, y), f"sum of two vectors of {n:,} {dtype}"
+    return title, n, (x, y), registry.add_problem(x, y), lambda _, got: right(got)
 
 
-def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
-    want = 2.5 * x.astype(np.float64) + y
-    bound = 4 * float(np.finfo(dtype).eps)
-    title, problem = f"2.5 * x + y, vectors of {n:,} {dtype}", registry.saxpy_problem(2.5, x, y)
-    return title, n, (2.5, x, y), problem, lambda _, got: _worst(got, want, bound)
+def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    x, y = oracle.draw(n, dtype, rng), oracle.draw(n, dtype, rng)
+    right, title = oracle.combined(x, y, 2.5), f"2.5 * x + y, vectors of {n:,} {dtype}"
+    return title, n, (2.5, x, y), registry.saxpy_problem(2.5, x, y), lambda _, got: right(got)
 
 
-def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    side = _side(n)
-    a, b = _draw(rng, (side, side), dtype), _draw(rng, (side, side), dtype)
-    want = (a.astype(np.float64) @ b.astype(np.float64)).ravel()
-    # |element| <= 1: each sum has at most `side` roundings of values up to `side`.
-    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-    bound = (side + 2) * float(np.finfo(dtype).eps) * size.ravel()
-    title = f"matrix product of {side:,} x {side:,} {dtype}"
-    return title, side * side, (a, b), registry.matmul_problem(a, b), (
-        lambda _, got: _worst(got, want, bound)
-    )  # fmt: skip
+def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    a, b = _matrix(n, dtype, rng), _matrix(n, dtype, rng)
+    right, title = oracle.product(a, b), f"matrix product of {len(a):,} x {len(a):,} {dtype}"
+    problem = registry.matmul_problem(a, b)
+    return title, a.size, (a, b), problem, lambda _, got: right(got.reshape(a.shape))
 
 
-def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
+def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[np.ndarray, float]:
     """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
@@ -174,26 +136,22 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, flo
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
         scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
-        return exact, float(unit * scale)
-    return ufunc.reduce(array, dtype=result), 0.0
+        return np.asarray(exact), float(unit * scale)
+    return np.asarray(ufunc.reduce(array, dtype=result)), 0.0
 
 
 def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
     result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(rng, (n,), items)
+    array = oracle.draw(n, items, rng)
     if op == "prod" and items.kind == "f":
         array = 1 + array / items.type(1024)
 
     @cache
-    def right() -> tuple[object, float]:
+    def right() -> tuple[np.ndarray, float]:
         return _expected(array, op, result)
 
     def error(_: Rung | None, got: object) -> str:
-        expected, tolerance = right()
-        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
-        if off <= tolerance:  # written so that NaN fails
-            return ""
-        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
+        return oracle.wrong(np.asarray(got), *right())
 
     return Case(
         f"{op} of {n:,} {items.name}",

@@ -1,14 +1,11 @@
-"""Checks of common arguments, and of the fields of JSON files."""
+"""Checks of common arguments."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields
 from operator import index
 from typing import Any
-
-_PLAIN = {"str": str, "int": int, "float": int | float, "bool": bool}
 
 
 def whole(value: int, name: str, least: int, most: int | None = None) -> int:
@@ -45,17 +42,3 @@ def finite(value: Any, name: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name}: must be finite, not {value!r:.60}")
     return number
-
-
-def told(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a dataclass's fields from a file; the errors name a field of the wrong type."""
-    for each in fields(kind):
-        type_ = str(each.type)
-        if type_ not in _PLAIN or each.name not in values:
-            continue
-        value = values[each.name]
-        if not isinstance(value, _PLAIN[type_]) or isinstance(value, bool) != (type_ == "bool"):
-            raise TypeError(f"{each.name}: must be {type_}, not {value!r:.60}")
-        if type_ == "float":
-            finite(value, each.name)
-    return values

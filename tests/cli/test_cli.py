@@ -373,7 +373,7 @@ def test_wrong_rung_is_not_timed(monkeypatch):
             return self.bench.bytes(*arguments)
 
         def time(self, *arguments, **more):
-            Liar.timed += 1
+            Liar.timed += bool(arguments)  # of a rung: the plain copy is named by none
             return self.bench.time(*arguments, **more)
 
     real = _core.Bench

@@ -14,6 +14,7 @@ import gpuopt
 from gpuopt import _core, experiments, models
 from gpuopt.experiments import EXPERIMENTS, _lab
 from gpuopt.experiments.register_pressure import CAPS, SPILLED
+from gpuopt.families import oracle
 
 # Where a simulated GPU needs no more than the default; the others are cut down to a second.
 SMALL = {
@@ -475,13 +476,13 @@ def test_wrong_result_raises_verification_error():
 
     def trial(threads, check):
         arguments = (data, _lab.Output(32), threads)
-        return _lab.Trial("t", "micro_grid_stride", 1, 32, arguments, check)
+        return _lab.Probe("t", "micro_grid_stride", 1, 32, arguments, check)
 
-    lab.run(trial(32, lambda got: _lab.wrong(got, data)))
+    lab.run(trial(32, lambda got: oracle.wrong(got, data)))
     with pytest.raises(
         gpuopt.VerificationError, match=r"1 wrong items.*number 31: .*nan.* instead"
     ):
-        lab.run(trial(31, lambda got: _lab.wrong(got, data, np.full(32, 1e30))))
+        lab.run(trial(31, lambda got: oracle.wrong(got, data, np.full(32, 1e30))))
     with pytest.raises(gpuopt.VerificationError, match="kernel micro_grid_stride gave it"):
         lab.measure([trial(32, lambda got: "it")], cold=True)
-    assert _lab.wrong(np.array([np.nan]), np.array([np.nan]), 1.0)
+    assert oracle.wrong(np.array([np.nan]), np.array([np.nan]), 1.0)

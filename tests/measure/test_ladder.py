@@ -15,7 +15,7 @@ import gpuopt
 from gpuopt.cli import progress as progress_module
 from gpuopt.explain.profile import Counters
 from gpuopt.families import cases
-from gpuopt.measure import ceilings, compare, ladder, peer_libraries, reference_times
+from gpuopt.measure import ceilings, compare, ladder, peer_libraries, race, reference_times
 from gpuopt.show import sentences
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
@@ -45,7 +45,7 @@ def timed():
         row.warm = ladder.Timing([(29 - at) * 1e-6] * 3)
         row.cold = ladder.Timing([(30 - at) * 1e-6] * 3)
     found.peers = [
-        ladder.PeerRow("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
+        ladder.PeerTimes("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
     ]
     found.peers_refused = [("JAX", "not installed")]
     return found
@@ -126,15 +126,13 @@ def test_cold_samples_are_of_cold_runs(monkeypatch):
 
 def test_slow_work_has_few_samples():
     taken = []
-    racer = ladder.Racer(
-        lambda runs, cold: taken.append(runs) or 0.06, ladder.Timing(), ladder.Timing()
-    )
-    racer.plan(11)
-    assert racer.rounds == ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
+    slow = race.Contender(lambda runs, cold: taken.append(runs) or 0.06, lambda: None)
+    assert race.race([slow], race.Effort(11, 2e-3)) == [slow]
+    assert len(slow.warm.samples) == race.SLOW_ROUNDS and taken == [1] * 4
 
 
 def test_a_copy_that_does_not_copy_gives_no_ceiling(wrong_bench):
-    with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy"):
+    with pytest.raises(gpuopt.VerificationError, match="the copy on cpu gave a wrong result"):
         ceilings.copy_bandwidth(ladder.describe_device("cpu"), bytes_read=1 << 16)
 
 
@@ -380,7 +378,7 @@ def found_peers(family):
     case = cases.make(family, 400, "float32")
     asked = gpuopt.Ladder(ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
     asked.family = family
-    return asked, ladder._found_peers(asked, case, True)
+    return asked, ladder._find_peers(asked, case, True)
 
 
 @pytest.mark.parametrize("family", ["reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"])
@@ -398,9 +396,9 @@ def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
         return lambda *given: call(*given) + 1
 
     monkeypatch.setattr(peer_libraries, "_like_numpy", wrong)
-    asked, peers = found_peers("add")
-    assert "NumPy" not in {peer.name for peer in peers}
-    assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
+    found = gpuopt.ladder("add", 400, device="cpu", peers=True, rounds=1)
+    assert "NumPy" not in {peer.name for peer in found.peers}
+    assert any(name.startswith("NumPy") and "gave" in why for name, why in found.peers_refused)
 
 
 @pytest.mark.parametrize(
@@ -494,7 +492,7 @@ def reference(tmp_path, monkeypatch, timed):
 
 def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
     class Refuses:
-        def bytes(self, variant, block):
+        def run(self, variant, block):
             raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
 
     make = cases.make

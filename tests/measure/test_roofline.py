@@ -17,6 +17,7 @@ from gpuopt import _core
 from gpuopt.catalog.devices import device as describe
 from gpuopt.measure import ceilings, ladder as ladder_module, roofline
 from gpuopt.measure.ceilings import Ceiling
+from gpuopt.measure.race import Effort
 from gpuopt.show import terminal
 
 
@@ -31,7 +32,7 @@ def small(monkeypatch):
     """Less data and fewer samples, for tests that ignore the rates."""
     monkeypatch.setattr(ceilings, "DRAM_BYTES", {"cpu": (1 << 20,) * 2, "cuda": (1 << 28,) * 2})
     monkeypatch.setattr(ceilings, "SAMPLE_SECONDS", (1e-4, 1e-4))
-    monkeypatch.setattr(ceilings, "ROUNDS", (2, 2))
+    monkeypatch.setattr(ceilings, "EFFORT", (Effort(2, 1e-4),) * 2)
     monkeypatch.setattr(ceilings, "CPU_CACHED_BYTES", 1 << 20)
     monkeypatch.setattr(ceilings, "CPU_STEPS", 1 << 10)
 
@@ -169,7 +170,7 @@ def test_a_ceiling_is_verified_before_and_after(right, small):
         asked.append(got)
         return len(asked) <= right
 
-    bench = ceilings._Problem(
+    bench = ceilings.WordKernels(
         next(each for each in gpuopt.devices() if each.kind == "cpu"), words, 1000, 1000, 1
     )
     with pytest.raises(gpuopt.VerificationError, match="'memcpy' on cpu gave a wrong result"):
@@ -512,7 +513,7 @@ def test_the_case_study_is_of_the_ladders_dtype_and_machine(monkeypatch):
 
 def test_a_ceiling_is_the_best_sample(monkeypatch):
     """Other load only lengthens samples, by ticks of 4 ms."""
-    samples = iter([1.0, 1.0, 3.0, 1.0, 2.0, 3.0, 3.0])
+    samples = iter([1.0, 1.0, 1.0, 3.0, 1.0, 2.0, 3.0, 3.0])
 
     class Loaded:
         device = "cpu"
@@ -527,8 +528,8 @@ def test_a_ceiling_is_the_best_sample(monkeypatch):
             return next(samples)
 
     monkeypatch.setattr(_core, "Bench", Loaded)
-    monkeypatch.setattr(ceilings, "ROUNDS", (5, 5))
-    problem = ceilings._Problem(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
+    monkeypatch.setattr(ceilings, "EFFORT", (Effort(5, 1e-4, slow_seconds=math.inf),) * 2)
+    problem = ceilings.WordKernels(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
     rate, spread = problem.rate("memcpy", 8.0, bool, True)
     assert rate == 8.0 and spread == 1.0
 

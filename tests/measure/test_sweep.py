@@ -35,7 +35,7 @@ class Timed:
 def measured(family, n, device="sim:g80", which=slice(None)):
     """Return the sections of a sweep on a small simulated GPU, whose times are made up."""
     sizes = []
-    for make in sweep._problems(family, n, "float32", device)[which]:
+    for make in sweep._subjects(family, n, "float32", device)[which]:
         problem = make()
         problem.bench = Timed(problem.bench)
         sizes.append(sweep._measure(problem, family, "sim"))
@@ -154,7 +154,7 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
 
 @needs_sim
 def test_a_choice_is_verified_again():
-    (make,) = sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._subjects("add", 1000, "float32", "cpu")
     problem, seen = make(), []
     right = problem.error
 
@@ -173,7 +173,7 @@ def test_a_hopeless_choice_has_one_sample():
         def time(self, runs=1, cold=False, **call):
             return 1e-3 * (1 + 20.1 * (call["variant"] == "serial"))
 
-    (make,) = sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._subjects("add", 1000, "float32", "cpu")
     problem = make()
     problem.bench = Slow(problem.bench)
     samples = {
@@ -216,7 +216,7 @@ def test_a_wrong_choice_is_an_error():
         def run(self, **call):
             return self.bench.run(**call) + (call.get("tuning") == {"share_packs": 4})
 
-    (make,) = sweep._problems("reduce", 4096, "float32", "sim")
+    (make,) = sweep._subjects("reduce", 4096, "float32", "sim")
     problem = make()
     problem.bench = Liar(problem.bench)
     with pytest.raises(gpuopt.VerificationError, match="share_packs = 4: gave"):
@@ -225,7 +225,7 @@ def test_a_wrong_choice_is_an_error():
 
 def refusing(monkeypatch, error):
     """Let every choice fail; return what calls were made."""
-    make, told = sweep._problems, []
+    make, told = sweep._subjects, []
 
     class Refuses:
         def __init__(self, bench):
@@ -241,7 +241,7 @@ def refusing(monkeypatch, error):
         problem.bench = Refuses(problem.bench)
         return [lambda: problem]
 
-    monkeypatch.setattr(sweep, "_problems", made)
+    monkeypatch.setattr(sweep, "_subjects", made)
     return told
 
 

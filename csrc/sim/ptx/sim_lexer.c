@@ -149,7 +149,10 @@ static void number(struct sim_lexer *lexer) {
         overflow |= value > (UINT64_MAX - digit) / base;
         value = value * base + digit;
     }
-    if (p < end && base != 16 && base != 2 && (*p == '.' || (*p | 32) == 'e')) {
+    /* 8.b8 is a number and a directive. */
+    const int directive = end - p > 1 && *p == '.' && (p[1] | 32) != 'e' &&
+                          (classify(p[1]) & (C_WORD0 | C_DIGIT)) == C_WORD0;
+    if (p < end && !directive && base != 16 && base != 2 && (*p == '.' || (*p | 32) == 'e')) {
         decimal_float(lexer, lexer->at);
         return;
     }

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from gpuopt.measure import parts
+from gpuopt.util import parts
 
 SHAPES = ((5000,), (3, 300), (300, 3), (40, 61), (12, 5, 10))
 VIEWS = {
