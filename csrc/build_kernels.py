@@ -220,8 +220,10 @@ def fetch(wheels, folder, purpose):
     """Install wheels into a folder; a failure leaves no folder behind."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--target", str(folder), *wheels]
+    # Without pip's own PYTHONPATH an isolated build finds the pip that runs it.
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with timed(f"fetched {purpose} from the package index: {len(wheels)} wheel(s)"):
-        if subprocess.run(command).returncode:
+        if subprocess.run(command, env=outside).returncode:
             shutil.rmtree(folder, ignore_errors=True)
             raise Failure(
                 f"{purpose} is not on this machine (looked in GPUOPT_NVCC, CUDA_HOME, CUDA_PATH, "
