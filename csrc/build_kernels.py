@@ -507,9 +507,9 @@ def split(text, version):
             common.append(re.sub(r"(?m)^\.version .*$", f".version {version}", unit))
     common += [f'.file {number} "{path}"\n' for number, path in files.items()]
     for name, unit in kernels.items():
-        called = calls(unit, functions)
+        called = calls(unit, functions)  # in the file's order: some are defined, not declared first
         before = [
-            texts[each] for texts in (declared, functions) for each in called if each in texts
+            texts[each] for texts in (declared, functions) for each in texts if each in called
         ]
         kernels[name] = "".join(before) + unit
     return "".join(common), kernels
@@ -523,7 +523,7 @@ def calls(unit, functions):
             if name in functions and name not in found:
                 found[name] = None
                 texts.append(functions[name])
-    return [*found]
+    return found.keys()
 
 
 class Archive:

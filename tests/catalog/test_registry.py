@@ -51,6 +51,11 @@ def test_the_ptx_of_a_kernel_is_a_module_of_its_own(file, target):
         assert ("\t.loc\t" in ptx) == (
             targets == ["sm_75"]
         )  # source lines, for the simulator's counters
+        for call in re.finditer(r"\bcall[.\w]*\s+(?:\([^)]*\),\s*)?([\w$]+)", ptx):
+            assert re.search(rf"(?m)^\.func\b[^;{{]*\b{call[1]}\b", ptx[: call.start()]), (
+                name,
+                call[1],
+            )
         paths = re.findall(r'^\.file \d+ "(.*)"$', ptx, re.MULTILINE)
         assert all(re.match(r"(csrc/kernels|cuda/targets/include)/[\w.]+$", path) for path in paths)
 

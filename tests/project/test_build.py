@@ -270,6 +270,17 @@ def test_each_kernel_gets_what_it_needs_and_no_more(build):
     assert kernels["second"].index(";") < kernels["second"].index("{")
 
 
+def test_a_function_that_is_defined_before_its_callers_needs_no_declaration(build):
+    ptx = PTX.replace(
+        ".visible .entry first(",
+        ".func inner()\n{\n\tret;\n}\n.func outer()\n{\n\tcall.uni inner, ();\n\tret;\n}\n"
+        ".visible .entry first(",
+        1,
+    ).replace("\tmov.u32 \t%r1, %tid.x;", "\tcall.uni outer, ();")
+    _, kernels = build.split(ptx, "8.3")
+    assert kernels["first"].index(".func inner") < kernels["first"].index(".func outer")
+
+
 def test_lines_and_paths_stay_relative_and_those_of_the_toolkit_go(build):
     common, kernels = build.split(PTX, "8.3")
     assert re.findall(r'\.file (\d) "(.*)"', common) == [
