@@ -108,6 +108,14 @@ static PyMethodDef module_methods[] = {
     {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
     {"tunings", py_tunings, METH_O,
      "tunings($module, family, /)\n--\n\nThe planners' constants that Bench may set, as dicts."},
+    {"float_state", py_float_state, METH_O,
+     "float_state($module, before, /)\n--\n\n"
+     "Enter the floating-point state that results are defined in, for None: return the caller's,\n"
+     "None where it is the same. Restore what that returned."},
+    {"float32_bits", py_float32_bits, METH_O,
+     "float32_bits($module, value, /)\n--\n\nThe bits of a float, rounded to nearest."},
+    {"host_threads", py_host_threads, METH_NOARGS,
+     "host_threads($module, /)\n--\n\nHow many threads of the host a call may use."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "
      "reason."},

@@ -56,8 +56,8 @@ static PyObject *deliver(PyObject *array, PyObject *out) {
 /* --- the call */
 
 /* Reduces the array's items (at least one) on the target, with the GIL free where it takes long. */
-static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
-               void *accumulator) {
+static int reduce_items(struct py_state *state, const struct py_target *target,
+                        struct py_array_in *in, void *accumulator) {
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
     if (!queue)
         return -1;
@@ -83,6 +83,15 @@ static int run(struct py_state *state, const struct py_target *target, struct py
     const int told = py_recording_end(state, queue);
     py_queue_give(state, queue, target->kind, target->which);
     return status || told ? -1 : 0;
+}
+
+/* In a floating-point state of its own, in which also NumPy converts what it is asked to. */
+static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
+               void *accumulator) {
+    const float_state before = float_state_enter();
+    const int failed = reduce_items(state, target, in, accumulator);
+    float_state_leave(before);
+    return failed;
 }
 
 /* What gpuopt.reduce hands over, all by position. */
