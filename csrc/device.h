@@ -99,6 +99,11 @@ struct device_launch {
     void **arguments;      /* pointers to the values, in the kernel's order */
     unsigned argument_count;
     bool overlaps; /* it waits for the kernel before it by itself */
+    /* Of a simulated GPU: warp instructions, seconds of the host's time, and seconds without the
+     * end of any warp, after which the launch is ended; 0: no bound, of steps the simulator's own.
+     */
+    uint64_t steps;
+    double seconds, idle_seconds;
 };
 
 /* The last axis first; steps are items. */
@@ -130,7 +135,15 @@ struct device_source {
 
 /* What a texture object reads: linear memory by integer index, where it lies (0 outside of it), or
  * an array of 1 to 3 dimensions, a copy of rows that lie one after the other. */
-enum device_texel { TEXEL_FLOAT32, TEXEL_INT32, TEXEL_UINT32, TEXEL_UINT8_NORMALISED, TEXEL_COUNT };
+#define DEVICE_TEXELS(TEXEL)                                                                     \
+    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8_NORMALISED, 1) /* name, bytes \
+                                                                                   */
+enum device_texel {
+#define TEXEL(name, bytes) TEXEL_##name,
+    DEVICE_TEXELS(TEXEL)
+#undef TEXEL
+        TEXEL_COUNT
+};
 struct device_texture {
     device_address data;
     unsigned dimensions;           /* 0: linear memory */
