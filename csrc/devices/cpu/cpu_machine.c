@@ -1,7 +1,8 @@
 /* cpu_machine.c: what of this machine the kernels depend on: threads and the last-level cache. */
 #include "cpu_machine.h"
 
-#include <omp.h>
+#include "../../host_threads.h"
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@ static void in_child(void) { forked = true; }
  */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
-int cpu_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+int cpu_threads(void) { return forked ? 1 : host_threads(); }
 
 /* --- the last-level cache */
 

@@ -4,8 +4,8 @@
 
 #include "../../gpuopt.h"
 
-/* How many threads a parallel kernel uses: OpenMP's choice (OMP_NUM_THREADS, the affinity mask),
- * but one in a forked child, where OpenMP's threads do not exist any more. */
+/* How many threads a parallel kernel uses: host_threads(), but one in a forked child, where
+ * OpenMP's threads do not exist any more. */
 int cpu_threads(void);
 
 uint64_t cpu_cache_bytes(void); /* of the last level; 0 where it is not known */
