@@ -55,7 +55,7 @@ struct gpu {
 
 struct device_kernel {
     CUfunction function; /* NULL: not loaded */
-    bool overlaps; /* its code waits by itself for the kernel before it (griddepcontrol) */
+    bool overlaps;       /* its code waits by itself for the kernel before it (griddepcontrol) */
     struct device_kernel *next; /* of a user's module */
 };
 
@@ -125,6 +125,9 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
  * threads for it. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status);
+/* A copy from or to the buffer was enqueued: it is busy until that has ended. If no event can tell,
+ * waits for the stream, so that the buffer counts as free only when it is. */
+enum status cuda_staging_mark(struct queue *queue, struct staging *staging);
 /* Gives a queue's pinned buffers back. */
 void cuda_staging_close(struct queue *queue);
 /* Ends one of the queue's textures, which nothing may be reading. */
