@@ -365,8 +365,9 @@ static PyMethodDef module_methods[] = {
      "A kernel's registers and local bytes a thread, and its static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, launch, streams, kept, /)\n--\n\n"
-     "Run a kernel to its end. launch: (name, grid, block, shared, values), the values bytes, one\n"
-     "for each parameter. streams: those of the arrays among them, a tuple; the work goes to the\n"
+     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits), the values\n"
+     "bytes, one for each parameter, the limits steps, seconds, and seconds without the end of a\n"
+     "warp (device.h). streams: those of the arrays among them, a tuple; the work goes to the\n"
      "first, or to the module's for (). kept: what must live until the kernel has ended."},
     {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_VARARGS,
      "adopt($self, stream, kept=None, /)\n--\n\n"

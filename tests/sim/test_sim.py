@@ -133,7 +133,7 @@ HOSTILE = {
     ),
     "endless_loop": (
         "// limit: steps 1000000\n" + kernel("L: bra L;"),
-        LAUNCH + "// fails: STEPS never end",
+        LAUNCH + "// fails: STEPS does not end",
     ),
     "endless_empty_loop": (
         "// limit: steps 1000000\n" + kernel("L: { bra L; }"),

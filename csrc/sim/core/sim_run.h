@@ -179,6 +179,7 @@ struct sim_worker {
     struct sim_block_count *blocks;
     struct sim_region *last_region;
     uint64_t blocks_done, warps_done;
+    uint64_t warps_seen;            /* of warps_done, at the last look at the clock */
     uint64_t writes;                /* to global memory: what a waiting block never makes */
     uint64_t dram_read, dram_write; /* sectors */
     uint64_t steps, polled;         /* not yet counted for the launch; since the last poll */
@@ -215,6 +216,8 @@ struct sim_run {
     uint64_t *durations, duration_capacity, active_time; /* sim_occupancy.c, of blocks that ended */
     int stop;
     int64_t last_poll;
+    int64_t began, last_end; /* of the launch; of the last warp that ended, as far as is known */
+    int limit_told;
     pthread_mutex_t find_lock;
     struct sim_found *found;
     uint64_t found_count, found_lost;
