@@ -135,9 +135,11 @@ struct device_source {
 
 /* What a texture object reads: linear memory by integer index, where it lies (0 outside of it), or
  * an array of 1 to 3 dimensions, a copy of rows that lie one after the other. */
-#define DEVICE_TEXELS(TEXEL)                                                                     \
-    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8_NORMALISED, 1) /* name, bytes \
-                                                                                   */
+/* TEXEL(name, bytes) */
+/* clang-format off */
+#define DEVICE_TEXELS(TEXEL)                                                                       \
+    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8_NORMALISED, 1)
+/* clang-format on */
 enum device_texel {
 #define TEXEL(name, bytes) TEXEL_##name,
     DEVICE_TEXELS(TEXEL)

@@ -38,7 +38,7 @@ __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(lock_registry, unlock_registry, unlock_registry);
 }
 
-/* --- what is given back */
+/* --- releasing memory, textures and modules */
 
 static void give_back(struct sim_home *home, enum what what, uint64_t value) {
     struct sim_error error = {0};
@@ -69,7 +69,7 @@ static void give_back_late(struct sim_home *home) {
 
 static void release(struct sim_home *home, enum what what, uint64_t value) {
     if (pthread_mutex_trylock(&home->turn) == 0) {
-        home->holder = getpid();
+        __atomic_store_n(&home->holder, getpid(), __ATOMIC_RELAXED);
         give_back(home, what, value);
         sim_home_end(home);
         return;

@@ -9,8 +9,8 @@
 
 struct sim_home;
 
-/* The preset's, opened by its first user and closed by its last: then what is still allocated is
- * counted as leaked. */
+/* Opens the preset's GPU for its first user. The last user closes it, and receives the number of
+ * allocations that nobody freed. */
 enum status sim_home_open(const struct sim_preset *preset, struct sim_home **home);
 void sim_home_close(struct sim_home *home, uint64_t *leaks, uint64_t *leaked_bytes);
 struct sim_gpu *sim_home_gpu(struct sim_home *home);

@@ -6,7 +6,7 @@
 
 PyObject *py_float_state(PyObject *module, PyObject *before) {
     (void)module;
-    if (PyBytes_Check(before) && PyBytes_Size(before) == sizeof(float_state)) {
+    if (PyBytes_Check(before) && PyBytes_Size(before) == (Py_ssize_t)sizeof(float_state)) {
         float_state state;
         memcpy(&state, PyBytes_AsString(before), sizeof state);
         float_state_leave(state);

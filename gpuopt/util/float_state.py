@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def in_default_float_state(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Make a function round to nearest and keep subnormal numbers, whatever its caller has set.
 
-    What `_core` does is in that state already; this is for NumPy's conversions around it.
+    `_core` enters that state by itself; this is for NumPy's conversions around its calls.
     """
 
     @wraps(function)

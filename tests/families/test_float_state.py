@@ -1,4 +1,4 @@
-"""Results do not depend on the floating-point state that the caller is in, and leave it as it is."""
+"""Results do not depend on the caller's floating-point state, which stays as it is."""
 
 import ctypes
 import platform

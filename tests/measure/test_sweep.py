@@ -8,7 +8,8 @@ from conftest import KINDS, on
 
 import gpuopt
 from gpuopt import _core
-from gpuopt.families import cases
+from gpuopt.arrays.inout import Problem
+from gpuopt.families import axis_plan, cases
 from gpuopt.measure import sweep, workloads
 
 needs_sim = pytest.mark.skipif(bool(KINDS.get("sim", "none")), reason="needs the simulated GPU")
@@ -321,9 +322,6 @@ def test_a_result_along_an_axis_has_all_its_bytes(dtype, axis):
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_a_result_of_other_items_than_the_input_has_all_its_bytes(n):
     """Positions are int64, whatever the items are: odd numbers of them are no whole complex128."""
-    from gpuopt.families import axis_plan
-    from gpuopt.arrays.inout import Problem
-
     x = np.random.default_rng(1).integers(-99, 99, (n, 40)).astype(np.int8)
     work = axis_plan.work_of("argmin", x.dtype, np.dtype(np.int64), 40)
     one = axis_plan.pass_of(work, [(n, 40, False)], (40, 1), [(1, 1, False)])

@@ -72,12 +72,12 @@ def test_without_a_limit_it_is_ended_when_no_warp_ends_any_more(name, monkeypatc
     body, parameters = ENDLESS[name]
     arguments = [np.zeros(192, np.uint32)] if parameters else []
     begin = time.monotonic()
-    with pytest.raises(gpuopt.SimError, match="none of its warps ended for 0.4 s; .*time_limit="):
+    with pytest.raises(gpuopt.SimError, match=r"none of its warps ended for 0\.4 s; .*time_limit="):
         kernel_of(body, parameters)(3, 64, *arguments)
     assert time.monotonic() - begin < 20
 
 
-# Each block counts to so many, then ends.
+# Each block counts to 30,000 and ends.
 LONG = (
     ".reg .b32 %r; .reg .pred %p; mov.u32 %r, 0;\n"
     "L: add.u32 %r, %r, 1; setp.lt.u32 %p, %r, 30000;\n@%p bra L;\nret;"

@@ -38,7 +38,7 @@ def test_a_check_names_the_array():
     array = gpuopt.asarray(np.ones(100, np.float32), device="sim")
     other = gpuopt.asarray(np.ones(100, np.float32), device="sim")
     kernel = gpuopt.load_ptx(DOUBLE, device="sim")["twice"]
-    with pytest.raises(gpuopt.SimError, match="out of bounds.*400 bytes") as caught:
+    with pytest.raises(gpuopt.SimError, match=r"out of bounds.*400 bytes") as caught:
         kernel(1, 128, array, 101)
     assert caught.value.address == array.address + 400
     assert np.array_equal(other.get(), np.ones(100))
@@ -133,5 +133,5 @@ def test_a_gpu_runs_the_grids_of_its_compute_capability(device, grid, block, run
     if runs:
         kernel(grid, block)
     else:
-        with pytest.raises(ValueError, match="allows|not from 1 to|more than"):
+        with pytest.raises(ValueError, match=r"allows|not from 1 to|more than"):
             kernel(grid, block)
