@@ -39,7 +39,9 @@ static int end_launch(struct sim_worker *w, const char *problem) {
     uint32_t ptx_line = 0;
     if (warp) {
         const struct sim_split *split = &warp->splits[warp->current % warp->split_count];
-        const uint32_t pc = split->stack[split->depth - 1].pc;
+        uint32_t pc = split->stack[split->depth - 1].pc;
+        while (pc + 1 < run->kernel->code_count && !run->kernel->where[pc].ptx_line)
+            pc++; /* past the mark that a basic block begins with */
         ptx_line = run->kernel->where[pc].ptx_line;
         const uint32_t lanes = sim_split_mask(split);
         sim_find(w, warp, pc, lanes ? (uint32_t)__builtin_ctz(lanes) : 0, SIM_FIND_ENDLESS, 0, NULL,

@@ -1,6 +1,7 @@
 """Kernels that do not end, and counts that do not fit: both are found, and end the launch."""
 
 import math
+import re
 import threading
 import time
 
@@ -14,9 +15,12 @@ from gpuopt.ptx import module as ptx_module
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 
+def kernel_text(body, parameters=""):
+    return f"{HEADER}.visible .entry k({parameters})\n{{\n{body}\n}}\n"
+
+
 def kernel_of(body, parameters="", device="sim"):
-    text = f"{HEADER}.visible .entry k({parameters})\n{{\n{body}\n}}\n"
-    return gpuopt.load_ptx(text, device=device)["k"]
+    return gpuopt.load_ptx(kernel_text(body, parameters), device=device)["k"]
 
 
 OUT = ".param .u64 p"
@@ -60,7 +64,11 @@ def test_a_kernel_that_does_not_end_is_ended(name, limit):
     assert time.monotonic() - begin < 20
     assert caught.value.kernel == "k" and caught.value.kind == "does not end"
     assert f"{next(iter(limit))}=" in str(caught.value), "the remedy"
-    assert "PTX line" in str(caught.value) and len(caught.value.block) == 3
+    lines = kernel_text(body, parameters).splitlines()
+    at = int(re.search(r"PTX line (\d+)", str(caught.value))[1])
+    assert 6 <= at <= len(lines) and len(caught.value.block) == 3
+    if name == "a jump to itself":
+        assert "bra L" in lines[at - 1]
     with pytest.raises(gpuopt.SimError, match="does not end"):
         gpuopt.check(kernel, 3, 64, *arguments, **limit)
 
