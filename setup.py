@@ -5,9 +5,11 @@ compute capabilities as in "80 90". The PTX is always there: the simulated GPU r
 compile it for other GPUs. GPUOPT_CFLAGS adds flags to the C compiler's and the linker's.
 """
 
+import logging
 import os
 import re
 import shlex
+import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,7 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 SOURCES = Path("csrc")
+MACHINES = {"x86_64", "aarch64"}
 HEADERS = {".h", ".def", ".cu", ".cuh"}
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
@@ -49,7 +52,8 @@ class BuildExtension(build_ext):
     """Compile the kernels, then the extension around them, one file per core at a time."""
 
     def build_extensions(self):
-        """Have the compiler's files compiled by compile_files."""
+        """Compile through compile_files, which skips unchanged files."""
+        check_compiler(self.compiler.compiler_so[0], self.plat_name)
         self.compile_file = self.compiler.compile
         self.compiler.compile = self.compile_files
         super().build_extensions()
@@ -70,17 +74,20 @@ class BuildExtension(build_ext):
                 output.with_suffix(output.suffix + ".command").write_text(command)
             return name
 
-        with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
-            objects = dict(zip(longest_first, pool.map(compile_changed, longest_first), strict=True))
+        logging.disable(logging.INFO)  # the command of each file
+        try:
+            with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
+                made = pool.map(compile_changed, longest_first)
+                objects = dict(zip(longest_first, made, strict=True))
+        finally:
+            logging.disable(logging.NOTSET)
         return [objects[source] for source in sources]
 
     def build_extension(self, ext):
-        """Compile the kernels, and tell the C files where they are."""
+        """Compile the kernels, and pass their folder to the C files as a macro."""
         images = build_kernels.build(BUILD)
-        ext.extra_compile_args += [
-            f"-isystem{build_kernels.header_folder(BUILD)}",
-            f"-ffile-prefix-map={ROOT}=.",  # the same bytes wherever it is built
-        ]
+        cuda = build_kernels.header_folder(BUILD)
+        ext.extra_compile_args += [f"-isystem{cuda}", *same_bytes_anywhere(cuda)]
         ext.define_macros += [
             ("GPUOPT_IMAGE_DIR", quoted(os.path.relpath(images.folder, ROOT))),
             ("GPUOPT_VERSION", quoted(self.distribution.get_version())),
@@ -95,7 +102,7 @@ class BuildExtension(build_ext):
         super().build_extension(ext)
 
     def run(self):
-        """Build; an error of the machine's is told in one line."""
+        """Build; report an error of the operating system in one line."""
         try:
             super().run()
         except OSError as error:
@@ -103,12 +110,43 @@ class BuildExtension(build_ext):
 
 
 def remedy(error):
-    """Return what to do about an error of the operating system."""
+    """Return the remedy for an error of the operating system, "" if none is known."""
     if isinstance(error, PermissionError):
         return "; build in a folder that you may write to"
     if isinstance(error, OSError) and error.errno == 28:
         return "; free some space on this disk"
     return ""
+
+
+def check_compiler(program, platform):
+    """Fail where the C compiler does not start, or makes code for another machine."""
+    try:
+        done = subprocess.run([program, "-dumpmachine"], capture_output=True, text=True)
+    except OSError as error:
+        raise Failure(
+            f"the C compiler {program} does not start ({error.strerror}); install gcc (Debian: "
+            "apt-get install gcc) or set CC to one"
+        ) from None
+    made, wanted = done.stdout.partition("-")[0], platform.partition("-")[2]
+    if made in MACHINES and wanted in MACHINES and made != wanted:
+        raise Failure(
+            f"{program} compiles for {made}, but the extension is for {wanted}; to build for "
+            f"{made}, set _PYTHON_HOST_PLATFORM=linux-{made}, else unset CC"
+        )
+
+
+def same_bytes_anywhere(cuda):
+    """Return the options that keep this machine's folders out of the debug information.
+
+    pip builds in folders of random names. The last option that fits a path holds.
+    """
+    folders = {
+        ROOT: ".",
+        sysconfig.get_path("include"): "python",
+        numpy.get_include(): "numpy",
+        cuda: "cuda",
+    }
+    return [f"-ffile-prefix-map={folder}={name}" for folder, name in folders.items()]
 
 
 def quoted(text):
@@ -120,7 +158,7 @@ class SourceDistribution(sdist):
     """An sdist that carries the compiled PTX, so that installing it needs no nvcc."""
 
     def make_release_tree(self, base_dir, files):
-        """Add the PTX to the release's tree alone: it is no source of this one."""
+        """Write the PTX into the release's tree only, not into the source tree."""
         super().make_release_tree(base_dir, files)
         folder = Path(base_dir, *build_kernels.PREBUILT.relative_to(ROOT).parts)
         build_kernels.write_prebuilt(folder, BUILD)
@@ -133,7 +171,7 @@ def extension():
     if LIMITED_API:
         macros.append(("Py_LIMITED_API", "0x030B0000"))
     extra = shlex.split(os.environ.get("GPUOPT_CFLAGS", ""))
-    # Python's own -g would have gcc follow every variable: a fifth of a file of vectors' time.
+    # -g1: Python's own -g costs a fifth of the compile time of a file of SIMD vectors.
     return Extension(
         "gpuopt._core",
         sources=sorted(str(path) for path in SOURCES.rglob("*.c")),

@@ -34,8 +34,9 @@ PREBUILT = KERNELS / "prebuilt"
 ALL = ("75", "80", "86", "89", "90", "100", "110", "120")
 FRONT_ENDS = (75, 80, 90)  # compute capabilities at which the kernels' source chooses otherwise
 LEAST = 75
-# The lowest PTX version that has every instruction of the target's kernels, and the options of its
-# compilation: drivers from CUDA 12.4 on read 8.4.
+# The PTX version that the target's kernels need, and the options of their compilation. Drivers from
+# CUDA 12.4 on read 8.4. Instructions need 6.5 (mma.m16n8k8) and 8.0 (mbarrier, bulk copies), and
+# the transpose's .pragma "used_bytes_mask" needs 8.3.
 PTX_TARGETS = {75: ("8.3", ["-lineinfo"]), 90: ("8.3", [])}
 LEAST_TOOLKIT = (13, 0)
 CUDA_HEADERS = ["nvidia-cuda-runtime==13.0.96"]
@@ -72,7 +73,7 @@ class Toolkit(NamedTuple):
 
 
 class Images(NamedTuple):
-    """What was built: the folder, the choice that was carried out, and how, in words."""
+    """The result of a build: its folder, the architectures built, the compiler and the reason."""
 
     folder: Path
     codes: tuple
@@ -322,11 +323,15 @@ class Compiler:
         record.write_text(digest)
         return output
 
-    def ptx(self, source, front):
-        """Compile one file for a virtual architecture; return the text's path."""
+    def ptx(self, source, front, newer_only):
+        """Compile one file for a virtual architecture; return the text's path.
+
+        With newer_only, kernels that do not differ from compute_75's are left out.
+        """
         output = self.folder / f"{source.stem}.{front}.ptx"
         line_info = PTX_TARGETS.get(int(front) if front.isdigit() else 0, ("", []))[1]
         options = [*NVCC_OPTIONS, "--ptx", *line_info, f"-arch=compute_{front}"]
+        options += ["-DGPUOPT_NEWER_ONLY"] if newer_only else []
 
         def make():
             with timed(f"{source.name}: PTX for compute_{front}"):
@@ -342,15 +347,21 @@ class Compiler:
     def machine_code(self, ptx, code):
         """Assemble one PTX text for an architecture; return the cubin's path."""
         output = self.folder / f"{ptx.name.split('.')[0]}.{code}.cubin"
-        command = [self.tools.nvcc.parent / "ptxas", f"-arch=sm_{code}", "-m64", ptx]
+        command = [self.tools.nvcc.parent / "ptxas", f"-arch=sm_{code}", "-m64"]
         if os.cpu_count() > 4:  # a large file alone would take as long as all others
             command.insert(1, "--split-compile=0")
+        text = without_lines(ptx.read_text())
 
         def make():
-            with timed(f"{ptx.name.split('.')[0]}.cu: machine code for sm_{code}"):
-                run_tool(command, output)
+            with (
+                timed(f"{ptx.name.split('.')[0]}.cu: machine code for sm_{code}"),
+                tempfile.TemporaryDirectory(dir=self.folder, prefix=".part-") as part,
+            ):
+                source = Path(part, ptx.name)
+                source.write_text(text)
+                run_tool([*command, source], output)
 
-        return self.cached(output, (code, ptx.read_bytes()), make)
+        return self.cached(output, (code, text.encode()), make)
 
     def fat_binary(self, name, cubins, output):
         """Join one file's machine code for all architectures."""
@@ -380,9 +391,14 @@ def compile_all(tools, codes, fronts, folder):
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise Failure("nvcc needs g++; install it (Debian: apt-get install g++) or set NVCC_CCBIN")
     compiler, files = Compiler(tools, folder), sources()
+    assembled = {*map(front_end, codes)}
+    newer_only = {front: front != "75" and front not in assembled for front in fronts}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         # In this order no thread waits for work that has not begun.
-        texts = {(f, front): pool.submit(compiler.ptx, f, front) for f in files for front in fronts}
+        texts = {
+            (f, front): pool.submit(compiler.ptx, f, front, newer_only[front])
+            for f in files for front in fronts
+        }  # fmt: skip
         cubins = {
             (f, code): pool.submit(
                 lambda text, code: compiler.machine_code(text.result(), code),
@@ -410,6 +426,7 @@ UNIT = re.compile(
     r"(?:\s*\([^)]*\))?[^\n(]*?([\w$]+)(?=[\s(;\[=]*(?:\n|$|\(|\[|=|;))"
 )
 NAME = re.compile(r"[\w$]+")
+TAIL = re.compile(r"(?m)^\s*\.(?:file|section)\s")  # from there on all is line information
 FILE = re.compile(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)".*$')
 TOOLKIT = "cuda/targets/include/"  # how the simulator recognises work of a toolkit's header
 
@@ -442,6 +459,11 @@ def tidy(text, toolkit_files):
     return "\n".join(lines) + "\n"
 
 
+def without_lines(text):
+    """Drop the line information: it has the builder's folders and hashes of them."""
+    return re.sub(r"(?m)^\s*\.loc\s.*\n", "", TAIL.split(text, maxsplit=1)[0])
+
+
 def units(body):
     """Split a PTX text at its top level: yield (kind, name, text); the first is its header."""
     starts = [*UNIT.finditer(body)]
@@ -458,7 +480,7 @@ def split(text, version):
     """
     files = {number: relative(path) for number, path in FILE.findall(text)}
     toolkit_files = {number for number, path in files.items() if path.startswith(TOOLKIT)}
-    body = re.split(r"(?m)^\s*\.(?:file|section)\s", text, maxsplit=1)[0]
+    body = TAIL.split(text, maxsplit=1)[0]
     common, declared, functions, kernels = [], {}, {}, {}
     for kind, name, unit in units(body):
         unit = tidy(unit, toolkit_files)
@@ -471,7 +493,9 @@ def split(text, version):
     common += [f'.file {number} "{path}"\n' for number, path in files.items()]
     for name, unit in kernels.items():
         called = calls(unit, functions)
-        before = [texts[each] for texts in (declared, functions) for each in called if each in texts]
+        before = [
+            texts[each] for texts in (declared, functions) for each in called if each in texts
+        ]
         kernels[name] = "".join(before) + unit
     return "".join(common), kernels
 
@@ -496,22 +520,28 @@ class Archive:
     def add(self, text):
         """Append a text; return its row: (offset, compressed bytes, bytes)."""
         data = text.encode()
-        packed = zlib.compress(data, 9)
+        packed = zlib.compress(data, 6)  # 9 takes three times as long for 2% of the bytes
         self.bytes += packed
         return len(self.bytes) - len(packed), len(packed), len(data)
 
 
 def archive(texts):
-    """Return (archive's bytes, table) of {(file's stem, target): PTX}."""
+    """Return (archive's bytes, table) of {(file's stem, target): PTX}.
+
+    A kernel whose PTX is the same for both targets has the first alone.
+    """
     packed, table = Archive(), {"images": [], "kernels": []}
     for stem in sorted({stem for stem, _ in texts}):
         parts = [split(texts[stem, target], PTX_TARGETS[target][0]) for target in PTX_TARGETS]
         table["images"].append([stem, [packed.add(common) for common, _ in parts]])
-        names = list(parts[0][1])
-        if any(list(kernels) != names for _, kernels in parts):
-            raise Failure(f"{stem}.cu has other kernels for one target than for another")
-        for name in names:
-            table["kernels"].append([name, stem, [packed.add(kernels[name]) for _, kernels in parts]])
+        (_, first), (_, newer) = parts
+        if not newer.keys() <= first.keys():
+            raise Failure(f"{stem}.cu has a kernel for newer GPUs alone; give it an older form")
+        for name, text in first.items():
+            other = newer.get(name)
+            same = other is None or other == re.sub(r"(?m)^\t\.loc\t.*\n", "", text)
+            rows = [packed.add(text), [0, 0, 0] if same else packed.add(other)]
+            table["kernels"].append([name, stem, rows])
     table["kernels"].sort()
     return bytes(packed.bytes), table
 
@@ -519,7 +549,7 @@ def archive(texts):
 def listing():
     """Return the text of every rung's file, for gpuopt.source: a form feed, its name, its lines."""
     listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.glob("*.cuh"))
-    listed += sorted((ROOT / "csrc" / "devices" / "cpu").glob("cpu_*.c"))
+    listed += sorted((ROOT / "csrc" / "devices" / "cpu").rglob("cpu_*.c"))
     return "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
 
 
@@ -538,9 +568,14 @@ def write_table(folder, packed, table, has_code):
     whole = Archive()
     whole.bytes += packed
     source = whole.add(listing())
-    braced = lambda rows: ", ".join("{%d, %d, %d}" % tuple(row) for row in rows)  # noqa: E731
+
+    def braced(rows):
+        return ", ".join(f"{{{offset}, {count}, {size}}}" for offset, count, size in rows)
+
     numbers = {stem: number for number, (stem, _) in enumerate(table["images"])}
-    lines = ["/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"]
+    lines = [
+        "/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"
+    ]
     lines += [
         f"IMAGE({stem}, {'CODE' if has_code else 'NO_CODE'}, {braced(rows)})"
         for stem, rows in table["images"]
@@ -588,7 +623,7 @@ def write_prebuilt(folder, build_folder):
 
 
 def ptx_of(build_folder, tools, codes=()):
-    """Compile the PTX, and machine code where codes are named; return (archive, table, compiler)."""
+    """Compile the PTX, and machine code for codes; return (archive, table, compiler)."""
     folder = build_folder / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     fronts = list(dict.fromkeys([*map(str, PTX_TARGETS), *map(front_end, codes)]))
@@ -620,7 +655,7 @@ def build(build_folder):
     say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
     if tools:
         packed, table, compiler = ptx_of(build_folder, tools, codes)
-        compiler = f"{compiler}, {tools.nvcc} ({tools.how})"
+        say(f"{compiler}: {tools.nvcc} ({tools.how})")
     else:
         packed, table, compiler = carried
         compiler = f"PTX as the sdist carries it, by {compiler}"

@@ -1,5 +1,5 @@
-/* device_stubs.c: the stubs for what a device lacks, and helpers that every device shares. Knows
- * the contract of device.h and no device.
+/* device_stubs.c: stubs for features that a device lacks, and helpers that every device shares.
+ * Knows the contract of device.h and no device.
  */
 #include "device.h"
 
@@ -33,7 +33,7 @@ enum status device_poll(struct device *device) {
 enum status device_refuse_captured(void) {
     return status_fail(STATUS_DEVICE_ERROR,
                        "cuda: the current stream is being captured into a graph, where no call "
-                       "waits for a value, takes an array of the host or one of another stream; "
+                       "may wait for a value, or use a host array or an array of another stream; "
                        "pass out= and arrays of this stream, or call it outside of the capture");
 }
 
@@ -84,7 +84,7 @@ size_t device_texture_bytes(const struct device_texture *texture) {
            texel_bytes[texture->texel];
 }
 
-/* What only streams can do. */
+/* For features that need streams. */
 static enum status no_streams(const struct device *device, const char *what) {
     return status_fail(STATUS_DEVICE_ERROR, "%s has no %s: use device='cuda'", device->ops->kind,
                        what);
@@ -106,7 +106,7 @@ enum status device_no_copy(struct device *device, device_address to, device_addr
     (void)to;
     (void)from;
     (void)bytes;
-    return no_streams(device, "copies that do not wait");
+    return no_streams(device, "asynchronous copies");
 }
 
 enum status device_no_follow(struct device *device, struct device *other) {
@@ -118,7 +118,7 @@ enum status device_no_owner(device_address address, int *ordinal, bool *current)
     (void)address;
     (void)ordinal;
     (void)current;
-    return status_fail(STATUS_DEVICE_ERROR, "device: it does not tell whose an address is");
+    return status_fail(STATUS_DEVICE_ERROR, "device: it cannot tell which device owns an address");
 }
 
 enum status device_no_adopt(struct device *device, uint64_t stream) {

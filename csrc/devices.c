@@ -1,4 +1,4 @@
-/* devices.c: the list of device kinds and their names: the only file that knows every device. */
+/* devices.c: the list of device kinds and their names; the only file that knows every device. */
 #include "devices.h"
 
 #include "device.h"

@@ -1,19 +1,25 @@
-/* devices.h: what is told of the kinds of devices besides the contract of device.h. */
+/* devices.h: facts about the kinds of devices beyond the contract of device.h. */
 #ifndef GPUOPT_DEVICES_H
 #define GPUOPT_DEVICES_H
 
 #include "gpuopt.h"
 
 struct devices_about {
-    int cuda_toolkit, cuda_driver; /* 13000 for 13.0; the driver's is 0 where it cannot be asked */
-    const char *cuda_library;      /* that was opened, or NULL */
-    const char *cpu_instruction_set; /* that the cpu's kernels use */
+    int cuda_toolkit, cuda_driver;   /* 13000 for 13.0; the driver's is 0 where it is unknown */
+    const char *cuda_library;        /* the opened library, or NULL */
+    const char *cpu_instruction_set; /* used by the cpu's kernels */
 };
 
 /* Never starts CUDA. Fails where GPUOPT_CPU_ISA names no instruction set of this CPU. */
 enum status devices_about(struct devices_about *about);
 
-/* What simulated GPUs of this process still had when their queues were closed. */
+/* Memory that simulated GPUs of this process still held when their queues were closed. */
 void devices_leaks(uint64_t *count, uint64_t *bytes);
+
+/* Calls `found` for each kernel of a PTX text that has a body, for any device: first with no type,
+ * then for each parameter with its type, as "u64", and size. A result other than 0 ends it. */
+typedef int devices_entry_function(void *state, const char *kernel, const char *type, size_t bytes);
+enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
+                                void *state);
 
 #endif

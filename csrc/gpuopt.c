@@ -1,4 +1,5 @@
-/* gpuopt.c: the thread's status record and the data types' table. Knows nothing above gpuopt.h. */
+/* gpuopt.c: the thread's status record and the table of data types. Knows nothing above gpuopt.h.
+ */
 #include "gpuopt.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
-/* gpuopt.h: what every part of the library shares: status codes, data types, limits.
+/* gpuopt.h: status codes, data types and limits, shared by every part of the library.
  *
  * A function that can fail returns an enum status. When it is not STATUS_OK, the calling thread's
- * status record holds a text that names what failed and how to mend it. Nothing here knows Python,
- * CUDA or a kernel.
+ * status record holds a text that names the cause and the fix. Nothing here knows Python, CUDA or a
+ * kernel.
  */
 #ifndef GPUOPT_H
 #define GPUOPT_H
@@ -21,22 +21,22 @@ enum status {
     STATUS_COUNT
 };
 
-/* Something that a check found while a kernel ran. */
+/* A finding of a check while a kernel ran. */
 struct status_finding {
-    const char *kind, *text;   /* "race in shared memory", for ever; the whole message */
+    const char *kind, *text;   /* "race in shared memory", static; the whole message */
     const char *kernel, *file; /* file NULL: no line table, line is 0 */
     unsigned line, ptx_line;
     uint32_t block[3], thread[3];
     uint64_t address, times;
 };
 
-/* What the last failing call of this thread left behind. */
+/* Details of this thread's last failed call. */
 struct status_record {
     char text[1024];
-    uint64_t bytes_asked, bytes_free; /* of STATUS_NO_DEVICE_MEMORY */
-    unsigned line, column;            /* of STATUS_PTX_ERROR, in the text; 0: not known */
-    struct status_finding finding;    /* of STATUS_SIM_ERROR; kind NULL: it was no check */
-    char kernel[128], file[256];      /* behind the finding's */
+    uint64_t bytes_asked, bytes_free; /* set by STATUS_NO_DEVICE_MEMORY */
+    unsigned line, column;         /* set by STATUS_PTX_ERROR: position in the text; 0: unknown */
+    struct status_finding finding; /* set by STATUS_SIM_ERROR; kind NULL: no check failed */
+    char kernel[128], file[256];   /* storage of the finding's strings */
 };
 
 #if defined(__GNUC__)
@@ -45,15 +45,14 @@ struct status_record {
 #define PRINTF_LIKE(text, first)
 #endif
 
-/* Records the text and returns the code, so that a function can end with `return status_fail(...)`.
- */
+/* Records the text and returns the code: `return status_fail(...)`. */
 enum status status_fail(enum status code, const char *format, ...) PRINTF_LIKE(2, 3);
 enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free);
 enum status status_ptx_error(unsigned line, unsigned column, const char *text);
 enum status status_sim_finding(const struct status_finding *finding);
 const struct status_record *status_last(void);
 
-/* The data types, by their NumPy names: DTYPE(name, bytes an item takes). */
+/* The data types by their NumPy names: DTYPE(name, bytes of an element). */
 /* clang-format off */
 #define GPUOPT_DTYPES(DTYPE)                                                                       \
     DTYPE(bool, 1)                                                                                 \
@@ -63,7 +62,7 @@ const struct status_record *status_last(void);
     DTYPE(complex64, 8) DTYPE(complex128, 16)
 /* clang-format on */
 
-/* `bool` is a macro of <stdbool.h>: paste or quote the name at once, never through a second macro.
+/* `bool` is a macro of <stdbool.h>: paste or quote the name directly, never through a second macro.
  */
 enum dtype {
 #define DTYPE(name, bytes) DTYPE_##name,
@@ -75,6 +74,6 @@ enum dtype {
 size_t dtype_size(enum dtype dtype);
 const char *dtype_name(enum dtype dtype);
 
-enum { GPUOPT_ITEM_MAX = 16 }; /* bytes of the largest item */
+enum { GPUOPT_ITEM_MAX = 16 }; /* bytes of the largest element */
 
 #endif

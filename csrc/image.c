@@ -1,5 +1,6 @@
-/* image.c: the compiled kernels and their source, embedded. csrc/build_kernels.py writes their table,
- * images.def, and the archive kernels.z of zlib streams, whose decompressor the Python layer sets.
+/* image.c: the embedded kernels and their source. csrc/build_kernels.py writes their table
+ * images.def and the archive kernels.z of zlib streams; the Python layer sets the decompressor.
+ * Knows no device.
  */
 #include "device.h"
 
@@ -17,7 +18,7 @@
 
 EMBED(gpuopt_archive, "kernels.z");
 
-/* CODE or NO_CODE: whether there is machine code beside the PTX. */
+/* CODE or NO_CODE: whether an image has machine code beside its PTX. */
 #define EMBED_CODE(name) EMBED(gpuopt_code_##name, #name ".fatbin")
 #define EMBED_NO_CODE(name) _Static_assert(1, "")
 #define ENDS_CODE(name) gpuopt_code_##name, gpuopt_code_##name##_end
@@ -61,15 +62,16 @@ static int by_symbol(const void *symbol, const void *kernel) {
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel) {
     *kernel =
         bsearch(symbol, gpuopt_kernels, gpuopt_kernel_count, sizeof *gpuopt_kernels, by_symbol);
-    return *kernel ? STATUS_OK
-                   : status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
+    return *kernel
+               ? STATUS_OK
+               : status_fail(STATUS_BAD_VALUE, "kernel: gpuopt has none named '%.120s'", symbol);
 }
 
 static enum status inflate(struct image_chunk chunk, char *to) {
     return gpuopt_inflate(gpuopt_archive + chunk.offset, chunk.packed, to, chunk.bytes);
 }
 
-/* Two chunks as one text with a NUL at its end, which the caller frees. */
+/* Joins two chunks to one text with a NUL at its end, which the caller frees. */
 static enum status join(struct image_chunk first, struct image_chunk second, char **text,
                         size_t *bytes) {
     *bytes = (size_t)first.bytes + second.bytes;
@@ -87,6 +89,10 @@ static enum status join(struct image_chunk first, struct image_chunk second, cha
         *text = NULL;
     }
     return status;
+}
+
+enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute_capability) {
+    return compute_capability >= 90 && kernel->ptx[PTX_90].bytes ? PTX_90 : PTX_75;
 }
 
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,

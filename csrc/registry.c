@@ -1,4 +1,5 @@
-/* registry.c: gathers the rows. A family is three includes: adding a rung changes nothing here. */
+/* registry.c: expands the rows of every family. Each family is three includes; adding a rung
+ * changes nothing here. */
 #include "registry.h"
 
 #include <stdio.h>
@@ -10,12 +11,12 @@
 
 static const struct reg_rung reduce_rungs[] = {
 #include "kernels/reduce.cu"
-#include "devices/cpu/cpu_reduce.c"
+#include "devices/cpu/reduce/cpu_reduce.c"
 };
 
 static const struct reg_rung reduce_axis_rungs[] = {
 #include "kernels/reduce_axis.cu"
-#include "devices/cpu/cpu_reduce_axis.c"
+#include "devices/cpu/reduce/cpu_reduce_axis.c"
 };
 
 static const struct reg_rung roofline_rungs[] = {

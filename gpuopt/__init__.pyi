@@ -29,10 +29,11 @@ from gpuopt.families.transpose import transpose as transpose
 from gpuopt.families.vectors import add as add, saxpy as saxpy
 from gpuopt.measure.bench import Bench as Bench, bench as bench
 from gpuopt.measure.case_study import CaseStudy as CaseStudy, matmul_case_study as matmul_case_study
-from gpuopt.measure.ceilings import Ceiling as Ceiling, VerificationError as VerificationError
+from gpuopt.measure.ceilings import Ceiling as Ceiling
 from gpuopt.measure.compare import Comparison as Comparison, compare as compare
 from gpuopt.measure.ladder import ladder as ladder
 from gpuopt.measure.ladder_result import Ladder as Ladder
+from gpuopt.measure.race import VerificationError as VerificationError
 from gpuopt.measure.report import Report as Report, report as report
 from gpuopt.measure.roofline import (
     Bound as Bound,

@@ -1,4 +1,4 @@
-"""The decks' arithmetic: what a GPU could do, before anything runs.
+"""The decks' arithmetic: bounds on a GPU's performance, without running anything.
 
 Peaks, occupancy, Little's law, Brent's theorem, the roofline, coalescing and bank conflicts, each a
 function of plain numbers. The decks' own figures are its examples and its tests.
@@ -46,7 +46,7 @@ WARP = 32  # lanes
 
 @dataclass(frozen=True)
 class Gpu:
-    """What a multiprocessor has, and how it reads memory.
+    """The limits of a multiprocessor, and its rule of coalescing.
 
     Attributes
     ----------
@@ -56,11 +56,11 @@ class Gpu:
         Resident on a multiprocessor at most.
     threads_per_block : int
     registers, register_unit, warp_unit : int
-        32-bit registers of a multiprocessor; how many are given out at a time, to a warp (to a
-        block where `registers_by_block`); and how many warps the register file serves together.
+        32-bit registers of a multiprocessor; the unit of their allocation to a warp (to a block if
+        `registers_by_block`); and the number of warps that the register file serves together.
     shared, shared_per_block, shared_unit, shared_reserved : int
-        Bytes of shared memory of a multiprocessor and, at most, of a block; how many are given out
-        at a time; and how many the system takes of every block.
+        Bytes of shared memory of a multiprocessor and, at most, of a block; the unit of their
+        allocation; and the bytes of every block that the system reserves.
     banks, bank_lanes : int
         Banks of shared memory, 4 bytes wide, and the lanes served together: 16 is a half-warp.
     coalescing : {"strict", "segments", "lines", "sectors"}
@@ -161,14 +161,14 @@ def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
     bus_bits : int
         The width of the bus.
     clock : float
-        Of the memory, in Hz.
+        The memory's clock in Hz.
     transfers : int
-        In a cycle: 2 for double data rate.
+        Transfers per cycle: 2 for double data rate.
 
     Returns
     -------
     float
-        Bytes a second.
+        Bytes per second.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
     clock : float
         In Hz.
     flops : int
-        Of one unit in a cycle: 2 for a fused multiplication and addition.
+        Operations per unit and cycle: 2 for a fused multiply-add.
 
     Returns
     -------
@@ -237,11 +237,11 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
     Parameters
     ----------
     intensity : float
-        Operations for each byte that is moved.
+        Operations per byte moved.
     bandwidth : float
-        Of the memory that feeds them, in bytes a second.
+        The memory's bandwidth in bytes per second.
     peak : float
-        Of the processor, in operations a second.
+        The processor's peak rate in operations per second.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
 
 
 def littles_law(latency: float, rate: float) -> float:
-    """Return how much must be in flight to keep a pipeline full: latency times rate.
+    """Return the concurrency that keeps a pipeline full: latency times rate (Little's law).
 
     Parameters
     ----------
@@ -313,15 +313,15 @@ def brent(work: float, depth: float, processors: float) -> float:
     Parameters
     ----------
     work : float
-        Operations in all.
+        The total number of operations.
     depth : float
-        Operations that must follow one another; at most `work`.
+        Operations on the critical path; at most `work`.
     processors : float
 
     Returns
     -------
     float
-        depth + (work - depth) / processors: steps that are enough.
+        depth + (work - depth) / processors: an upper bound on the steps.
 
     Raises
     ------
@@ -351,13 +351,14 @@ def brent(work: float, depth: float, processors: float) -> float:
 def cost(work: float, depth: float, processors: float) -> float:
     """Return the cost of a parallel computation: its processors times its time.
 
-    It is cost-optimal where that is no more than a few times the work. A tree sum by n processors
-    costs about n log2 n; by n / log2 n of them, each of which first adds up log2 n items, 2 n.
+    A computation is cost-optimal if its cost is a small multiple of its work. A tree sum by n
+    processors costs about n log2 n. With n / log2 n processors, each of which first adds up log2 n
+    elements, it costs 2 n.
 
     Parameters
     ----------
     work, depth, processors : float
-        As `brent`, whose bound is taken for the time.
+        As `brent`, whose bound is used as the time.
 
     Returns
     -------
@@ -384,18 +385,18 @@ def cost(work: float, depth: float, processors: float) -> float:
 
 @dataclass(frozen=True)
 class Tree:
-    """A tree that reduces items to one.
+    """A tree that reduces elements to one.
 
     Attributes
     ----------
     steps : int
         Levels: the depth.
     operations : int
-        Combinations of two: always one less than the items.
+        Combinations of two: always one less than the elements.
     nodes : int
         Groups that are combined, on all levels.
     accesses : int
-        Items read and written, where every level reads what is left and writes one a group.
+        Elements read and written: every level reads the remaining ones and writes one per group.
     """
 
     steps: int
@@ -405,14 +406,14 @@ class Tree:
 
 
 def tree_reduction(n: int, degree: int = 2) -> Tree:
-    """Describe the reduction of n items by a tree of some degree.
+    """Describe the reduction of n elements by a tree of some degree.
 
     Parameters
     ----------
     n : int
         Items, at least 1.
     degree : int
-        Items that become one, at least 2.
+        Elements that become one, at least 2.
 
     Returns
     -------
@@ -423,7 +424,7 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
     TypeError
         No integers.
     ValueError
-        Too few items, or too small a degree.
+        Too few elements, or too small a degree.
 
     Notes
     -----
@@ -441,7 +442,7 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
     left = n
     while left > 1:
         steps += 1
-        nodes += left // degree + (left % degree > 1)  # one item alone just moves on
+        nodes += left // degree + (left % degree > 1)  # one element alone just moves on
         accesses += left
         left = -(-left // degree)
         accesses += left
@@ -450,7 +451,7 @@ def tree_reduction(n: int, degree: int = 2) -> Tree:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How full a multiprocessor gets.
+    """The occupancy of a multiprocessor.
 
     Attributes
     ----------
@@ -477,7 +478,7 @@ class Occupancy:
 
     @property
     def occupancy(self) -> float:
-        """Return the resident warps as a share of the most."""
+        """Return the resident warps as a fraction of the maximum."""
         return self.warps / self.max_warps
 
     def __float__(self) -> float:
@@ -492,16 +493,16 @@ def _up(value: int, unit: int) -> int:
 def occupancy(
     which: str | Device | Gpu, threads: int, *, registers: int = 0, shared: int = 0
 ) -> Occupancy:
-    """Return how many blocks of a kernel a multiprocessor holds, and what limits them.
+    """Return the occupancy of a kernel: resident blocks and warps, and the limiting resource.
 
     Parameters
     ----------
     which : str, Device or Gpu
         As `gpu`.
     threads : int
-        Threads a block.
+        Threads per block.
     registers : int
-        Of a thread; 0: not looked at.
+        Registers per thread; 0: ignored.
     shared : int
         Bytes of shared memory a block, static and dynamic.
 
@@ -519,7 +520,7 @@ def occupancy(
     Notes
     -----
     Source: decks D0, D2 and D3, and NVIDIA's occupancy calculator for how registers and shared
-    memory are given out.
+    memory are allocated.
 
     Examples
     --------
@@ -555,7 +556,7 @@ def occupancy(
 
 @dataclass(frozen=True)
 class Transactions:
-    """What a warp's access to global memory costs.
+    """The cost of a warp's access to global memory.
 
     Attributes
     ----------
@@ -618,7 +619,7 @@ def _lanes(addresses: Sequence[int | None], size: int) -> list[tuple[int, int]]:
 def transactions(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> Transactions:
-    """Return what a warp's access to global memory costs, under a GPU's coalescing rule.
+    """Return the transactions of a warp's access to global memory, by a GPU's coalescing rule.
 
     Parameters
     ----------
@@ -632,9 +633,10 @@ def transactions(
     Returns
     -------
     Transactions
-        Of 1.0 and 1.1: one (of 16-byte words two) a half-warp whose lanes take consecutive words of
-        an aligned region, otherwise one a lane. Of 1.2 and 1.3: segments of 32 to 128 bytes a
-        half-warp. Of 2.x: 128-byte lines a warp. Since 3.0: 32-byte sectors a warp.
+        Compute capability 1.0 and 1.1: one per half-warp (two for 16-byte words) if the lanes
+        access consecutive words of an aligned region, else one per lane. 1.2 and 1.3: segments of
+        32 to 128 bytes per half-warp. 2.x: 128-byte lines per warp. Since 3.0: 32-byte sectors per
+        warp.
 
     Raises
     ------
@@ -667,7 +669,7 @@ def transactions(
 
 @dataclass(frozen=True)
 class Passes:
-    """What a warp's access to shared memory costs.
+    """The cost of a warp's access to shared memory.
 
     Attributes
     ----------
@@ -687,7 +689,7 @@ class Passes:
 def bank_conflicts(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> Passes:
-    """Return the passes that a warp's access to shared memory takes.
+    """Return the passes of a warp's access to shared memory.
 
     Parameters
     ----------
@@ -710,7 +712,7 @@ def bank_conflicts(
 
     Notes
     -----
-    Banks are 4 bytes wide; a word is served to all lanes that want it. Source: decks D0 and D3.
+    Banks are 4 bytes wide; a word is broadcast to all lanes that read it. Source: decks D0 and D3.
 
     Examples
     --------

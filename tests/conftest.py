@@ -1,4 +1,4 @@
-"""What every test file shares: the devices that exist, the rungs of each, data, subprocesses."""
+"""Fixtures and helpers of all tests: devices, rungs, random data, subprocesses."""
 
 import ctypes
 import functools
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
-# Else the first process that uses JAX takes three quarters of the GPU's memory from all others.
+# By default the first process that uses JAX allocates three quarters of the GPU's memory.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import numpy as np
@@ -21,7 +21,7 @@ import pytest
 
 import gpuopt
 
-# A shell's background job ignores Ctrl-C, and so would every process that a test starts.
+# A shell's background job ignores Ctrl-C, and every process that a test starts inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 UFUNCS = {
@@ -40,7 +40,7 @@ DTYPES = [np.dtype(bool), *INTEGERS, *FLOATS, *COMPLEX]
 
 
 def _kinds():
-    """Return {kind: why it cannot serve, or ""} for every kind that this gpuopt knows."""
+    """Return {kind: reason why it is unavailable, or ""} for every kind of device."""
     found = {}
     for kind in ("cpu", "cuda", "sim"):
         try:
@@ -54,7 +54,7 @@ def _kinds():
 KINDS = _kinds()
 
 
-# --- a GPU that is lost ends its process, and a log says which test ran where
+# --- a lost GPU ends its process; a log says which test ran where
 
 # The driver's codes after which a context answers nothing else, as cuda_driver.c has them.
 STICKY = {214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 810, 911}
@@ -64,7 +64,7 @@ LOG = os.environ.get("GPUOPT_TEST_LOG")  # a file that gets a line as a test beg
 
 @functools.cache
 def _driver():
-    """Return the GPUs' driver and how many they are; None and 0 where there are none."""
+    """Return the driver and the number of GPUs; None and 0 without a GPU."""
     if KINDS.get("cuda", "unknown"):
         return None, 0
     library = ctypes.CDLL(os.environ.get("GPUOPT_CUDA_DRIVER") or "libcuda.so.1")
@@ -72,7 +72,7 @@ def _driver():
 
 
 def _fault(driver, device):
-    """Return the driver's code for a GPU's primary context once it is idle; 0 where it has none."""
+    """Return the status of a GPU's primary context once it is idle; 0 if it has none."""
     flags, active, context = ctypes.c_uint(), ctypes.c_int(), ctypes.c_void_p()
     found = driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))
     if found or not active.value:  # none is made for this
@@ -89,7 +89,7 @@ def _fault(driver, device):
 
 
 def lost_gpu():
-    """Return which GPU is lost to this process, and by what; "" where none is."""
+    """Return the GPU that is lost to this process, and the cause; "" if none is."""
     driver, count = _driver()
     for number in range(count):
         device, name = ctypes.c_int(), ctypes.c_char_p()
@@ -113,7 +113,7 @@ def _note(what, item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item):
-    """Fail the test that loses a GPU, itself or by work that it left running."""
+    """Fail the test that loses a GPU, directly or by work that it left running."""
     done = yield
     lost = lost_gpu()
     if lost:
@@ -123,7 +123,7 @@ def pytest_runtest_teardown(item):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
-    """End the process whose GPU is lost, that no later test is blamed for it.
+    """End a process whose GPU is lost, so that no later test is blamed for it.
 
     With pytest-xdist another worker takes its place and its other tests.
     """
@@ -141,7 +141,7 @@ def pytest_runtest_protocol(item):
 
 
 def on(kind, *values, id=None):
-    """Return a parameter set for one kind of device, skipped where that kind cannot serve."""
+    """Return a parameter set for one kind of device, skipped if that kind is unavailable."""
     marks = [pytest.mark.skip(reason=KINDS[kind])] if KINDS[kind] else []
     return pytest.param(*values, id=id, marks=marks)
 
@@ -160,17 +160,18 @@ def rungs_of(kind, historical=False, family="reduce"):
     ]
 
 
-def device_rungs(historical=False, family="reduce"):
+def device_rungs(historical=False, family="reduce", without=()):
     """Return a parameter (device, rung) for every rung of every kind of device."""
     return [
         on(kind, kind, rung, id=f"{kind}-{rung.name}")
         for kind in KINDS
         for rung in rungs_of(kind, historical, family)
+        if rung.name not in without
     ]
 
 
 def device_rung_signatures():
-    """Return a parameter (device, rung, op, items, accumulator), as the registry has them."""
+    """Return a parameter (device, rung, op, items, accumulator) for every registered kernel."""
     return [
         on(
             kind,
@@ -197,12 +198,12 @@ def blocks_of(rung):
 
 
 def largest(device, n):
-    """Return n, or less where a device executes lane by lane."""
+    """Return n, or a smaller size for a device that executes lane by lane."""
     return min(n, 5000) if device == "sim" else n
 
 
 def random_items(rng, dtype, n):
-    """Return n random items without zeros: integers of full width, floats from 0.5 to 1.5."""
+    """Return n random elements without zeros: integers of full width, floats from 0.5 to 1.5."""
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
         return rng.random(n) < 0.7
@@ -225,7 +226,7 @@ def rng():
 
 @pytest.fixture
 def wrong_bench(monkeypatch):
-    """Let every bench give results of which a bit is wrong."""
+    """Make every bench return results with one wrong bit."""
 
     class Wrong:
         def __init__(self, *given, **more):
@@ -281,7 +282,7 @@ def run_python(code, *, timeout=60, check=True, **environment):
 
 
 def side_by_side(ours, theirs, bar, rounds):
-    """Compare medians of alternating rounds; again where the machine was disturbed."""
+    """Compare medians of alternating rounds; repeat if the machine was disturbed."""
     for attempt in range(4):
         time.sleep(3 * attempt)
         times = ([], [])
@@ -298,9 +299,9 @@ def side_by_side(ours, theirs, bar, rounds):
 
 
 def leaves_memory_free(work, most, attempts=5):
-    """Fail where work takes more than `most` bytes of the GPU's free memory, again and again.
+    """Fail if every run of the work loses more than `most` bytes of the GPU's free memory.
 
-    Other processes take and give back memory meanwhile: one attempt that they leave alone suffices.
+    Other processes allocate and free memory meanwhile: one undisturbed attempt suffices.
     """
     for _ in range(attempts):
         before = gpuopt.devices()[0].memory_free

@@ -22,7 +22,7 @@
  *   graph is "spoilt", "waits" for streams;
  * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
- * - fake_cuda_story(), fake_cuda_forget(): what was done on which stream; from now on;
+ * - fake_cuda_story(), fake_cuda_forget(): the log of work by stream; clears it;
  * - fake_cuda_texture(): the last texture object's description.
  */
 #include <stdint.h>
@@ -117,8 +117,8 @@ static int fails(const char *name) {
     return OK;
 }
 
-/* What a thread that is not relaxed must not do while somebody makes a graph, and what nobody may
- * do with the graph's stream. */
+/* Calls that are forbidden during a capture: for threads that are not in relaxed mode, and for all
+ * threads on the captured stream. */
 static result spoil(void) {
     spoilt = 1;
     return CAPTURED;
@@ -132,7 +132,7 @@ static result spoil(void) {
     if (failed)                         \
     return failed
 
-/* What was done on which stream, oldest first: "launch 1f00;copy 1f00;". */
+/* The log of work by stream, oldest first: "launch 1f00;copy 1f00;". */
 static char story[4096];
 const char *fake_cuda_story(void) { return story; }
 void fake_cuda_forget(void) { *story = 0; }
@@ -486,7 +486,7 @@ static result cuModuleLoadData(void **module, const void *image) {
     *module = (void *)(uintptr_t)1;
     return OK;
 }
-/* What the driver compiles itself: an object of its own, unlike the image above. Options 5 and 6
+/* A module from PTX is an object of its own, unlike the image above. Options 5 and 6
  * are the error log and its size. */
 static result cuModuleLoadDataEx(void **module, const void *text, unsigned count,
                                  const int *options, void **values) {
@@ -518,7 +518,7 @@ static result cuModuleGetFunction(void **function, void *module, const char *nam
 static result cuFuncGetAttribute(int *value, int attribute, void *function) {
     MAY_FAIL;
     (void)function;
-    /* threads; what was allowed of shared memory; none is static */
+    /* threads; the dynamic shared memory that was allowed; no static one */
     *value = attribute == 0 ? 1024 : attribute == 8 ? (int)shared_allowed : 0;
     return OK;
 }
@@ -542,7 +542,7 @@ static result cuFuncSetAttribute(void *function, int attribute, int value) {
     shared_allowed = (size_t)value;
     return OK;
 }
-/* What the kernels of the experiments do, as far as it is computed here. */
+/* The experiments' kernels that the fake driver computes. */
 static void micro(const char *name, void **arguments) {
     if (strcmp(name, "micro_advance_uint32") || lose)
         return;

@@ -1,4 +1,4 @@
-"""A driver that is no GPU: what the tests of gpuopt on fake_cuda.c share.
+"""Helpers of the tests on the fake driver, fake_cuda.c.
 
 Each case has a process of its own, since a driver is started once.
 """
@@ -27,7 +27,7 @@ def caught(kind, function, *texts):
         return error
     raise AssertionError(f"no {kind.__name__}")
 def settled(objects=None, told=None):
-    """Check that no memory is in use, no context is pushed and, if told, so many objects live."""
+    """Check that no memory is in use, no context is pushed and, if given, `objects` are live."""
     found = get("used"), get("depth"), get("live")
     assert found == (0, 0, found[2] if objects is None else objects), (told, found, objects)
 def ctrl_c(function, after):
@@ -53,7 +53,7 @@ def with_fake(fake_cuda, code, **environment):
     )
 
 
-# --- what uses the driver: each defines use(), which leaves as many objects as it found
+# --- users of the driver: each defines use(), which leaves the number of live objects unchanged
 
 BIG = """
 big, out = np.arange(3_000_000, dtype=np.int32)[::2], np.array(7)
@@ -113,7 +113,7 @@ live = get("live")
 """
 
 
-# --- other people's arrays, which are host memory
+# --- arrays of other libraries, which are host memory
 
 PRODUCERS = """
 import gc, types, sys, weakref
@@ -214,7 +214,7 @@ torch = types.ModuleType("torch")
 torch.strided = "strided"
 torch.autograd = types.ModuleType("torch.autograd")
 class graph:
-    writes = 0  # that autograd is told of
+    writes = 0  # reported to autograd
     def increment_version(array):
         graph.writes += 1
 torch.autograd.graph = graph

@@ -1,7 +1,7 @@
-"""The directives in tests/ptx/*.ptx (tests/sim/runner.c says what they mean), run through gpuopt.
+"""Run the directives in tests/ptx/*.ptx (documented in tests/sim/runner.c) through gpuopt.
 
-What hardware can confirm: buffers, launches and their results. A launch with findings is one that
-hardware must not be asked for, and counters are the simulator's; the runner in C looks at both.
+Hardware can confirm buffers, launches and their results. A launch with findings must not run on
+hardware, and counters exist on the simulator only; the runner in C checks both.
 """
 
 import re
@@ -33,7 +33,7 @@ def without_names(text):
 
 
 def item(type_, word):
-    """Return a literal as an item of a type; 0x is its bits."""
+    """Return a literal as an element of a type; 0x is its bits."""
     dtype = DTYPES[type_]
     if word[:2].lower() == "0x":
         bits = int(word, 16) & (1 << 8 * dtype.itemsize) - 1
@@ -49,7 +49,7 @@ def seeds(seed, count):
     """Return the runner's random numbers: what its generator gives from a seed."""
     factor, constant = 6364136223846793005, 1442695040888963407
     found = np.array([(seed * factor + constant) % 2**64], np.uint64)
-    while found.size < count:  # the next so many, all at once
+    while found.size < count:  # doubles the sequence
         found = np.concatenate([found, found * np.uint64(factor) + np.uint64(constant)])
         factor, constant = factor * factor % 2**64, (factor * constant + constant) % 2**64
     return found[:count]
@@ -73,7 +73,7 @@ def items(type_, count, words):
 
 
 def wrong(got, word, type_):
-    """Return whether an item is not what is expected; ~ is within 1e-6, else every bit counts."""
+    """Return whether a value differs from the expected one; ~ allows 1e-6, else bits count."""
     if word == "-":
         return False
     want = item(type_, word.removeprefix("~"))

@@ -1,9 +1,10 @@
-/* sim_device.c: the sim device. All queues of a preset work on one simulated GPU (sim_home.c), one
- * at a time; a queue has reports of its own. Launches run at once, on all of the host's cores;
- * results do not depend on how many those are.
+/* sim_device.c: the simulated GPU as a device. All queues of a preset share one simulated GPU
+ * (sim_home.c), one at a time; each queue keeps its own reports. Launches complete at once, on all
+ * host cores; results do not depend on the number of cores. Knows no Python and no operation.
  */
 #include "sim_device.h"
 
+#include "../devices.h"
 #include "../host_threads.h"
 #include "../sim/sim.h"
 #include "sim_home.h"
@@ -40,7 +41,7 @@ static const struct device_field event_fields[] = {
 };
 #undef FIELD
 
-/* A launch that counters() has not handed over yet. */
+/* A launch that counters() has not reported yet. */
 struct record {
     struct record *next;
     struct sim_report *report;
@@ -48,7 +49,7 @@ struct record {
     unsigned grid[3], block[3], shared_bytes;
 };
 
-/* An open texture's own copy of its rows. */
+/* A texture's own copy of its rows. */
 struct array {
     struct array *next;
     uint64_t handle;
@@ -63,7 +64,7 @@ struct sim_queue {
     struct record *first, **last;
 };
 
-/* What queues still had when they were closed. */
+/* Totals of what closed queues still held. */
 static uint64_t leaked, leaked_bytes;
 
 void sim_device_leaks(uint64_t *count, uint64_t *bytes) {
@@ -93,7 +94,8 @@ static enum status fail(const struct sim_queue *queue, const struct sim_error *e
     }
 }
 
-/* A module or a kernel that cannot be loaded: a limit of the parser's is the text's fault too. */
+/* A module or kernel that cannot be loaded: exceeding a limit of the parser is an error of the
+ * text, too. */
 static enum status fail_load(const struct sim_queue *queue, const struct sim_error *error) {
     return error->status == SIM_LIMIT ? status_ptx_error(error->line, error->column, error->text)
                                       : fail(queue, error);
@@ -114,7 +116,8 @@ static struct status_finding finding_of(const struct sim_finding *found) {
     };
 }
 
-/* A launch that a check ended: the first finding says where; of one that did not end, its own. */
+/* A launch that a check ended: the first finding gives the location; for an endless launch, its own
+ * finding does. */
 static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
                                const struct sim_report *report) {
     const bool endless = error->status == SIM_STEPS;
@@ -184,7 +187,7 @@ static void sim_device_close(struct device *device) {
     struct sim_queue *queue = queue_of(device);
     uint64_t count = 0, bytes = 0;
     forget(queue);
-    for (; queue->arrays; count++) /* whoever opens a texture closes it */
+    for (; queue->arrays; count++) /* its opener closes it */
         sim_device_texture_close(device, queue->arrays->handle);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     sim_home_close(queue->home, &count, &bytes);
@@ -314,6 +317,36 @@ static enum status sim_device_fill(struct device *device, device_address to, uin
 
 /* --- modules, kernels, launches */
 
+struct entry_listener {
+    devices_entry_function *found;
+    void *state;
+};
+
+static int entry_found(void *state, const char *kernel, const struct sim_param *params,
+                       uint32_t count) {
+    const struct entry_listener *listener = state;
+    int failed = listener->found(listener->state, kernel, NULL, 0);
+    for (uint32_t i = 0; i < count && !failed; i++)
+        failed = listener->found(listener->state, kernel, params[i].type, params[i].size);
+    return failed;
+}
+
+enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
+                                void *state) {
+    struct entry_listener listener = {found, state};
+    struct sim_error error = {0};
+    switch (sim_ptx_entries(ptx, bytes, entry_found, &listener, &error)) {
+    case SIM_OK:
+        return STATUS_OK;
+    case SIM_NO_MEMORY:
+        return status_fail(STATUS_NO_HOST_MEMORY, "%s", error.text);
+    case SIM_INTERRUPTED:
+        return status_fail(STATUS_INTERRUPTED, "interrupted");
+    default:
+        return status_ptx_error(error.line, error.column, error.text);
+    }
+}
+
 static enum status sim_device_module_load(struct device *device, const char *ptx, size_t bytes,
                                           struct device_module **module) {
     struct sim_queue *queue = queue_of(device);
@@ -332,7 +365,7 @@ static void sim_device_module_unload(struct device *device, struct device_module
     sim_home_unload(queue_of(device)->home, (struct sim_module *)module);
 }
 
-/* An embedded kernel's module; it is parsed when it is first used. Between begin and end. */
+/* Returns an embedded kernel's module, parsed at first use. Call between begin and end. */
 static enum status embedded_module(struct sim_queue *queue, const char *symbol,
                                    struct sim_module **module) {
     const struct image_kernel *kernel;
@@ -402,7 +435,7 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
                  struct sim_report *report) {
     struct record *record = malloc(sizeof *record);
     if (!record) {
-        sim_report_free(report); /* a report less; the launch itself is right */
+        sim_report_free(report); /* one report fewer; the launch itself is correct */
         return;
     }
     *record = (struct record){.report = report, .shared_bytes = launch->shared_bytes};
@@ -413,7 +446,7 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch, co
     queue->last = &record->next;
 }
 
-/* Whether this launch is the one to be traced. */
+/* Whether this launch is the one to trace. */
 static bool traces(const struct device *device, struct sim_trace_request *request) {
     struct device_tracing *tracing = device->recording ? device->tracing : NULL;
     if (!tracing || tracing->done || tracing->launches_before-- > 0)
@@ -427,14 +460,15 @@ static bool traces(const struct device *device, struct sim_trace_request *reques
     return true;
 }
 
-/* Whether the GPU has what a block asks for. */
+/* Whether the GPU has the resources that a block requires. */
 static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *info,
                  const struct device_launch *launch) {
     const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     const uint64_t shared = (uint64_t)info->shared_bytes + launch->shared_bytes;
-    return launch->grid[0] <= preset->grid_x && launch->grid[2] <= preset->grid_z &&
-           threads <= preset->threads_per_block &&
+    const bool fits_grid = launch->any_grid ||
+                           (launch->grid[0] <= preset->grid_x && launch->grid[2] <= preset->grid_z);
+    return fits_grid && threads <= preset->threads_per_block &&
            (!info->max_threads || threads <= info->max_threads) &&
            shared <= preset->shared_per_block;
 }
@@ -446,7 +480,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     struct sim_report *report = NULL;
     sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
     if (info.param_count != launch->argument_count)
-        return status_fail(STATUS_BAD_VALUE, "args: kernel %s takes %u arguments, %u were given",
+        return status_fail(STATUS_BAD_VALUE, "args: kernel %s requires %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
     struct sim_trace_request trace;
     const struct sim_launch request = {
@@ -455,7 +489,8 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .block = {launch->block[0], launch->block[1], launch->block[2]},
         .shared_bytes = launch->shared_bytes,
         .args = (const void *const *)launch->arguments,
-        .flags = device->collecting ? SIM_LAUNCH_COLLECT : 0,
+        .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
+                 (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u),
         .host_threads = (unsigned)host_threads(),
         .steps = launch->steps,
         .seconds = launch->seconds,
@@ -487,7 +522,7 @@ static enum status sim_device_sync(struct device *device) {
 
 /* --- textures */
 
-/* An array is a copy, as on hardware: what is stored to the rows later does not show. */
+/* Copies the rows, as hardware does: later stores to them have no effect. */
 static enum status array_open(struct sim_queue *queue, struct sim_texture *texture, size_t bytes,
                               struct sim_error *error) {
     struct array *array = malloc(sizeof *array);

@@ -1,4 +1,4 @@
-/* sim_device.h: the simulated GPU behind the contract of device.h: with sim_device.c the only place
+/* sim_device.h: the simulated GPU behind the contract of device.h; with sim_device.c the only place
  * where the library sim/ meets the rest of gpuopt.
  */
 #ifndef GPUOPT_SIM_DEVICE_H
@@ -8,8 +8,8 @@
 
 extern const struct device_ops sim_device_ops;
 
-/* Allocations and textures, and bytes of the former, that nobody had freed when a queue of this
- * process was closed: an error of the program's, since queues outlive what is made on them. */
+/* Number of allocations and textures, and bytes of the allocations, not freed when a queue of this
+ * process was closed: a defect of the program, since queues outlive their objects. */
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
 
 #endif

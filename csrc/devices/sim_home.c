@@ -1,6 +1,6 @@
-/* sim_home.c: the simulated GPUs that are open. `registry` guards the list and the numbers of
- * users; a home's `turn` its GPU; `late_lock` what is to be given back when the turn ends. The
- * first and the last are held for an instant only.
+/* sim_home.c: the simulated GPUs that are open. `registry` guards the list and the user counts; a
+ * home's `turn` guards its GPU; `late_lock` guards the resources to free when the turn ends. The
+ * first and the last are held briefly only.
  */
 #include "sim_home.h"
 

@@ -1,8 +1,10 @@
-// axis_items.cuh: the items that reduce_axis.cu reduces and the operations on them; packs of 16
-// bytes, how they are loaded, and which of their items count. No kernel lives here.
+// axis_items.cuh: the elements that reduce_axis.cu reduces, the operations on them, and vectors of
+// 16 bytes: how they are loaded, and which of their elements count. Contains no kernel and knows no
+// shape of work.
 #pragma once
 
 #include "common.cuh"
+#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
@@ -25,7 +27,7 @@ struct bfloat { // bfloat16's bits: the upper half of a float32's
     uint16_t bits;
 };
 __device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
-// Rounded once, to nearest even: what is lost on the way to float32 stays as an odd last bit.
+// Rounded once, to nearest even: bits lost in the conversion to float32 survive as an odd last bit.
 template <> __device__ bfloat narrowed(float64 value) {
     const float32 cut = __double2float_rz(value);
     uint32_t bits = uint32_t(__float_as_int(cut)) | (float64(cut) != value);
@@ -35,7 +37,7 @@ template <> __device__ bfloat narrowed(float64 value) {
     return bfloat{uint16_t(bits >> 16)};
 }
 
-// --- items in another order: their bits, xor a key
+// --- elements in another order: their bits, xor a key
 
 template <class T> __device__ T keyed(T item, int64 key) { return T(item ^ T(key)); }
 template <> __device__ half keyed(half item, int64 key) {
@@ -51,7 +53,7 @@ template <> __device__ float64 keyed(float64 item, int64 key) {
     return __longlong_as_double(__double_as_longlong(item) ^ key);
 }
 
-// What items are compared as.
+// Type in which elements are compared.
 template <class T> struct compared {
     using type = T;
     static __device__ T of(T item) { return item; }
@@ -71,14 +73,15 @@ template <> __device__ float64 compared<float64>::highest() {
     return __longlong_as_double(0x7ff0000000000000);
 }
 
-// --- operations: load() an item, apply() to two values, identity() that changes nothing; raw() is
-// what a partial result is stored as, an item that a second pass loads again, and that again() is
-// the value of. neutral() is the item that changes nothing; of places it has one.
+// --- operations: load() converts an element, apply() combines two values, identity() is the
+// identity element. raw() is the stored form of a partial result, which a second pass loads as an
+// element; again() returns its value. neutral() is the identity as an element, with an index for
+// argmin.
 
 struct settings {
     int64 key, mask;
 };
-// A key for each item of a word.
+// A key for each element of a word.
 template <class In> __device__ uint32_t keys_of(const settings &s) {
     const uint32_t key = uint32_t(s.key);
     return sizeof(In) == 1   ? (key & 0xff) * 0x01010101u
@@ -86,7 +89,8 @@ template <class In> __device__ uint32_t keys_of(const settings &s) {
                              : key;
 }
 
-// For sums `key` keeps the bits of an unsigned item when it is widened: -1 for signed ones.
+// For sums `key` masks an element when it is widened: all bits for unsigned elements, -1 for signed
+// ones.
 template <class Acc, class In> __device__ Acc as_number(In item, int64 key) {
     return Acc(int64(item) & key);
 }
@@ -172,9 +176,9 @@ template <class V> struct placed {
     V value;
     int64 index;
 };
-// The first of equals; the first NaN before everything. The identity is behind them all. With mask
-// -1 the items are looked at from the last to the first: places are counted from -1 downwards, and
-// the number of items, in `divisor`, is added to the result.
+// The first of equal elements; the first NaN before all others; the identity after all. With mask
+// -1 elements are compared from last to first: indices count down from -1, and `divisor` holds the
+// number of elements, which is added to the result.
 template <class In, class Out> struct op_argmin {
     using V = typename compared<In>::type;
     using Acc = placed<V>;
@@ -183,7 +187,7 @@ template <class In, class Out> struct op_argmin {
     static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
     __device__ Acc load(In item, int64 index) const { return again(item, index ^ s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
-        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // no branches
+        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // without branches
         const bool equal = a.value == b.value | both, before = a.index < b.index;
         const bool first = equal & before | !equal & (a.value < b.value | nan);
         return {first ? a.value : b.value, first ? a.index : b.index};
@@ -198,7 +202,7 @@ template <class In, class Out> struct op_argmin {
 template <class Op> constexpr bool has_places = false;
 template <class In, class Out> constexpr bool has_places<op_argmin<In, Out>> = true;
 
-// --- packs of 16 bytes
+// --- vectors of 16 bytes
 
 template <class In> union alignas(16) pack {
     static constexpr unsigned count = 16 / sizeof(In);
@@ -206,10 +210,10 @@ template <class In> union alignas(16) pack {
     uint32_t word[4];
     In items[count];
 };
-// One item as a pack of its own.
+// One element in the form of a vector.
 template <class In> struct alone { In items[1]; };
 
-// The same load, or one of what the caches give up first.
+// The same load, or a streaming (evict-first) one.
 template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
     if (!Streamed)
         return load_pack_if(there, from);
@@ -218,11 +222,12 @@ template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4
                  "setp.ne.u32 there, %5, 0;\n"
                  "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
+                 : "l"(from),
+                   "r"(static_cast<unsigned>(there))); // generic addresses are global ones
     return words;
 }
 
-// Packs that are under way at once, number k from from(k), where it is there(k).
+// Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
 template <bool Streamed, class In, unsigned N, class There, class From>
 __device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
 #pragma unroll
@@ -237,6 +242,8 @@ __device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const The
     else
         load_some<false>(loaded, there, from);
 }
+
+// The same where all packs are there: no predicates, no zeros.
 template <class In, unsigned N, class From>
 __device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const From &from) {
     if (streamed) {
@@ -250,7 +257,7 @@ __device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const Fr
     }
 }
 
-// The first `items` of a pack, one by one.
+// The first `items` elements of a vector, one by one.
 template <class In> __device__ pack<In> some_items(const In *at, unsigned items) {
     constexpr unsigned bits = 8 * sizeof(In);
     pack<In> found;
@@ -268,7 +275,7 @@ template <class In> __device__ pack<In> some_items(const In *at, unsigned items)
     return found;
 }
 
-// Items that change nothing, as words of a pack.
+// Identity elements, as words of a vector.
 template <class In> struct neutral_items {
     static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
     uint32_t words[WORDS];
@@ -282,27 +289,38 @@ template <class In> struct neutral_items {
         for (unsigned i = 0; i < WORDS; i++)
             words[i] = all.word[i];
     }
-    // Word `i` of a pack, of which the bits that are `kept` stay.
+    // Word `i` of a vector: its `kept` bits, and the identity elsewhere.
     __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
         return (word & kept) | (words[i % WORDS] & ~kept);
     }
 };
 
-// Which items of a thread's packs count: all of them, or every `step`-th, of each pack the same:
-// the first of its items is `phase` items behind one. The others become such as change nothing.
-template <bool Strided, class In> struct counting {
-    template <class Op> __device__ counting(const Op &, unsigned, unsigned) {}
-    __device__ counting() {}
+template <bool First, class A, class B> struct chosen { using type = A; };
+template <class A, class B> struct chosen<false, A, B> { using type = B; };
+
+// Selects the elements of a thread's vectors that count: all, or every `step`-th, in each vector
+// alike: the first of its elements is `phase` elements after one that counts. The others become
+// identities.
+template <class In> struct every_item {
+    template <class Op> __device__ every_item(const Op &, unsigned, unsigned) {}
+    __device__ every_item() {}
     __device__ bool any() const { return true; }
     template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
 };
-template <class In> struct counting<true, In> {
-    pack<In> kept; // all bits of an item, or none
+template <class Op, class In>
+constexpr bool may_be_strided = sizeof(In) <=
+                                (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM);
+template <class In> struct strided_items {
+    bool all;      // then pick() is one branch
+    pack<In> kept; // all bits of an element, or none
     neutral_items<In> others;
 
     template <class Op>
-    __device__ counting(const Op &op, unsigned step, unsigned phase) : others(op) {
+    __device__ strided_items(const Op &op, unsigned step, unsigned phase)
+        : all(step == 1), others(op) {
         kept.words = {0, 0, 0, 0};
+        if (all)
+            return;
 #pragma unroll
         for (unsigned i = 0; i < pack<In>::count; i++) {
 #pragma unroll
@@ -312,9 +330,11 @@ template <class In> struct counting<true, In> {
         }
     }
     __device__ bool any() const {
-        return (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
+        return all || (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
     }
     template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
+        if (all)
+            return;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll

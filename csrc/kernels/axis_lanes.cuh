@@ -1,17 +1,16 @@
-// axis_lanes.cuh: what a thread of reduce_axis.cu makes of the packs that it meets, lane by lane.
-// No kernel lives here, and nothing knows a shape of work.
+// axis_lanes.cuh: how a thread of reduce_axis.cu accumulates vectors lane by lane. Contains no
+// kernel and knows no shape of work.
 #pragma once
 
 #include "axis_items.cuh"
-#include "reduce_axis_plan.cuh"
 
 namespace axis {
 
-// --- what a thread makes of the packs that it meets: lane i of all their items i. Its n-th pack
-// has place n; add() takes several, `apart` from each other, of which those before `left` are
-// there. part() is what is kept of a lane, whole() makes the operation's value of it.
+// --- accumulation by lane: lane i receives element i of every vector. The n-th vector has position
+// n; add() takes several, `apart` positions from each other, of which those before `left` exist.
+// part() is the stored form of a lane; whole() converts it to the operation's value.
 
-// Place p of lane 0 is item first + p * step.
+// Position p of lane 0 is element first + p * step.
 struct places {
     int64 first, step;
 };
@@ -20,7 +19,7 @@ template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, 
     return All || k * apart < left;
 }
 
-// add() for all that take one pack after the other, by add_one(): a pack and its place.
+// add() in terms of add_one(), which takes one vector and its position.
 template <class Mine> struct one_by_one {
     template <bool All, class Op, class Pack, unsigned N>
     __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
@@ -49,8 +48,8 @@ template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op
     static __device__ Part whole(const Op &, Part part, places) { return part; }
 };
 
-// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_PACKS packs: a multiplication by 1
-// at the byte's place and 0 elsewhere picks it.
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_PACKS vectors. A multiplication by
+// 1 at the byte's place and 0 elsewhere selects it.
 template <unsigned Count> struct byte_sums {
     using Part = int32;
     int32 values[Count];
@@ -78,7 +77,7 @@ struct lanes<op_sum<int8_t, int64>, int8_t, 16>
         return op.s.key == -1 ? part : int64(uint32_t(part));
     }
 };
-// 0x80 for every byte that is not zero.
+// 0x80 for every nonzero byte.
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
@@ -96,8 +95,8 @@ struct lanes<op_count<int8_t, int64>, int8_t, 16>
     static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
 };
 
-// Sums of 16-bit floats: a few in float32, then in float64. Where these few may overflow, what is
-// not finite at the end is added up again, item by item.
+// Sums of 16-bit floats: a few in float32, then in float64. If these few may overflow, a result
+// that is not finite is computed again, element by element.
 template <class Mine> constexpr bool may_overflow = false;
 template <class Mine> struct item_by_item {
     Mine &mine;
@@ -110,9 +109,10 @@ template <class Mine> struct item_by_item {
                 mine.values[i % Mine::VALUES] += widened(packs[k].items[i]);
     }
 };
-template <class Kept> constexpr bool is_slow = false; // what decltype says of such a reference
+template <class Kept>
+constexpr bool is_slow = false; // the form in which decltype reports such a reference
 template <class Mine> constexpr bool is_slow<item_by_item<Mine> &> = true;
-// By add(), which takes what the packs are added to.
+// In terms of add(), which receives the accumulator.
 template <class Mine, class Add> __device__ void add_finite(Mine &mine, const Add &add) {
     add(mine);
     if constexpr (may_overflow<Mine>)
@@ -144,7 +144,7 @@ template <class In, unsigned Count> struct small_float_sums : wide_sums<Count> {
     template <bool All, unsigned N>
     __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++) { // packs that are not there are zeros
+        for (unsigned i = 0; i < Count; i++) { // missing vectors are zeros
             float32 sum = widened(packs[0].items[i]);
 #pragma unroll
             for (unsigned k = 1; k < N; k++)
@@ -159,7 +159,7 @@ template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half
 template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
 template <> constexpr bool may_overflow<lanes<op_sum<bfloat, float64>, bfloat, 8>> = true;
 
-// Bits need no lanes: keys are 0 or -1, so that 32 of them are as good as an item.
+// Bitwise operations need no lanes: keys are 0 or -1, so a 32-bit word serves as an element.
 template <class In, unsigned Count>
 struct lanes<op_bits<In, In>, In, Count> : one_by_one<lanes<op_bits<In, In>, In, Count>> {
     using Op = op_bits<In, In>;
@@ -196,7 +196,7 @@ __device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
     asm("min.s16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
     return smaller;
 #else
-    const uint32_t high = int32(a) < int32(b) ? a : b; // what is below decides only among equals
+    const uint32_t high = int32(a) < int32(b) ? a : b; // the lower half only decides among equals
     const uint32_t low = int32(a << 16) < int32(b << 16) ? a : b;
     return (high & 0xffff0000u) | (low & 0xffffu);
 #endif
@@ -219,7 +219,7 @@ struct lanes<op_min<int16_t, int16_t>, int16_t, 8>
         return min_halves(min_halves(words[0], words[1]), min_halves(words[2], words[3]));
     }
 };
-// Bytes as the upper ones of such halves: what lies below decides only among equals.
+// Bytes as the upper bytes of such halves: the lower byte only decides among equals.
 template <>
 struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
     : one_by_one<lanes<op_min<int8_t, int8_t>, int8_t, 16>> {
@@ -249,7 +249,7 @@ struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
     }
 };
 
-// The smaller of two 16-bit floats each, or a NaN.
+// The smaller of two 16-bit floats in each half, or a NaN.
 template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
@@ -262,8 +262,8 @@ template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
     asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
     return least;
 }
-#else
-template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+#else // not inlined: several times as long as the instruction, and used everywhere
+template <class In> __device__ __noinline__ uint32_t least_floats(uint32_t a, uint32_t b) {
     uint32_t least = 0;
 #pragma unroll
     for (unsigned shift = 0; shift < 32; shift += 16) {
@@ -272,6 +272,9 @@ template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
         least |= uint32_t((x < y || x != x ? one : other).bits) << shift;
     }
     return least;
+}
+template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+    return least_floats<In>(a, b);
 }
 #endif
 template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
@@ -299,9 +302,9 @@ template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
 template <> struct lanes<op_min<half, float32>, half, 8> : min_small_floats<half> {};
 template <> struct lanes<op_min<bfloat, float32>, bfloat, 8> : min_small_floats<bfloat> {};
 
-// A thread meets its items in order, so the first of equals stays, and a NaN; with mask -1 the last
-// of equals takes its place, and the last NaN. It meets at least one: place 0 is where it finds it,
-// if none is better than what it begins with.
+// A thread reads its elements in order, so the first of equals stays, and so does a NaN; with mask
+// -1 a later equal replaces it, and so does a later NaN. It reads at least one: position 0 is
+// correct if none improves on the initial value.
 template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count> {
     using Op = op_argmin<In, int64>;
     using V = typename compared<In>::type;
@@ -341,15 +344,15 @@ template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count
         return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
     }
 };
-// A place as the lower part of a number, below an item: with mask -1 a later one is a smaller
-// number.
+// A position as the low bits of a number, below an element: with mask -1 later positions are
+// smaller.
 template <uint32_t PLACE> __device__ uint32_t as_lower_part(uint32_t place, const settings &s) {
     return (place - uint32_t(s.mask) ^ uint32_t(s.mask)) & PLACE;
 }
 template <uint32_t PLACE> __device__ uint32_t place_of(uint32_t number, const settings &s) {
     return ((number ^ uint32_t(s.mask)) & PLACE) + uint32_t(s.mask);
 }
-// A byte above its place is one number. No thread has 2^24 - 1 packs.
+// A byte above its position forms one number. No thread has 2^24 - 1 vectors.
 template <>
 struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     : one_by_one<lanes<op_argmin<int8_t, int64>, int8_t, 16>> {
@@ -380,8 +383,8 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     }
 };
 
-// The same of 16 bits: halves of words in the order of signed integers, a NaN before all others,
-// both zeros the same. Then an item above the lower bits of its place is one number.
+// The same for 16 bits: halves of words in the order of signed integers, NaN before all others,
+// both zeros equal. Then an element above the low bits of its position is one number.
 template <class In> struct ordered_halves;
 template <> struct ordered_halves<int16_t> {
     static __device__ uint32_t of(uint32_t items) { return items; }
@@ -391,8 +394,8 @@ template <class In> struct ordered_float_halves {
     static __device__ uint32_t plain(uint32_t floats); // +0, and one NaN
     static __device__ uint32_t of(uint32_t floats) {
         floats = plain(floats);
-        // What is below 0 in descending order; the NaN, 0x7fff, wraps around. No carry from one
-        // half to the other: there is no -0.
+        // Negative values in descending order; the NaN, 0x7fff, wraps around. No carry crosses the
+        // halves: there is no -0.
         return (floats ^ (floats >> 15 & 0x00010001u) * 0x7fffu) + 0x00010001u;
     }
     static __device__ In back(int16_t item) {
@@ -400,31 +403,33 @@ template <class In> struct ordered_float_halves {
         return In{uint16_t(bits & 0x8000 ? bits ^ 0x7fff : bits)};
     }
 };
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
     asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3c003c00), "r"(0));
     return floats;
 }
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
     asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3f803f80), "r"(0));
     return floats;
 }
 #else
-__device__ inline uint32_t plain_half(uint32_t bits, uint32_t infinity) {
-    const uint32_t magnitude = bits & 0x7fffu;
-    return magnitude > infinity ? 0x7fffu : magnitude ? bits : 0;
-}
-template <> __device__ uint32_t ordered_float_halves<half>::plain(uint32_t floats) {
-    return plain_half(floats >> 16, 0x7c00) << 16 | plain_half(floats & 0xffff, 0x7c00);
+__device__ __noinline__ uint32_t plain_bfloats(uint32_t floats) {
+    uint32_t plain = 0;
+#pragma unroll
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const uint32_t bits = floats >> shift & 0xffffu, magnitude = bits & 0x7fffu;
+        plain |= (magnitude > 0x7f80 ? 0x7fffu : magnitude ? bits : 0) << shift;
+    }
+    return plain;
 }
 template <> __device__ uint32_t ordered_float_halves<bfloat>::plain(uint32_t floats) {
-    return plain_half(floats >> 16, 0x7f80) << 16 | plain_half(floats & 0xffff, 0x7f80);
+    return plain_bfloats(floats);
 }
 #endif
 template <> struct ordered_halves<half> : ordered_float_halves<half> {};
 template <> struct ordered_halves<bfloat> : ordered_float_halves<bfloat> {};
 
-// The same of any items up to 32 bits: a word of them, and one of them back.
+// The same for all elements up to 32 bits: converts an element to such a word, and back.
 template <class In> struct ordered_words {
     static __device__ uint32_t of(uint32_t words) { return ordered_halves<In>::of(words); }
     static __device__ In back(int32 item) { return ordered_halves<In>::back(int16_t(item)); }

@@ -1,14 +1,14 @@
-// axis_results.cuh: the work of a launch of reduce_axis.cu, and where its results go: to the
-// caller, in whatever type that wants, or to other blocks as partial results. No kernel lives here.
+// axis_results.cuh: the work of a launch of reduce_axis.cu, and its results: stored for the caller,
+// in the requested type, or for other blocks as partial results. Contains no kernel.
 #pragma once
 
 #include "axis_items.cuh"
 
 namespace axis {
 
-// --- the work, as ops_reduce_axis.c planned it
+// --- the work, as planned by ops_reduce_axis.c
 
-// Not inlined: its divisions would be much of what is compiled for every kernel.
+// Not inlined: its divisions would be a large part of every kernel's code.
 __device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 period_0,
                                         uint64 period_1, uint64 period_2, int64 step_1,
                                         int64 step_2, int64 step_3) {
@@ -26,8 +26,8 @@ __device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 perio
     return at + int64(index - rest * period_2) * step_2 + int64(rest) * step_3;
 }
 
-// Several axes on one side, the last of them first: axis 0 has `stride`, the next ones the steps of
-// `more`. The number of an item on axis k goes up to `period[k]`, where that is not 0.
+// Several axes on one side, the last one first: axis 0 has `stride`, the next ones the steps in
+// `more`. The index on axis k is below `period[k]`, if that is not 0.
 struct axes {
     int64 stride;
     uint64 period[3];
@@ -40,14 +40,14 @@ struct axes {
     }
 };
 
-// Outer item o, reduced item r, inner item i lies at in[outer offset of o + r * stride + inner
-// offset of i]; its result is number o * inner + i, of partial results (o * splits + split) * inner
-// + i.
+// Outer index o, reduced index r, inner index i: the element is in[outer offset of o + r * stride +
+// inner offset of i], its result number o * inner + i; a partial result is (o * splits + split) *
+// inner + i.
 struct work {
-    void *partials;        // where shares of the reduced axis leave their results, and
-    int64 *partial_index;  // argmin where it found them;
-    const int64 *in_index; // the same for the second pass, which reads them as items.
-    unsigned *tickets;     // counters at 0 that the kernel leaves at 0: there is no second pass
+    void *partials;        // partial results of chunks of the reduced axis, and
+    int64 *partial_index;  // argmin's indices of them;
+    const int64 *in_index; // the same indices when a second pass reads them as elements
+    unsigned *tickets;     // counters at 0 that the kernel leaves at 0: no second pass
     uint64 outer, reduced, inner;
     int64 stride;
     axes outer_axes, inner_axes;
@@ -55,14 +55,14 @@ struct work {
     uint64 finish;
     float64 divisor;
     uint64 shape, splits, share, wide, group, tiles;
-    bool streamed; // what is loaded is the first to leave the caches: the results stay
+    bool streamed; // streaming loads: results stay in L2 (TUNING.md A7)
 };
 
-// What becomes of a result: raw for a second pass, else the caller's type. As ops_reduce_axis.c and
-// gpuopt/_axis_plan.py number them.
+// Form of a result: raw for a second pass, else the caller's type. ops_reduce_axis.c and the Python
+// planner use the same numbers.
 enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
-// Not inlined, as every shape of work would have it: what is seldom asked for.
+// Not inlined: rarely used, and every shape of work would contain it.
 template <class Number>
 __device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 finish,
                                       float64 divisor) {
@@ -121,8 +121,8 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, float64
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
-// A thread's neighbouring results, in vectors of 16 bytes; false where only store() can do it, or
-// where threads would store further apart than a sector.
+// A thread's adjacent results, in 16-byte vectors; false where only store() applies, or where
+// threads would store more than a sector apart.
 template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
 template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
 template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
@@ -165,7 +165,7 @@ __device__ bool store_numbers(const work &w, void *out, uint64 at, const float64
     return w.finish == FLOAT64 && store_vectors<float64>(out, at, results, there);
 }
 
-// WIDE: whether results may be 8 bytes of their own; stores_words(), whether they are.
+// WIDE: results may be 8 bytes; stores_words(): they are.
 template <class Op> struct storing {
     static constexpr bool WIDE = false;
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
@@ -231,7 +231,7 @@ __device__ void store_partial(const Op &op, const work &w, uint64 at, typename O
     if constexpr (has_places<Op>)
         w.partial_index[at] = a.index;
 }
-// Past the first-level cache, which does not see other blocks' stores.
+// Bypasses L1, which does not see other blocks' stores.
 template <class Word, class T> __device__ T load_word_of(const T *from) {
     union {
         Word word;
@@ -259,20 +259,20 @@ __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at)
         return op.again(raw);
 }
 
-// Whether this block is the last of the `splits` of these results: every one draws a ticket after
-// it has stored its own. The results do not depend on who is the last. One thread's fences are
-// enough, as the barriers order the others' stores and loads with them.
-__device__ inline bool ends_last(const work &w, uint64 results) {
+// Whether this block is the last of the `splits` of these results: each draws a ticket after
+// storing its own. The results do not depend on which one is last. One thread's fences suffice, as
+// the barriers order the other threads' stores and loads with them.
+__device__ __noinline__ bool ends_last(unsigned *counter, unsigned splits) {
     unsigned *ticket = shared_memory<unsigned>();
     __syncthreads();
     if (threadIdx.x == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        *ticket = atomicInc(w.tickets + results, unsigned(w.splits) - 1);
+        *ticket = atomicInc(counter, splits - 1);
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
-    const bool last = *ticket == w.splits - 1;
-    __syncthreads(); // the place is used again
+    const bool last = *ticket == splits - 1;
+    __syncthreads(); // shared memory is reused
     return last;
 }
 

@@ -1,25 +1,24 @@
-// axis_rows.cuh: what threads of reduce_axis.cu make of rows, long and short: packs along a row are
-// of one result, so that less is kept than in lanes. No kernel lives here, and nothing knows a
-// shape of work.
+// axis_rows.cuh: how threads of reduce_axis.cu reduce rows, long and short. All elements of a
+// vector along a row belong to one result, so less state is kept than in lanes. Contains no kernel
+// and knows no shape of work.
 #pragma once
 
 #include "axis_lanes.cuh"
 
 namespace axis {
 
-// --- packs along a row: all lanes of a thread are of one result
+// --- vectors along a row: all lanes of a thread belong to one result
 
-// Where items lie that are one row, or a share of one: those that count are `every` apart, the
-// first of them first. Whole packs lie between the first items, `before`, and the last, from `tail`
-// on.
+// Elements of a row, or of a chunk of one: those that count are `every` apart, beginning with the
+// first. Whole vectors lie between the first `before` elements and the last, which begin at `tail`.
 template <class In> struct line {
     const In *items;
-    uint64 number; // of the first item in its row, with what lies between those that count
+    uint64 number; // index of the first element in its row, skipped ones included
     unsigned before, tail, span, every;
 };
 
-// What threads make of a line's packs is joined; single() is what a thread makes of item number
-// `at`, whole() the value that all parts together are.
+// Reduces a line's vectors and joins the parts: single() makes a part of element number `at`,
+// whole() the value of all parts.
 template <class Op, class In> struct row_of {
     using Part = typename Op::Acc;
     static __device__ Part nothing() { return Op::identity(); }
@@ -49,7 +48,7 @@ template <class Op, class In> struct along : lanes<Op, In, pack<In>::count> {
         return values[0];
     }
 };
-// Sums twice as wide as their items: two, as four would be too many registers.
+// Sums twice as wide as their elements: two accumulators, as four would need too many registers.
 template <class In, class Acc> struct along_two_sums : one_by_one<along_two_sums<In, Acc>> {
     using Op = op_sum<In, Acc>;
     Acc values[2] = {};
@@ -66,7 +65,7 @@ template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
     using Op = op_sum<int8_t, int64>;
     template <bool All, unsigned N>
     __device__ void add(const Op &op, const pack<int8_t> (&packs)[N], uint32_t, unsigned,
-                        unsigned) { // packs that are not there are zeros
+                        unsigned) { // missing vectors are zeros
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
@@ -128,7 +127,7 @@ template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
         return int64(values[0]) + values[1] + values[2] + values[3];
     }
 };
-// A pack's items in float32, these sums in float64.
+// A vector's elements in float32, their sums in float64.
 template <class In> struct along_small_floats : wide_sums<2> {
     using Op = op_sum<In, float64>;
     template <bool All, unsigned N>
@@ -150,7 +149,7 @@ template <> constexpr bool may_overflow<along<op_sum<bfloat, float64>, bfloat>> 
 template <>
 struct along<op_min<int8_t, int8_t>, int8_t> : one_by_one<along<op_min<int8_t, int8_t>, int8_t>> {
     using Op = op_min<int8_t, int8_t>;
-    uint32_t least = 0x7fff7fff; // bytes above others, that decide among equals only
+    uint32_t least = 0x7fff7fff; // bytes above others, which only decide among equals
     __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
         const uint32_t keys = keys_of<int8_t>(op.s);
 #pragma unroll
@@ -164,9 +163,9 @@ struct along<op_min<int8_t, int8_t>, int8_t> : one_by_one<along<op_min<int8_t, i
     }
 };
 
-// argmin of items up to 32 bits: the least of a pack, in the order of signed integers, and which
-// pack it was; which of its items, is looked up at the end. Parts are numbers, value above place:
-// an item's in its line, a pack's first one's for the pack.
+// argmin of elements up to 32 bits: the minimum of a vector, in the order of signed integers, and
+// the vector's position; the element is searched in it at the end. Parts are numbers, value above
+// index: the element's index in its line, or that of the vector's first element.
 template <class In> __device__ int32 least_of(const pack<In> &one, uint32_t keys) {
     uint32_t words[4];
 #pragma unroll
@@ -208,7 +207,7 @@ template <class In> struct along_places : one_by_one<along_places<In>> {
 template <class In> struct row_of_places {
     using Op = op_argmin<In, int64>;
     using Part = int64;
-    static constexpr uint32_t PLACE = 0x7fffffff; // all bits, turned around where the last counts
+    static constexpr uint32_t PLACE = 0x7fffffff; // all bits, inverted if the last one counts
     static __device__ Part nothing() { return INT64_MAX; }
     static __device__ Part part(const Op &op, int32 item, unsigned at) {
         return int64(uint64(uint32_t(item)) << 32 | (at ^ uint32_t(op.s.mask)) & PLACE);
@@ -232,17 +231,22 @@ template <class In> struct row_of_places {
             pack<In> one;
             one.words = *reinterpret_cast<const uint4 *>(in.items + at);
             uint32_t found = 0;
-            unsigned behind = at % in.every; // an item that counts
 #pragma unroll
-            for (unsigned i = 0; i < pack<In>::count; i++) {
-                if (behind == 0 && ordered(op, one.items[i]) == least)
+            for (unsigned i = 0; i < pack<In>::count; i++)
+                if (ordered(op, one.items[i]) == least)
                     found |= 1u << i;
-                behind = behind + 1 == in.every ? 0 : behind + 1;
+            if (in.every > 1) { // bits of the items that count
+                uint32_t counted = 0;
+#pragma unroll 1
+                for (unsigned i = (in.every - at % in.every) % in.every; i < pack<In>::count;
+                     i += in.every)
+                    counted |= 1u << i;
+                found &= counted;
             }
             at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
         }
         return {compared<In>::of(ordered_words<In>::back(least)),
-                int64((in.number + at) / in.every) ^ op.s.mask};
+                int64(in.every == 1 ? in.number + at : (in.number + at) / in.every) ^ op.s.mask};
     }
 };
 #define ALONG_PLACES(In)                                                        \
@@ -256,8 +260,9 @@ ALONG_PLACES(bfloat)
 ALONG_PLACES(float32)
 #undef ALONG_PLACES
 
-// --- a short row, as a few lanes or a thread have it: of() its N items from number `first` on,
-// join() two parts, whole() is the value. Of small items the place is the lower part of a number.
+// --- a short row, by a few lanes or one thread: of() reduces its N elements from index `first` on,
+// join() two parts, whole() returns the value. For small elements the index is the low part of a
+// number.
 
 template <class In> union triple {
     uint32_t word[6];
@@ -274,7 +279,7 @@ template <class Op, class In> struct short_row {
             const pack<In> packs[1] = {one};
             add_finite(mine, [&](auto &to) { to.template add<true>(op, packs, 0, 0, 0); });
             return mine.folded(op, {first, 0});
-        } else if constexpr (has_places<Op>) { // compared less often than by lanes
+        } else if constexpr (has_places<Op>) { // fewer comparisons than by lanes
             alone<In> in_turn[N];
 #pragma unroll
             for (unsigned i = 0; i < N; i++)

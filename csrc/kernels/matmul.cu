@@ -1,8 +1,8 @@
-// matmul.cu: the matrix product ladder of deck D2, and on to what cuBLAS does: c = a * b, all in C
-// order.
+// matmul.cu: the matrix product ladder of deck D2, continued to cuBLAS's methods: c = a * b, all in
+// C order. Knows no device and no host code.
 //
-// a is m x k, b is k x n, c is m x n. Every sum runs over k from first to last, in slices of k
-// if a rung has them. A rung's comment says what is new against the one before.
+// a is m x k, b is k x n, c is m x n. Every sum runs over k from first to last, in slices of k if a
+// rung has them. A rung's comment names its difference from the previous one.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
@@ -10,18 +10,11 @@
     SIGNATURE(matmul, float32, float32) \
     SIGNATURE(matmul, float64, float64)
 
-// The tiles of the rungs that have theirs in a ring: threads a block, a tile's rows and columns,
-// its depth in float32 items, the rows and columns of it that a warp makes, the lanes of a warp
-// from top to bottom, stages, slices, blocks of float32 that a multiprocessor shall hold, and what
-// an output costs, in thousandths. A rung with several takes the one that costs the busiest
-// multiprocessor least.
-//
-// Chosen among 27 tilings on an H200 (November 2026, CUDA 13.0), TFLOP/s in float32 and share of
-// cuBLAS's in brackets, both at 1024, 4096, 8192:
-//   128 x 128 x 16, 256 threads   22.8 (0.64)   49.7 (0.99)   50.5 (0.99)
-//    64 x  64 x 32, 128 threads   37.8 (1.05)   46.9 (0.93)   48.7 (0.95)
-// With 4% more for an output of the last the rule takes the faster at 1280, 2048, 3072 and 5000
-// too.
+// Tilings of the rungs with a ring in shared memory: threads a block, rows and columns of a tile,
+// its depth in float32 elements, rows and columns of a warp's part, lanes of a warp from top to
+// bottom, stages, slices, float32 blocks that must fit a multiprocessor, and the cost of an output
+// in thousandths. A rung with several uses the one with the lowest cost for the busiest
+// multiprocessor (TUNING.md M1).
 #define MATMUL_TILINGS(TILING)                             \
     TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2, 1000) \
     TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
@@ -31,7 +24,7 @@
     TILING(rung, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
     TILING(rung, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2, 1040)
 
-// Tiles of float64 are half as deep, so that they take as much shared memory, but 8 deep at least.
+// Tiles of float64 are half as deep, for equal shared memory, but at least 8 deep.
 #define MATMUL_DEPTH(depth, item_bytes) \
     (4 * (depth) / (item_bytes) < 8 ? 8 : 4 * (depth) / (item_bytes))
 
@@ -85,8 +78,8 @@ namespace matmul {
 
 constexpr unsigned TILE = 32;
 
-// The first row and column of the block's tile of c. A grid of more than 65,535 rows of blocks goes
-// on in z.
+// The first row and column of the block's tile of c. Grids of more than 65,535 rows of blocks
+// continue in z.
 __device__ inline uint64 tile_row() {
     return (static_cast<uint64>(blockIdx.z) * gridDim.y + blockIdx.y) * TILE;
 }
@@ -103,9 +96,9 @@ __device__ void matmul_1(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
     c[row * n + column] = sum;
 }
 
-// New: the block goes through a and b tile by tile, and every tile through shared memory. A thread
-// has Targets outputs of one column, Height rows apart: what it reads of b serves all of them.
-// Tiles that reach over the edge are filled up with zeros.
+// New: the block reads a and b tile by tile through shared memory. A thread has Targets outputs of
+// one column, Height rows apart, which share its reads of b. Tiles that reach past the edge are
+// padded with zeros.
 template <unsigned Targets, class T>
 __device__ void matmul_tiles(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     constexpr unsigned Height = TILE / Targets;
@@ -169,11 +162,10 @@ __device__ void matmul_5(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
     matmul_tiles<8>(a, b, c, m, n, k);
 }
 
-// --- larger tiles: 256 threads, which stand in one dimension
+// --- larger tiles: 256 threads in one dimension
 
-// The first row and column of the block's tile. blockIdx.x goes through GROUP tiles of a column
-// before it goes on to the next: blocks that run at one time share rows of a and columns of b in
-// the second-level cache.
+// The first row and column of the block's tile. blockIdx.x runs through GROUP tiles of a column
+// before the next column: concurrent blocks then share rows of a and columns of b in L2.
 constexpr unsigned GROUP = 8;
 struct corner {
     uint64 row, column;
@@ -185,7 +177,7 @@ template <unsigned Rows, unsigned Columns> __device__ inline corner grouped_tile
 }
 
 // New: 8 x 8 outputs a thread, 16 rows and 16 columns apart, in a tile of 128 x 128: 16 words from
-// shared memory for 64 multiplications. The tile of a lies there by columns, so that both are read
+// shared memory for 64 multiplications. The tile of a is stored by columns, so that both are read
 // alike.
 template <class T>
 __device__ void matmul_6(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
@@ -234,19 +226,19 @@ __device__ void matmul_6(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
         }
 }
 
-// 128 bits: the most that one access of a thread moves.
+// 128 bits: the widest access of a thread.
 template <class T> constexpr unsigned WIDE = 16 / sizeof(T);
 template <class T> struct __align__(16) word { T items[WIDE<T>]; };
 
-// Whether the rows of a matrix, and so its words, begin where a word may.
+// Whether the rows of a matrix are aligned for words.
 template <class T> __device__ inline bool in_words(const T *matrix, uint64 columns) {
     return columns % WIDE<T> == 0 && reinterpret_cast<size_t>(matrix) % sizeof(word<T>) == 0;
 }
 
-// How a block makes its tile of c. Tiles of a and b that are Depth deep go through a ring of Stages
-// in shared memory. A warp makes WarpRows x WarpColumns outputs; its lanes stand Down x 32 / Down
-// and have a word of outputs in every WIDE rows. With several slices, the warps of each take their
-// part of the depth, and their sums are added at the end.
+// How a block computes its tile of c. Tiles of a and b, Depth deep, pass through a ring of Stages
+// in shared memory. A warp computes WarpRows x WarpColumns outputs; its lanes form a grid of Down x
+// 32 / Down, with one word of outputs in every WIDE rows. With several slices, the warps of each
+// process their part of the depth, and the sums are added at the end.
 template <unsigned RowsV, unsigned ColumnsV, unsigned DepthV, unsigned WarpRowsV,
           unsigned WarpColumnsV, unsigned DownV, unsigned StagesV, unsigned SlicesV = 1>
 struct tiling {
@@ -258,7 +250,7 @@ struct tiling {
     static constexpr unsigned Threads = SliceThreads * Slices;
 };
 
-// A thread's outputs, and its share of the multiplications.
+// A thread's outputs, and its part of the multiplications.
 template <class Tiling, class T> struct outputs {
     static constexpr unsigned Wide = WIDE<T>;
     static constexpr unsigned RowWords = Tiling::WarpRows / (Tiling::Down * Wide);
@@ -269,8 +261,8 @@ template <class Tiling, class T> struct outputs {
     unsigned row, column; // of the first, in the block's tile
     T sums[Rows][Columns];
 
-    // Lanes whose numbers differ in bit 1 read the same word of a, in bit 0 the same word of b: so
-    // hardware serves half a warp in one pass, where it otherwise serves a quarter.
+    // Lanes whose indices differ in bit 1 read the same word of a, in bit 0 the same word of b: the
+    // hardware then serves half a warp in one pass instead of a quarter.
     __device__ explicit outputs(unsigned thread) : sums{} { stand(thread); }
     __device__ void stand(unsigned thread) {
         constexpr unsigned WarpsAcross = Tiling::Columns / Tiling::WarpColumns;
@@ -282,7 +274,7 @@ template <class Tiling, class T> struct outputs {
         column = warp % WarpsAcross * Tiling::WarpColumns + across * Wide;
     }
 
-    // What one step of k needs: its first item of a and of b.
+    // Operands of one step of k, from the first element of a and of b.
     __device__ void read(const T *a, const T *b, T (&a_items)[Rows], T (&b_items)[Columns]) const {
 #pragma unroll
         for (unsigned i = 0; i < RowWords; i++)
@@ -294,8 +286,8 @@ template <class Tiling, class T> struct outputs {
                 *reinterpret_cast<const word<T> *>(b + j * ColumnStep);
     }
 
-    // Two rows at a time, up and down, there and back again: two neighbours always share an
-    // operand, which the register file then need not read twice.
+    // Two rows at a time, alternating down and up: two consecutive multiplications always share an
+    // operand, which the register file then reads once.
     __device__ void multiply(const T (&a_items)[Rows], const T (&b_items)[Columns]) {
 #pragma unroll
         for (unsigned pair = 0; pair < Rows; pair += 2)
@@ -331,7 +323,7 @@ template <class Tiling, class T> struct outputs {
     }
 };
 
-// `Wide` items from `from`, of which so many are there; the others are 0.
+// `Wide` elements from `from`, of which `there` exist; the others are 0.
 template <class T> __device__ inline word<T> load_word(const T *from, bool words, uint64 there) {
     word<T> loaded = {};
     if (words) {
@@ -349,8 +341,8 @@ __device__ inline uint64 beyond(uint64 end, uint64 position) {
     return position < end ? end - position : 0;
 }
 
-// New: every access to global and to shared memory is 128 bits wide: a thread's outputs stand in
-// words, and a quarter of the instructions load them.
+// New: every access to global and shared memory is 128 bits wide: a thread's outputs form words,
+// and a quarter of the instructions load them.
 template <class T>
 __device__ void matmul_7(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     using Tiling = tiling<128, 128, 8, 16, 128, 2, 1>;
@@ -392,8 +384,8 @@ __device__ void matmul_7(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
 
 // --- tiles in a ring
 
-// A place in shared memory, in bytes; 32 bits, where a pointer has 64. Opaque to the compiler,
-// which else computes it anew from the thread's number wherever it is used.
+// An address in shared memory, in bytes; 32 bits, where a pointer has 64. Opaque to the compiler,
+// which would otherwise recompute it from the thread's index at each use.
 using place = unsigned;
 __device__ inline place place_of(const void *shared) {
     place address = static_cast<place>(__cvta_generic_to_shared(shared));
@@ -405,14 +397,14 @@ template <class T> __device__ inline T *at(place address, unsigned items = 0) {
 }
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-// Opaque too. What is behind it is no longer known to be global memory, which `copy` need not be
-// told.
+// Also opaque. The compiler no longer knows that it points to global memory, which `copy` does not
+// require.
 template <class T> __device__ inline const T *kept(const T *from) {
     asm volatile("" : "+l"(from));
     return from;
 }
-// Copies from global to shared memory without a register and without waiting; zeros, if what shall
-// be copied is not there.
+// Copies from global to shared memory without registers and without waiting; writes zeros if the
+// source does not exist.
 template <class Unit> __device__ inline void copy(place to, const void *from) {
     if (sizeof(Unit) == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
@@ -429,7 +421,7 @@ template <unsigned Pending> __device__ inline void wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 #else
-// Before sm_80 a thread waits for what it loads, and stores it.
+// Before sm_80 a thread waits for its load and stores the result.
 template <class T> __device__ inline const T *kept(const T *from) { return from; }
 template <class Unit> __device__ inline void copy(place to, const void *from, bool there = true) {
     *at<Unit>(to) = there ? *static_cast<const Unit *>(from) : Unit{};
@@ -438,26 +430,25 @@ __device__ inline void commit() {}
 template <unsigned Pending> __device__ inline void wait() {}
 #endif
 
-// A thread's part in bringing tiles of a and b to shared memory, b in words or item by item.
-// Nothing is checked for the edges of c: what would lie beyond them is read from the last row or
-// column, and its outputs are never stored. Only the first tile may be less than Depth deep; it is
-// filled up with zeros.
+// A thread's part in copying tiles of a and b to shared memory, b by words or by elements. The
+// edges of c need no checks: reads past them repeat the last row or column, and those outputs are
+// never stored. Only the first tile may be less than Depth deep; it is padded with zeros.
 template <class Tiling, bool Words, class T> struct loader {
     static constexpr unsigned Wide = WIDE<T>, Depth = Tiling::Depth, Threads = Tiling::Threads;
-    // A tile of a lies in shared memory by columns, which are a word further apart than they are
-    // long: no bank conflicts. It is copied item by item: 8 steps of k, Threads / 8 rows at a time.
+    // A tile of a is stored in shared memory by columns, with a word of padding each: no bank
+    // conflicts. It is copied by elements: 8 steps of k, Threads / 8 rows at a time.
     static constexpr unsigned Pitch = Tiling::Rows + Wide;
     static constexpr unsigned ARows = 8 * Tiling::Rows / Threads, ASteps = Depth / 8;
     static_assert(ARows * Threads == 8 * Tiling::Rows && ASteps * 8 == Depth, "whole copies");
     static constexpr unsigned BAcross = Tiling::Columns / Wide, BDown = Threads / BAcross;
     static constexpr unsigned BWords = Depth / BDown;
     static_assert(BDown * BAcross == Threads && BWords * BDown == Depth, "whole copies");
-    static constexpr unsigned Stage = Depth * (Pitch + Tiling::Columns); // items
+    static constexpr unsigned Stage = Depth * (Pitch + Tiling::Columns); // elements
 
     const T *a_from[ARows], *b_from[BWords];
-    uint64 b_step;    // items from one whole tile to the next
+    uint64 b_step;    // elements from one whole tile to the next
     place a_to, b_to; // in the first stage
-    unsigned last;    // item of a word of b that is inside
+    unsigned last;    // element of a word of b that is inside
 
     __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 pitch, corner tile,
                       T *ring, unsigned thread)
@@ -477,8 +468,7 @@ template <class Tiling, bool Words, class T> struct loader {
     }
     __device__ static uint64 least(uint64 a, uint64 b) { return a < b ? a : b; }
 
-    // Begins to bring the next tile of a, and of b, to the stage that is so many bytes from the
-    // first.
+    // Issues the copy of the next tile of a, or of b, to the stage at this byte offset.
     __device__ void load_a(unsigned stage) {
 #pragma unroll
         for (unsigned i = 0; i < ARows; i++) {
@@ -501,7 +491,7 @@ template <class Tiling, bool Words, class T> struct loader {
             b_from[i] += b_step;
         }
     }
-    // The first tiles, of which so many steps of k are there.
+    // The first tiles, which have `depth` steps of k.
     __device__ void load_first(unsigned depth, uint64 n, unsigned thread) {
 #pragma unroll
         for (unsigned s = 0; s < ASteps; s++)
@@ -529,7 +519,7 @@ template <class Tiling, bool Words, class T> struct loader {
     }
 };
 
-// Adds the slices' sums to those of the first, in order.
+// Adds the sums of the slices to those of the first, in order.
 template <class Tiling, class T>
 __device__ void add_slices(outputs<Tiling, T> &mine, T *shared, unsigned slice, unsigned thread) {
     constexpr unsigned Rows = mine.Rows, Columns = mine.Columns;
@@ -551,16 +541,15 @@ __device__ void add_slices(outputs<Tiling, T> &mine, T *shared, unsigned slice, 
     }
 }
 
-// The first k columns of a, whose rows are `pitch` apart, by the first k rows of b. The copies of
-// the next tiles are asked for between the steps: all at once, before the first step, they took an
-// H200 3 to 4% more of 4096^2 (November 2026).
+// Multiplies the first k columns of a, whose rows are `pitch` apart, by the first k rows of b. The
+// copies of the next tiles are issued between the steps (TUNING.md M2).
 template <class Tiling, bool Words, class T>
 __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
                                uint64 k, uint64 pitch, corner tile, T *ring, unsigned thread) {
     using Loader = loader<Tiling, Words, T>;
     constexpr unsigned Depth = Tiling::Depth, Stages = Tiling::Stages;
     constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each tile
-    constexpr unsigned StepOfA = 2, StepOfB = 5;       // after which they are asked for
+    constexpr unsigned StepOfA = 2, StepOfB = 5;       // after which they are issued
     constexpr unsigned Stage = Loader::Stage * sizeof(T), Ring = Stages * Stage;
     static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
     static_assert(StepOfB < Steps - 1, "the last step waits for an earlier tile");
@@ -599,7 +588,7 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b,
                 mine.read(at<T>(a_at, (step + 1) * Loader::Pitch),
                           at<T>(b_at, (step + 1) * Tiling::Columns), a_items[then], b_items[then]);
             } else if (left > 1) {
-                writes = reads; // the stage that all have read when they meet here
+                writes = reads; // the stage that all have read at this barrier
                 reads = reads + Stage < Ring ? reads + Stage : 0;
                 wait<Stages - 2>();
                 __syncthreads();
@@ -620,7 +609,7 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b,
     }
 }
 
-// All sums of a tile, in the end in the first slice's threads.
+// All sums of a tile end up in the first slice's threads.
 template <class Tiling, class T>
 __device__ void make_tile(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
                           uint64 k, uint64 pitch, corner tile, unsigned thread) {
@@ -634,8 +623,8 @@ __device__ void make_tile(outputs<Tiling, T> &mine, const T *a, const T *b, uint
                            thread % Tiling::SliceThreads);
 }
 
-// New: while the block multiplies one tile, the next are on their way to shared memory; and while
-// it multiplies one step of k, the next step's words are on their way to registers.
+// New: while the block multiplies one tile, the next are in flight to shared memory; and while it
+// multiplies one step of k, the next step's words are in flight to registers.
 template <class Tiling, class T>
 __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     const corner tile = grouped_tile<Tiling::Rows, Tiling::Columns>();
@@ -647,7 +636,7 @@ __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, ui
         mine.store(c, tile, m, n);
 }
 
-// A rung's tiling for blocks of so many threads, and how many of them a multiprocessor shall hold.
+// A rung's tiling for this block size, and the number of blocks that must fit a multiprocessor.
 template <unsigned Rung, unsigned Threads, class T> struct tiling_of;
 #define MATMUL_TILING_OF(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, \
                          stages, slices, resident, cost)                                     \
@@ -666,8 +655,8 @@ __device__ void matmul_8(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
     matmul_ring<rung_tiling<8, 256, T>>(a, b, c, m, n, k);
 }
 
-// New: a warp makes 32 x 64 outputs rather than 16 x 128: the words of shared memory that it reads
-// for them are fewer, 96 rather than 144 in a step. Tiles twice as deep: half as many barriers.
+// New: a warp computes 32 x 64 outputs instead of 16 x 128: it reads 96 words of shared memory in a
+// step instead of 144. Tiles are twice as deep: half as many barriers.
 template <class T>
 __device__ void matmul_9(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     matmul_ring<rung_tiling<9, 256, T>>(a, b, c, m, n, k);
@@ -679,27 +668,27 @@ __device__ void matmul_10(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
     matmul_ring<rung_tiling<10, Threads, T>>(a, b, c, m, n, k);
 }
 
-// --- the last round in even shares
+// --- the last round in even chunks
 //
-// A tile of c takes `layers` of tiles of a and b. The first `whole` tiles have a block each; the
-// layers of the others, tile after tile, `cut_layers` in all, are cut into shares of `share`, a
-// block's. A share is no longer than a tile: a block has parts of two tiles at most. Where a part
-// is not the whole tile it goes to `pieces`; the block that stores a tile's last piece adds them
+// A tile of c has `layers` pairs of tiles of a and b. The first `whole` tiles have one block each;
+// the layers of the others, tile after tile, `cut_layers` in all, are cut into chunks of `share`,
+// one a block. A chunk is no longer than a tile, so a block has parts of at most two tiles. A part
+// that is not a whole tile goes to `pieces`; the block that stores a tile's last piece adds them
 // up, in the order of k.
 template <class T> struct shares {
     T *pieces;
-    unsigned *tickets; // of each tile that is cut, 0; left at 0
+    unsigned *tickets; // 0 for each tile that is cut; left at 0
     unsigned whole, share;
     uint64 layers, cut_layers;
 };
 
-// A block's part of a tile: the layers from `begin` to before `end`; nothing where they are equal.
+// A block's part of a tile: layers `begin` to `end` - 1; empty if they are equal.
 struct tile_part {
     unsigned tile;
     uint64 begin, end;
 };
 
-// The first or the second part that a block has.
+// The first or second part of a block.
 template <class T>
 __device__ tile_part part_of(const shares<T> &cut, unsigned block, unsigned turn) {
     if (block < cut.whole)
@@ -711,7 +700,7 @@ __device__ tile_part part_of(const shares<T> &cut, unsigned block, unsigned turn
     return {cut.whole + static_cast<unsigned>(tile), begin, end < cut.layers ? end : cut.layers};
 }
 
-// Tile number `index` in the order of grouped_tile, without those that are beyond the last row.
+// Tile `index` in the order of grouped_tile, without those past the last row.
 template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, uint64 n) {
     const unsigned down = static_cast<unsigned>((m - 1) / Tiling::Rows + 1);
     const unsigned across = static_cast<unsigned>((n - 1) / Tiling::Columns + 1);
@@ -721,9 +710,9 @@ template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, 
             static_cast<uint64>(rest / high) * Tiling::Columns};
 }
 
-// Stores a piece of cut tile number `tile`, and tells the threads that have the tile's sums then.
-// Shares number `first` to `last` have pieces of it. Where a piece lies is its number among all:
-// one more with each share, and one more with each tile.
+// Stores a piece of cut tile `tile`, and returns whether the threads then hold the tile's sums.
+// Chunks `first` to `last` have pieces of it. A piece's position is its index among all: one more
+// for each chunk, and one more for each tile.
 template <class Tiling, class T>
 __device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsigned tile,
                             unsigned share, unsigned first, unsigned last) {
@@ -763,28 +752,28 @@ __device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsi
     return true;
 }
 
-// New: the blocks of the last round have even shares of what is left.
-// Before a second part comes the first one's join, whose barriers free the ring.
+// New: the blocks of the last round have even chunks of the remaining work. The join of a first
+// part precedes the second: its barriers free the ring.
 template <class Tiling, class T>
 __device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
                               const shares<T> &cut) {
     constexpr unsigned Depth = Tiling::Depth;
 #pragma unroll 1
     for (unsigned turn = 0; turn < 2; turn++) {
-        const unsigned thread = anew(threadIdx.x);
+        const unsigned thread = opaque_copy(threadIdx.x);
         outputs<Tiling, T> mine(thread % Tiling::SliceThreads);
         if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
-            const uint64 head = k - (cut.layers - 1) * Depth; // the first layer's depth
+            const uint64 head = k - (cut.layers - 1) * Depth; // depth of the first layer
             const uint64 first = part.begin ? head + (part.begin - 1) * Depth : 0;
             make_tile<Tiling>(mine, a + first, b + first * n, m, n,
                               head + (part.end - 1) * Depth - first, k,
                               tile_number<Tiling>(part.tile, m, n), thread);
         } else
             return;
-        const unsigned block = anew(blockIdx.x); // the sums need the registers
+        const unsigned block = opaque_copy(blockIdx.x); // the sums need the registers
         const tile_part part = part_of(cut, block, turn);
         bool whole = threadIdx.x < Tiling::SliceThreads;
-        mine.stand(anew(threadIdx.x) % Tiling::SliceThreads);
+        mine.stand(opaque_copy(threadIdx.x) % Tiling::SliceThreads);
         if (part.end - part.begin < cut.layers) {
             const uint64 tile = part.tile - cut.whole;
             whole = join_pieces<Tiling>(
@@ -803,7 +792,8 @@ __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
     matmul_shares<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
 }
 
-// --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where that is a template's
+// --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where the block size is a
+// template argument
 
 using type_float32 = float32;
 using type_float64 = float64;
@@ -834,22 +824,24 @@ using type_float64 = float64;
                                  shares<type_##items>{pieces, tickets, unsigned(whole),        \
                                                       unsigned(share), layers, cut_layers});   \
     }
-#define MATMUL_EVERY_RUNG(op, items, same)         \
+#define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_2, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_3, 512, op, items, same)  \
     MATMUL_KERNEL(matmul_4, 256, op, items, same)  \
     MATMUL_KERNEL(matmul_5, 128, op, items, same)  \
     MATMUL_KERNEL(matmul_6, 256, op, items, same)  \
-    MATMUL_KERNEL(matmul_7, 256, op, items, same)  \
-    MATMUL_RING(8, 256, op, items, same)           \
-    MATMUL_RING(9, 256, op, items, same)           \
-    MATMUL_RING_BLOCK(10, 128, op, items, same)    \
-    MATMUL_RING_BLOCK(10, 256, op, items, same)    \
-    MATMUL_SHARES(11, 128, op, items, same)        \
+    MATMUL_KERNEL(matmul_7, 256, op, items, same)
+#define MATMUL_NEWER_RUNGS(op, items, same)     \
+    MATMUL_RING(8, 256, op, items, same)        \
+    MATMUL_RING(9, 256, op, items, same)        \
+    MATMUL_RING_BLOCK(10, 128, op, items, same) \
+    MATMUL_RING_BLOCK(10, 256, op, items, same) \
+    MATMUL_SHARES(11, 128, op, items, same)     \
     MATMUL_SHARES(11, 256, op, items, same)
 
-MATMUL_SIGNATURES(MATMUL_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(MATMUL_SIGNATURES(MATMUL_SAME_RUNGS))
+MATMUL_SIGNATURES(MATMUL_NEWER_RUNGS)
 
 } // namespace matmul
 

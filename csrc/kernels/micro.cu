@@ -1,10 +1,9 @@
-// micro.cu: the decks' experiments: small kernels that show one property of a GPU each.
-//
-// No ladder: the kernels of an experiment stand side by side, and gpuopt/experiments/ launches
+// micro.cu: the decks' experiments: small kernels, each of which shows one property of a GPU. Knows
+// no ladder: the kernels of an experiment stand side by side, and gpuopt/experiments/ launches
 // them.
 //
-// To add one: a row in the table, a template, and its name in the list at the end. What comes in
-// several sizes has one list of them, for its rows and for its kernels.
+// To add one: a row in the table, a template, and its name in the list at the end. Kernels in
+// several sizes share one list for their rows and their instances.
 
 #define MICRO_WIDTHS(X) X(1) X(2) X(4)
 #define MICRO_CHAINS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
@@ -26,7 +25,7 @@
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
-//   the kernel's symbol, its experiment, what it does
+//   the kernel's symbol, its experiment, its action
 PROBE("micro_index", "coalescing", "adds one to words that a permutation, a stride and an offset choose")
 PROBE("micro_idle", "coalescing", "adds one to words; every fourth thread does nothing")
 PROBE("micro_float3_direct", "coalescing", "a structure of three floats a thread: three loads of stride 3")
@@ -74,7 +73,7 @@ namespace micro {
 
 __device__ inline void add_one(const float *from, float *to, uint64 i) { to[i] = from[i] + 1.0f; }
 
-// Thread k takes word (k ^ mask) * stride + offset. Threads beyond n do nothing.
+// Thread k accesses word (k ^ mask) * stride + offset. Threads beyond n do nothing.
 extern "C" __global__ void micro_index(const float *from, float *to, uint64 n, unsigned mask,
                                        unsigned stride, unsigned offset) {
     const uint64 k = global_thread();
@@ -88,7 +87,7 @@ extern "C" __global__ void micro_idle(const float *from, float *to, uint64 n) {
         add_one(from, to, k);
 }
 
-// Four bytes of alignment: the compiler may not make one access of three.
+// Four bytes of alignment: the compiler may not merge three accesses into one.
 struct triple {
     float x, y, z;
 };
@@ -103,8 +102,8 @@ extern "C" __global__ void micro_float3_direct(const triple *from, triple *to, u
     }
 }
 
-// New: neighbouring threads load and store neighbouring words; the stride of 3 is shared memory's,
-// where it meets no bank twice. n is a multiple of the block.
+// New: adjacent threads load and store adjacent words; the stride of 3 moves to shared memory,
+// where it causes no bank conflicts. n is a multiple of the block.
 extern "C" __global__ void micro_float3_shared(const float *from, float *to, uint64) {
     float *words = shared_memory<float>(); // 3 a thread
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * 3;
@@ -135,7 +134,7 @@ extern "C" __global__ void micro_structures(const particle *from, particle *to, 
     }
 }
 
-// Aligned, the structure is loaded and stored as a whole, in as few accesses as that allows.
+// Aligned, the struct is loaded and stored whole, in as few accesses as its alignment allows.
 template <unsigned Bytes> struct alignas(Bytes) aligned : particle {};
 template <unsigned Bytes>
 __device__ void structures(const aligned<Bytes> *from, aligned<Bytes> *to, uint64 n) {
@@ -180,8 +179,8 @@ template <class V> __device__ void wide(const V *from, V *to, uint64 n) {
         to[k] = plus_one(from[k]);
 }
 
-// --- banks: lane k of every warp reads word pattern[k], and the words behind it, one by one: the
-// banks move on together, so that each read meets the same conflicts.
+// --- banks: lane k of every warp reads word pattern[k], then the words after it: the banks advance
+// together, so that each read has the same conflicts.
 
 enum { BANK_WORDS = 32 * 33 + 32 };
 
@@ -200,8 +199,8 @@ extern "C" __global__ void micro_banks(const unsigned *pattern, float *to, unsig
     to[global_thread()] = sum;
 }
 
-// --- divergence: `ways` paths that cost the same; path[k] is thread k's. A warp whose lanes take
-// several goes through each of them.
+// --- divergence: `ways` paths of equal cost; path[k] is thread k's. A warp whose lanes take
+// several executes each of them.
 
 extern "C" __global__ void micro_divergence(const float *from, float *to, const unsigned *path,
                                             unsigned ways, unsigned steps) {
@@ -217,7 +216,7 @@ extern "C" __global__ void micro_divergence(const float *from, float *to, const 
     to[global_thread()] = v;
 }
 
-// --- ilp: each operation of a chain waits for the one before it; the chains wait for nobody.
+// --- ilp: each operation of a chain depends on the previous one; the chains are independent.
 
 template <unsigned Chains, bool Fused>
 __device__ void chains(const float *from, float *to, float b, float c, unsigned steps) {
@@ -238,8 +237,7 @@ __device__ void chains(const float *from, float *to, float b, float c, unsigned 
     to[global_thread()] = sum;
 }
 
-// --- low_occupancy_copy: all of a thread's loads are on their way before the first store needs
-// one.
+// --- low_occupancy_copy: all of a thread's loads are in flight before its first store.
 
 template <unsigned Words, unsigned Accesses>
 __device__ void copy(const typename words<Words>::type *from, typename words<Words>::type *to,
@@ -247,7 +245,7 @@ __device__ void copy(const typename words<Words>::type *from, typename words<Wor
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * Accesses + threadIdx.x;
     typename words<Words>::type item[Accesses];
     if (first + static_cast<uint64>(blockDim.x) * (Accesses - 1) >= n)
-        return; // n is a multiple of what a block copies
+        return; // n is a multiple of the elements that a block copies
 #pragma unroll
     for (unsigned j = 0; j < Accesses; j++)
         item[j] = from[first + j * blockDim.x];
@@ -256,18 +254,18 @@ __device__ void copy(const typename words<Words>::type *from, typename words<Wor
         to[first + j * blockDim.x] = item[j];
 }
 
-// --- intrinsics: `steps` evaluations near each other, so that arithmetic and not memory is what
-// takes time; one step is the function itself.
+// --- intrinsics: `steps` evaluations at close points, so that arithmetic dominates, not memory;
+// one step is the function itself.
 
 __device__ inline float both_accurate(float x) {
     float s, c;
     sincosf(x, &s, &c);
-    return fabsf(s) + fabsf(c); // from 1 to 1.4: nothing cancels
+    return fabsf(s) + fabsf(c); // from 1 to 1.4: no cancellation
 }
 __device__ inline float both_fast(float x) {
     float s, c;
     __sincosf(x, &s, &c);
-    return fabsf(s) + fabsf(c); // from 1 to 1.4: nothing cancels
+    return fabsf(s) + fabsf(c); // from 1 to 1.4: no cancellation
 }
 __device__ inline float reciprocal_approximate(float x) {
     float y;
@@ -311,10 +309,10 @@ __device__ void iterate(const float *from, float *to, uint64 n, unsigned steps) 
     to[i] = v;
 }
 
-// --- register_pressure: 40 running values a thread, all alive through the loop. Under a cap ptxas
-// keeps some of them in local memory. PTX has as many registers as it likes and spills nothing: for
-// the simulator `Spilled` of the values stand in local memory by hand, in an array that no compiler
-// can see through.
+// --- register_pressure: 40 values a thread, all live through the loop. With a register cap ptxas
+// spills some to local memory. PTX has unlimited registers and never spills: for the simulator
+// `Spilled` of the values stand in local memory explicitly, in an array that is opaque to
+// compilers.
 
 enum { VALUES = 40 };
 
@@ -366,7 +364,7 @@ extern "C" __global__ void micro_grid_stride(const float *from, float *to, uint6
         to[i] = from[i];
 }
 
-// --- the kernels that come in several forms
+// --- kernels in several forms
 
 #define WIDE(width)                                                                   \
     extern "C" __global__ void micro_wide_##width(const words<width>::type *from,     \

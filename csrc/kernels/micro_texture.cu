@@ -1,5 +1,5 @@
-// micro_texture.cu: kernels of the experiments on textures, on copies and on launches: no ladder,
-// as in micro.cu.
+// micro_texture.cu: kernels of the experiments on textures, on copies and on launches. Knows no
+// ladder, like micro.cu.
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
@@ -26,7 +26,7 @@ extern "C" __global__ void micro_advance_uint32(uint32_t *items, uint64 n, unsig
     }
 }
 
-// --- one output a thread, from item i + shift of linear memory
+// --- one output a thread, from element i + shift of linear memory
 
 extern "C" __global__ void micro_fetch_load(const float *from, float *to, uint64 n, int shift) {
     const uint64 i = global_thread();
@@ -42,9 +42,9 @@ extern "C" __global__ void micro_fetch_texture(cudaTextureObject_t from, float *
         to[i] = tex1Dfetch<float>(from, static_cast<int>(i) + shift); // 0 outside
 }
 
-// --- one output a thread, from a plane: point (column, row) of the output reads the coordinates
-// (x + column * step_x, y + row * step_y). Neighbouring threads take neighbours of a row, or of a
-// column, and store side by side in both cases. blockIdx.y is the row, or the column.
+// --- one output a thread, from a plane: output point (column, row) reads the coordinates (x +
+// column * step_x, y + row * step_y). Adjacent threads take neighbours of a row, or of a column,
+// and store contiguously in both cases. blockIdx.y is the row, or the column.
 
 struct point {
     unsigned column, row;
@@ -73,7 +73,7 @@ extern "C" __global__ void micro_plane_texture(cudaTextureObject_t from, float *
         to[at.to] = tex2D<float>(from, fmaf(at.column, step_x, x), fmaf(at.row, step_y, y));
 }
 
-// Clamped, as the texture's filter, but with all the bits of a float in the weights.
+// Clamped, as the texture's filter is, but with float weights.
 extern "C" __global__ void micro_plane_bilinear(const float *from, float *to, unsigned width,
                                                 unsigned height, int down, float x, float y,
                                                 float step_x, float step_y) {

@@ -1,14 +1,14 @@
-// reduce.cu: the reduction ladder of the decks D0 and D4 (after M. Harris), rungs 1 to 7, and what
-// came after them.
+// reduce.cu: the reduction ladder of the decks D0 and D4 (after M. Harris), rungs 1 to 7, and its
+// continuation. Knows no device and no host code.
 //
-// Every rung turns n items into one partial result per block; the host launches it again on the
-// partial results until one value is left, which the last rung does itself. A rung's comment says
-// what is new against the one before.
+// Every rung turns n elements into one partial result per block; the host launches it again on the
+// partial results until one value is left. The last rungs need one launch. A rung's comment names
+// its difference from the previous one.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
-// The operations and types that every rung is compiled for: (operation, items, accumulator).
-// Prod, min and max of bool are `and` and `or`, so bool needs no kernels of their own for them.
+// Operations and types that every rung is compiled for: (operation, elements, accumulator). Prod,
+// min and max of bool are `and` and `or`, so bool needs no kernels of its own for them.
 #ifndef REDUCE_SIGNATURES // a test compiles a few
 #define REDUCE_SIGNATURES(SIGNATURE)  \
     SIGNATURE(sum, int32, int32)      \
@@ -99,7 +99,7 @@ RUNG(13, "dynamic", "reduce_13",
 #include "common.cuh"
 #include "reduce_plan.cuh"
 
-// --- operations: load() turns an item into the accumulator's type, apply() combines two, and
+// --- operations: load() converts an element to the accumulator's type, apply() combines two, and
 // apply(identity(), x) is x.
 
 template <class T> struct limits;
@@ -160,6 +160,9 @@ struct op_xor {
     template <class T> static __device__ T apply(T a, T b) { return T(a ^ b); }
 };
 
+template <class A, class B> constexpr bool same = false;
+template <class A> constexpr bool same<A, A> = true;
+
 template <class Op, class Acc, class In>
 __device__ Acc load_or_identity(const In *in, uint64 i, uint64 n) {
     return i < n ? load<Acc>(in[i]) : Op::template identity<Acc>();
@@ -167,9 +170,9 @@ __device__ Acc load_or_identity(const In *in, uint64 i, uint64 n) {
 
 // --- the rungs
 
-// One item a thread goes into shared memory. Then pairs at distance s = 1, 2, 4, ... are combined
-// by the threads whose number is divisible by 2s. (2s is a power of two, so a mask tells: with a
-// division by a variable 2^22 float32 took an H200 45.3 us instead of 28.7, November 2026.)
+// One element a thread goes to shared memory. Then threads whose index is divisible by 2s combine
+// pairs at distance s = 1, 2, 4, ... 2s is a power of two, so a mask replaces the division
+// (TUNING.md R1).
 template <class Op, class In, class Acc>
 __device__ void reduce_1(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -202,8 +205,7 @@ __device__ void reduce_2(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// New: the distance s halves instead of doubling, so that neighbouring threads read neighbouring
-// words.
+// New: the distance s halves instead of doubling, so that adjacent threads read adjacent words.
 template <class Op, class In, class Acc>
 __device__ void reduce_3(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -219,8 +221,8 @@ __device__ void reduce_3(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// The pair that a thread of rungs 4 to 6 combines while loading: a block takes 2 * blockDim.x
-// items.
+// The pair that a thread of rungs 4 to 6 combines while loading: a block reads 2 * blockDim.x
+// elements.
 template <class Op, class In, class Acc> __device__ Acc load_pair(const In *in, uint64 n) {
     const uint64 i = static_cast<uint64>(blockIdx.x) * (2 * blockDim.x) + threadIdx.x;
     return Op::apply(load_or_identity<Op, Acc>(in, i, n),
@@ -243,8 +245,8 @@ __device__ void reduce_4(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// The last 64 partial results, by one warp. Every step is followed by a warp barrier: since Volta
-// the lanes of a warp need not run in step.
+// One warp combines the last 64 partial results. A warp barrier follows every step: since Volta the
+// lanes of a warp need not run in lockstep.
 template <class Op, class Acc> __device__ void last_warp(Acc *partial, unsigned t, unsigned block) {
     if (block >= 64)
         partial[t] = Op::apply(partial[t], partial[t + 32]);
@@ -257,7 +259,7 @@ template <class Op, class Acc> __device__ void last_warp(Acc *partial, unsigned 
     }
 }
 
-// New: when one warp is left, the loop is unrolled and the block barriers are gone.
+// New: when one warp is left, the loop is unrolled and has no block barriers.
 template <class Op, class In, class Acc>
 __device__ void reduce_5(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -275,7 +277,7 @@ __device__ void reduce_5(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// Historical: what rung 5 was while a warp ran in lock-step. No barrier orders the steps: a race.
+// Historical: rung 5 when warps ran in lockstep. No barrier orders the steps: a race.
 template <class Op, class In, class Acc>
 __device__ void reduce_5h(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -300,7 +302,7 @@ __device__ void reduce_5h(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// The block's tree with every loop unrolled: Block is known when compiling.
+// The block's tree with every loop unrolled: Block is a compile-time constant.
 template <unsigned Block, class Op, class Acc>
 __device__ void unrolled_tree(Acc *partial, Acc *out) {
     const unsigned t = threadIdx.x;
@@ -325,9 +327,9 @@ __device__ void reduce_6(const In *in, Acc *out, uint64 n) {
     unrolled_tree<Block, Op>(partial, out);
 }
 
-// New: a thread combines many items in a register before the tree, at the grid's stride, so that
-// the grid can stay as small as the GPU and the tree costs little. The decks' G80 was fastest with
-// 64 to 256 blocks of 128 threads and 1,024 to 4,096 items a block, and had 73 GB/s for 32M items.
+// New: a thread combines many elements in a register before the tree, at the grid's stride, so that
+// the grid can match the GPU and the tree costs little. The decks' G80 was fastest with 64 to 256
+// blocks of 128 threads and 1,024 to 4,096 elements a block: 73 GB/s for 32M elements.
 template <unsigned Block, class Op, class In, class Acc>
 __device__ void reduce_7(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -356,8 +358,8 @@ template <class Op, class Acc> __device__ Acc warp_tree(Acc value) {
     return value;
 }
 
-// A block's values to one, in thread 0. Shared memory has room for a value a warp, and is free
-// again after the caller's next barrier.
+// Reduces a block's values to one, in thread 0. Shared memory has room for one value a warp, and is
+// free again after the caller's next barrier.
 template <class Op, class Acc> __device__ Acc block_tree(Acc value) {
     Acc *partial = shared_memory<Acc>();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -385,19 +387,19 @@ __device__ void reduce_8(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// 16 bytes of items, which one instruction loads.
+// A vector: 16 bytes of elements, which one instruction loads.
 template <class In> union pack {
     static constexpr unsigned count = 16 / sizeof(In);
     uint4 words;
     In items[count];
 };
 
-// Items as packs: the first 16-byte boundary may come some items after the first one, and the last
-// pack end some before the last.
+// Elements as vectors: the first 16-byte boundary may come some elements after the first one, and
+// the last vector end some before the last.
 template <class In> struct packed {
     const pack<In> *packs;
     uint64 count;
-    unsigned before, after; // items
+    unsigned before, after; // elements
 
     __device__ packed(const In *in, uint64 n) {
         const unsigned off = static_cast<unsigned>(reinterpret_cast<uint64>(in) % 16 / sizeof(In));
@@ -409,28 +411,46 @@ template <class In> struct packed {
     }
 };
 
-// Threads a block from here on: known when compiling, so that a round's addresses are one and its
+// Threads a block from here on: a compile-time constant, so that a round has one address and fixed
 // offsets.
 constexpr unsigned THREADS = 512;
-// As many blocks share a multiprocessor at most (ops_reduce.c), so no kernel may have more
-// registers than they leave each other. (Rung 12's three of 256 threads leave 85, and it has 84.)
+// Blocks that share a multiprocessor at most (ops_reduce.c); this bounds a kernel's registers. Rung
+// 12's three of 256 threads leave 85, and it has 84.
 constexpr unsigned BLOCKS = 2;
 
-// The loads of a thread that are under way at once. A trial kernel with 4 instead of 8 took an H200
-// 33.5 us instead of 31.8 for 2^25 float32 (November 2026).
+// Loads of a thread in flight at once (TUNING.md R2).
 constexpr unsigned IN_FLIGHT = REDUCE_IN_FLIGHT;
+
+// For a vector of bool: the number of true ones, for sums and xor; whether all are, for `and`; else
+// whether any is.
+template <class Op> __device__ unsigned combined_bools(uint4 words) {
+    const unsigned each[4] = {words.x, words.y, words.z, words.w};
+    unsigned count = 0, any = 0, all = ~0u;
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) { // 0x80 for a nonzero byte
+        const unsigned found = ((each[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu | each[i]) & 0x80808080u;
+        count += __popc(found);
+        any |= found;
+        all &= found;
+    }
+    return same<Op, op_and> ? all == 0x80808080u : same<Op, op_or> ? any != 0 : count;
+}
 
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
+    if constexpr (same<In, boolean>) {
+        const unsigned all = combined_bools<Op>(loaded.words);
+        sums[0] = Op::apply(sums[0], Acc(same<Op, op_xor> ? all & 1 : all));
+    } else {
 #pragma unroll
-    for (unsigned i = 0; i < pack<In>::count; i++)
-        sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
+        for (unsigned i = 0; i < pack<In>::count; i++)
+            sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
+    }
 }
 
-// Rounds of IN_FLIGHT packs, all of them under way before the first is waited for: every `step`-th
-// from `first` on, and the next round's from `jump` later. The last round is not whole. (With one
-// loop in which every load had its bounds check, each was waited for before the next: rung 11 read
-// 2,995 GB/s at 2^28 float32 on an H200 instead of 4,481, November 2026.)
+// Rounds of IN_FLIGHT vectors, all in flight before the first is waited for: every `step`-th from
+// `first` on, and the next round's from `jump` later. The last round is incomplete and has a loop
+// of its own (TUNING.md R3).
 template <class Op, class Acc, class In, unsigned Chains>
 __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
                                unsigned step, unsigned jump) {
@@ -457,7 +477,7 @@ __device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint6
             combine_pack<Op>(sums, loaded[k]);
 }
 
-// A thread's sums, so many that no addition waits for the one before.
+// A thread's sums: enough that no addition waits for the previous one.
 template <class In> constexpr unsigned CHAINS = pack<In>::count < 4 ? pack<In>::count : 4;
 
 template <class Op, class Acc, unsigned Chains> __device__ void begin_sums(Acc (&sums)[Chains]) {
@@ -474,7 +494,7 @@ template <class Op, class Acc, unsigned Chains> __device__ Acc end_sums(Acc (&su
     return sums[0];
 }
 
-// In block 0 also the items that are no pack.
+// In block 0 also the elements outside vectors.
 template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, const packed<In> &p) {
     if (blockIdx.x == 0) {
         const In *items = reinterpret_cast<const In *>(p.packs);
@@ -486,7 +506,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, co
     return sum;
 }
 
-// This thread's packs, from `first` up to `end`.
+// This thread's vectors, from `first` up to `end`.
 template <class Op, class Acc, class In>
 __device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsigned step,
                              unsigned jump) {
@@ -496,7 +516,7 @@ __device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsi
     return combine_rest<Op>(end_sums<Op>(sums), p);
 }
 
-// New: a load takes 16 bytes, and a thread has IN_FLIGHT of them under way.
+// New: a load reads 16 bytes, and a thread has IN_FLIGHT of them in flight.
 template <class Op, class In, class Acc>
 __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
     const packed<In> p(in, n);
@@ -507,12 +527,9 @@ __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// A block's even share: whole packs, and whole lines of 128 bytes. Of a long array the blocks take
-// rounds in turns: what is read at one time then lies together, which memory reads faster than a
-// place for each block, and one round more or less is little. (An H200, rung 11, turns against
-// shares, November 2026: 2^30 float32 4,568 GB/s and 4,545, 2^28 float64 4,567 and 4,506; but 2^25
-// float32, 7 or 8 rounds a block, 4,016 and 4,037.)
-constexpr unsigned ROUND = IN_FLIGHT * THREADS; // packs
+// A block's even chunk: whole vectors, and whole lines of 128 bytes. For a long array the blocks
+// take rounds in turns, so that concurrent reads are adjacent (TUNING.md R4).
+constexpr unsigned ROUND = IN_FLIGHT * THREADS; // vectors
 
 template <class Op, class Acc, class In> __device__ Acc combine_share(const In *in, uint64 n) {
     constexpr unsigned line = 8;
@@ -529,7 +546,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_share(const In *
     return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS, jump));
 }
 
-// New: a block walks through one share instead of the whole array.
+// New: a block reads one chunk instead of strides over the whole array.
 template <class Op, class In, class Acc>
 __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
     const Acc sum = combine_share<Op, Acc>(in, n);
@@ -537,14 +554,14 @@ __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// Where the one result of a launch goes, and the counters of tickets.
+// Address of the single result of a launch, and the counters of tickets.
 template <class Acc> struct whole {
     Acc *result;
-    unsigned *tickets; // of the blocks that have ended; of rung 13's pieces
+    unsigned *tickets; // of the blocks that have finished; of rung 13's chunks
     uint64 halved;
 };
 
-// The one result, which may be asked for in half the accumulator's bytes.
+// Stores the single result, which may be requested in half the accumulator's bytes.
 template <class Acc> __device__ void store_result(Acc *to, Acc value, uint64) { *to = value; }
 template <> __device__ void store_result(float64 *to, float64 value, uint64 halved) {
     if (halved)
@@ -559,13 +576,13 @@ template <> __device__ void store_result(int64 *to, int64 value, uint64 halved) 
         *to = value;
 }
 
-// The blocks' values, `count` in all, to one. Every block draws a ticket after it has stored its
-// own. Who draws the last one combines them all, in their order, whoever it is: the result does not
-// depend on it. atomicInc leaves the counter at 0 for the next launch.
+// Reduces the `count` values of the blocks to one. Every block draws a ticket after it has stored
+// its own. The block that draws the last one combines all in their order, so the result does not
+// depend on which block it is. atomicInc leaves the counter at 0 for the next launch.
 template <unsigned AtOnce, class Op, class Acc>
 __device__ void combine_stored(const Acc *partials, unsigned count, const whole<Acc> &to) {
-    // Behind the warps' values, in dynamic shared memory: rung 12's ring, which is free by now, is
-    // all that a block of a T4 may have.
+    // Behind the warps' values, in dynamic shared memory: rung 12's ring, free by now, uses all
+    // that a block of a T4 may have.
     bool *last = reinterpret_cast<bool *>(shared_memory<Acc>() + 2 * (blockDim.x / 32));
     if (threadIdx.x == 0) {
         __threadfence();
@@ -598,7 +615,7 @@ __device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
     if (threadIdx.x == 0) {
         if (gridDim.x > 1)
             partials[blockIdx.x] = sum;
-        else // nobody to wait for
+        else // no other block
             store_result(to.result, sum, to.halved);
     }
     if (gridDim.x > 1)
@@ -611,17 +628,17 @@ __device__ void reduce_11(const In *in, Acc *partials, uint64 n, const whole<Acc
     combine_blocks<Op>(combine_share<Op, Acc>(in, n), partials, to);
 }
 
-// A ring of parts in shared memory. `ask` begins to fill a place, `wait` ends when it is full; what
-// a thread then reads are its own packs, every RING_THREADS-th.
+// A ring in shared memory. `ask` issues the copy into a stage, `wait` returns when it is complete;
+// a thread then reads its own vectors, every RING_THREADS-th.
 constexpr unsigned RING_THREADS = 256, RING_PLACES = REDUCE_RING_PLACES,
                    RING_PACKS = REDUCE_RING_PACKS;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 struct ring {
-    unsigned barriers; // of 8 bytes, one a place, in shared memory
+    unsigned barriers; // of 8 bytes, one a stage, in shared memory
 
-    // What lies in front of the ring puts it where a multiple of 32 bytes is: copies to 16 bytes
-    // behind one took an H200 25% longer (2^30 float32: 1,226 us, and 982, November 2026).
+    // Padding in front of the ring aligns it to 32 bytes: copies that straddle a sector are slower
+    // (TUNING.md R5).
     __device__ ring() {
         __shared__ uint64 full[RING_PLACES];
         static_assert(sizeof full % 32 == 0, "the ring begins behind it");
@@ -634,7 +651,7 @@ struct ring {
         }
         __syncthreads();
     }
-    // Every thread has read what was in the place.
+    // Waits until every thread has read the stage, then issues the copy into it.
     __device__ void ask(unsigned place, const uint4 *from) {
         __syncthreads();
         if (threadIdx.x != 0)
@@ -664,7 +681,7 @@ struct ring {
     }
 };
 #else
-// Before sm_90 every thread fetches its own packs, through its registers.
+// Before sm_90 every thread loads its own vectors through its registers.
 struct ring {
     __device__ void ask(unsigned place, const uint4 *from) {
         uint4 *to = shared_memory<uint4>() + place * RING_PACKS;
@@ -676,8 +693,8 @@ struct ring {
 };
 #endif
 
-// Every gridDim.x-th of the whole parts. The packs behind them are the last block's. (2^30 float32
-// took an H200 982 us, and rung 11 964, November 2026.)
+// Every gridDim.x-th of the whole chunks of the ring. The last block reduces the vectors after them
+// (TUNING.md R6).
 template <class Op, class Acc, class In> __device__ Acc combine_parts(const packed<In> &p) {
     const uint64 parts = p.count / RING_PACKS, stride = uint64(gridDim.x) * RING_PACKS;
     const uint4 *from = &p.packs[uint64(blockIdx.x) * RING_PACKS].words;
@@ -702,6 +719,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_parts(const pack
             parts_here.ask(place, from + (part + RING_PLACES) * stride);
     }
     if (blockIdx.x == gridDim.x - 1)
+#pragma unroll 1
         for (uint64 i = parts * RING_PACKS + threadIdx.x; i < p.count; i += RING_THREADS)
             combine_pack<Op>(sums, p.packs[i]);
     __syncthreads(); // the ring's memory is free
@@ -716,11 +734,11 @@ __device__ void reduce_12(const In *in, Acc *partials, uint64 n, const whole<Acc
     combine_blocks<Op>(block_tree<Op>(sum), partials, to);
 }
 
-// What the blocks of rung 13 take: rounds in turns, equally many each, and of what is left behind
-// them, a tenth or a little more, the pieces that they draw.
+// Work of the blocks of rung 13: rounds in turns, equally many each, then chunks that they draw
+// from the rest, a tenth of the array or a little more.
 struct schedule {
-    uint64 left;    // the first pack that is left
-    unsigned piece; // packs
+    uint64 left;    // the first vector of the rest
+    unsigned piece; // vectors
     unsigned pieces;
 
     explicit __device__ schedule(uint64 packs) {
@@ -732,10 +750,9 @@ struct schedule {
     }
 };
 
-// New: the end is nobody's share. Blocks that memory serves sooner take more of it, and none is
-// left alone with much. A piece has a value of its own, so the result does not depend on who took
-// it. (Two H200s, rung 11 against this, November 2026: 2^30 float32 4,557 and 4,587 GB/s, 4,664 and
-// 4,687; 2^28 4,509 and 4,531, 4,606 and 4,618; 2^26 equal.)
+// New: blocks draw the end of the array. Blocks that memory serves sooner draw more, and none ends
+// long after the others. A chunk has a value of its own, so the result does not depend on which
+// block drew it (TUNING.md R7).
 template <class Op, class In, class Acc>
 __device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
     constexpr unsigned warps = THREADS / 32;
@@ -748,7 +765,7 @@ __device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc
     unsigned jump = gridDim.x * ROUND, slot = work.pieces + blockIdx.x;
     for (unsigned turn = 0;; turn ^= 1) {
         unsigned next = 0;
-        if (threadIdx.x == 0) // on its way while this turn's items are
+        if (threadIdx.x == 0) // in flight while this turn's elements are
             next = atomicInc(to.tickets + 1, work.pieces + gridDim.x - 1);
         Acc sums[CHAINS<In>];
         begin_sums<Op>(sums);
@@ -796,8 +813,8 @@ using type_float64 = float64;
         const type_##in *items, type_##acc *partials, uint64 n) {                              \
         rung<block, op_##op>(items, partials, n);                                              \
     }
-// With one launch: where its one result goes, the counters of its tickets, which are 0, and whether
-// the result is stored in half as many bytes.
+// With one launch: address of the single result, the ticket counters, which are 0, and whether the
+// result is stored in half as many bytes.
 #define KERNEL_WHOLE(rung, threads, op, in, acc)                                           \
     extern "C" __global__ void __launch_bounds__(threads, BLOCKS)                          \
         rung##_##op##_##in##_##acc(const type_##in *items, type_##acc *partials, uint64 n, \
@@ -818,22 +835,24 @@ using type_float64 = float64;
     KERNEL_B(rung, 256, op, in, acc)   \
     KERNEL_B(rung, 512, op, in, acc)   \
     KERNEL_B(rung, 1024, op, in, acc)
-#define EVERY_RUNG(op, in, acc)                        \
-    KERNEL(reduce_1, op, in, acc)                      \
-    KERNEL(reduce_2, op, in, acc)                      \
-    KERNEL(reduce_3, op, in, acc)                      \
-    KERNEL(reduce_4, op, in, acc)                      \
-    KERNEL(reduce_5, op, in, acc)                      \
-    KERNEL(reduce_5h, op, in, acc)                     \
-    EVERY_BLOCK(reduce_6, op, in, acc)                 \
-    EVERY_BLOCK(reduce_7, op, in, acc)                 \
-    KERNEL(reduce_8, op, in, acc)                      \
-    KERNEL_THREADS(reduce_9, op, in, acc)              \
-    KERNEL_THREADS(reduce_10, op, in, acc)             \
+#define SAME_RUNGS(op, in, acc)           \
+    KERNEL(reduce_1, op, in, acc)         \
+    KERNEL(reduce_2, op, in, acc)         \
+    KERNEL(reduce_3, op, in, acc)         \
+    KERNEL(reduce_4, op, in, acc)         \
+    KERNEL(reduce_5, op, in, acc)         \
+    KERNEL(reduce_5h, op, in, acc)        \
+    EVERY_BLOCK(reduce_6, op, in, acc)    \
+    EVERY_BLOCK(reduce_7, op, in, acc)    \
+    KERNEL(reduce_8, op, in, acc)         \
+    KERNEL_THREADS(reduce_9, op, in, acc) \
+    KERNEL_THREADS(reduce_10, op, in, acc)
+#define NEWER_RUNGS(op, in, acc)                       \
     KERNEL_WHOLE(reduce_11, THREADS, op, in, acc)      \
     KERNEL_WHOLE(reduce_12, RING_THREADS, op, in, acc) \
     KERNEL_WHOLE(reduce_13, THREADS, op, in, acc)
 
-REDUCE_SIGNATURES(EVERY_RUNG)
+SAME_FOR_ALL_GPUS(REDUCE_SIGNATURES(SAME_RUNGS))
+REDUCE_SIGNATURES(NEWER_RUNGS)
 
 #endif

@@ -1,19 +1,19 @@
-// reduce_axis.cu: reductions along an axis: outer x reduced x inner items become outer x inner
-// results, from arrays of every shape and layout.
+// reduce_axis.cu: reductions along an axis: outer x reduced x inner elements become outer x inner
+// results, from arrays of every shape and layout. Knows no device and no host code.
 //
-// Any axes of any layout come down to that, once neighbouring axes are merged
-// (gpuopt/_axis_plan.py); an array with gaps may leave several outer and inner axes. A reduction of
-// one item to each result is a copy: it makes an array contiguous, or converts it.
-// ops_reduce_axis.c chooses the shape of the work; where few results leave most of the GPU idle it
-// splits the reduced axis, and the block that ends last of those of a result combines their partial
-// results; many of them the same kernel, in a second pass. The tree depends on sizes alone. An H200
-// at 4,600 GB/s has time for 100 instructions of a thread to each 16 bytes: axis_lanes.cuh and
-// axis_rows.cuh say what they are.
+// Any axes of any layout take this form once adjacent axes are merged; a strided array may leave
+// several outer and inner axes. A reduction of one element per result is a copy: it makes an array
+// contiguous, or converts it. ops_reduce_axis.c chooses the shape of the work. If few results would
+// leave most of the GPU idle, it splits the reduced axis, and the last block of each result
+// combines the partial results, or a second pass of the same kernel does. The tree depends only on
+// sizes. An H200 at 4,600 GB/s has time for 100 instructions of a thread per 16 bytes;
+// axis_lanes.cuh and axis_rows.cuh contain them.
 
-// (operation, items, accumulator). Few kernels serve many: `key` turns one order of items into
-// another (a maximum is a minimum of complements, an unsigned item with its top bit flipped
-// compares as a signed one, `and` is `or` of complements, a count without the sign bit takes -0.0
-// for 0). `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are counts.
+// (operation, elements, accumulator). Few kernels serve many operations: `key` maps one order of
+// elements to another (a maximum is a minimum of complements; an unsigned element with its top bit
+// flipped compares as a signed one; `and` is `or` of complements; a count that ignores the sign bit
+// counts -0.0 as 0). `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are
+// counts.
 #define REDUCE_AXIS_SIGNATURES(SIGNATURE) \
     SIGNATURE(sum, int8, int64)           \
     SIGNATURE(sum, int16, int64)          \
@@ -67,7 +67,7 @@ RUNG(1, "shapes", "reduce_axis",
 namespace axis {
 
 constexpr unsigned BLOCK = AXIS_BLOCK;
-constexpr unsigned BLOCKS = 4; // of a multiprocessor: what registers a kernel may have
+constexpr unsigned BLOCKS = 4; // a multiprocessor: bounds a kernel's registers
 
 // --- trees
 
@@ -84,7 +84,7 @@ template <class T> __device__ T from_lane(T value, unsigned distance) {
     return u.value;
 }
 
-// Lanes in groups of `width`, a power of two, each to one value.
+// Lanes in groups of `width`, a power of two; each group reduces to one value.
 template <class T, class Join> __device__ T group_tree(T value, unsigned width, const Join &join) {
 #pragma unroll 1
     for (unsigned distance = width / 2; distance > 0; distance /= 2)
@@ -92,7 +92,7 @@ template <class T, class Join> __device__ T group_tree(T value, unsigned width, 
     return value;
 }
 
-// The block's values to one, in thread 0; `partial` is the shared memory of a value for each warp.
+// Reduces the block's values to one, in thread 0; `partial` is shared memory with one value a warp.
 template <class T, class Join>
 __device__ T block_tree(T *partial, T value, const T &nothing, const Join &join) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -112,32 +112,34 @@ template <class Op> struct applying {
     }
 };
 
-// --- the shapes of work
+// --- shapes of work
 
 __device__ inline unsigned log2_of(unsigned power) { return 31 - unsigned(__clz(int(power))); }
 
-// `wide` slabs of reduced x inner items, which lie one after the other, go through shared memory:
-// the loads are 16 bytes wide and coalesced, however short a row is. Then `group` lanes take a
-// result.
-template <class In>
-__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
+// Shifts the array: values loaded at once are processed IN_TURN at a time by the same instructions.
+template <unsigned IN_TURN, class T, unsigned N> __device__ void next_in_turn(T (&loaded)[N]) {
+#pragma unroll
+    for (unsigned k = 0; k + IN_TURN < N; k++)
+        loaded[k] = loaded[k + IN_TURN];
+}
+
+// Copies the bytes from `start` on into shared memory: 16 at a time, none before `begin` or from
+// `end` on. Returns their offset there. Not inlined, so that all kernels share it.
+__device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 start, unsigned bytes,
+                                             bool streamed) {
     constexpr unsigned at_once = 4;
-    const uint64 begin = reinterpret_cast<uint64>(in),
-                 end = begin + w.outer * w.reduced * w.inner * sizeof(In),
-                 start = begin + first * w.reduced * w.inner * sizeof(In),
-                 aligned = start / 16 * 16;
-    const unsigned skipped = unsigned(start - aligned);
-    const unsigned packs = (skipped + items * unsigned(sizeof(In)) + 15) / 16;
+    const uint64 aligned = start / 16 * 16;
+    const unsigned skipped = unsigned(start - aligned), packs = (skipped + bytes + 15) / 16;
     const uint4 *from = reinterpret_cast<const uint4 *>(aligned);
-    pack<In> *stage = shared_memory<pack<In>>();
-    // The first and the last pack may reach beyond the array.
+    pack<uint8_t> *stage = shared_memory<pack<uint8_t>>();
+    // The first and the last vector may reach past the array.
     const unsigned whole_first = aligned < begin ? 1 : 0;
     const unsigned whole_end = end < aligned + uint64(packs) * 16 ? packs - 1 : packs;
 #pragma unroll 1
     for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
-        pack<In> loaded[at_once];
+        pack<uint8_t> loaded[at_once];
         load_some(
-            loaded, w.streamed,
+            loaded, streamed,
             [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
             [&](unsigned k) { return from + p + k * BLOCK; });
 #pragma unroll
@@ -146,22 +148,33 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
                 stage[p + k * BLOCK] = loaded[k];
     }
 #pragma unroll 1
-    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the pack
+    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the vector
         const unsigned at = edge ? packs - 1 : 0;
         if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
             continue;
 #pragma unroll 1
-        for (unsigned i = 0; i < pack<In>::count; i++) {
-            const uint64 item = aligned + uint64(at) * 16 + i * sizeof(In);
-            if (item >= begin && item < end)
-                stage[at].items[i] = *reinterpret_cast<const In *>(item);
+        for (unsigned i = 0; i < 16; i++) {
+            const uint64 byte = aligned + uint64(at) * 16 + i;
+            if (byte >= begin && byte < end)
+                stage[at].items[i] = *reinterpret_cast<const uint8_t *>(byte);
         }
     }
     __syncthreads();
-    return reinterpret_cast<const In *>(stage) + skipped / sizeof(In);
+    return skipped;
 }
 
-// Items in shared memory: without branches, as rows are short.
+// `wide` contiguous slabs of reduced x inner elements pass through shared memory: the loads are 16
+// bytes wide and coalesced, however short a row is. Then `group` lanes reduce one result.
+template <class In>
+__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
+    const uint64 slab = w.reduced * w.inner;
+    const unsigned skipped = stage_bytes(
+        reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + w.outer * slab),
+        reinterpret_cast<uint64>(in + first * slab), items * unsigned(sizeof(In)), w.streamed);
+    return shared_memory<In>() + skipped / sizeof(In);
+}
+
+// Elements in shared memory, without branches: rows are short.
 template <class Op, class In>
 __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
                                        unsigned apart, places here) {
@@ -182,17 +195,15 @@ __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step
     return mine.whole(op, mine.part(0), here);
 }
 
-// The bits of word `word` of a pack that are in its bytes from `from` up to `to`.
+// The bits of word `word` of a vector that lie in its bytes `from` to `to` - 1.
 __device__ inline uint32_t bits_between(int from, int to, int word) {
     const int low = 8 * (from - 4 * word), high = 8 * (to - 4 * word);
     return __funnelshift_lc(0, ~0u, unsigned(low < 0 ? 0 : low)) &
            ~__funnelshift_lc(0, ~0u, unsigned(high < 0 ? 0 : high));
 }
 
-// The same of a row of narrow items by packs, wherever in them it begins and ends: what is of other
-// rows becomes such as changes nothing. (An H200, rows of 77 and 333 items, sums, GB/s by items and
-// by packs: int8 1,554 and 3,365, 1,604 and 3,378; float16 2,881 and 3,211, 2,903 and 3,199; but
-// float32 3,476 and 3,136, November 2026.)
+// The same by vectors for a row of narrow elements, at any alignment: elements of other rows are
+// replaced by the identity (TUNING.md A2).
 template <class Op, class In>
 __device__ typename Op::Acc add_staged_packs(const Op &op, const In *row, unsigned items,
                                              unsigned lane, unsigned group) {
@@ -255,8 +266,8 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Results of a block, which its threads have in any order, so that neighbours are stored by
-// neighbours: `results` lie in shared memory.
+// Stores a block's results, which its threads hold in any order, through shared memory, so that
+// adjacent threads store adjacent results.
 template <class Op>
 __device__ void store_results(const Op &op, void *out, const work &w, uint64 first,
                               unsigned results) {
@@ -266,12 +277,14 @@ __device__ void store_results(const Op &op, void *out, const work &w, uint64 fir
         storing<Op>::store(op, w, out, first + r, shared_memory<typename Op::Acc>()[r]);
 }
 
-// Rows of a few whole packs, one after the other: `group` lanes take a row of `wide` packs, a pack
+// Contiguous rows of a few whole vectors: `group` lanes take a row of `wide` vectors, one vector
 // each, and AT_ONCE rows.
 template <class Op, class In>
 __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
-    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS;
+    using Acc = typename Op::Acc;
+    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS,
+                       IN_TURN = sizeof(In) <= 2 && !has_places<Op> ? 2 : 4;
     const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
                    rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
     const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
@@ -282,51 +295,61 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     load_some(
         loaded, w.streamed, [&](unsigned k) { return x < wide && y + k * rows < there; },
         [&](unsigned k) { return packs + k * rows * wide; });
-    typename Row::Part parts[AT_ONCE];
-#pragma unroll
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        parts[k] = x < wide ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
-                            : Row::nothing();
+    Acc *results = shared_memory<Acc>() + y;
 #pragma unroll 1
-    for (unsigned distance = group / 2; distance > 0; distance /= 2)
+    for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+        typename Row::Part parts[IN_TURN];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
-    if (x == 0)
+        for (unsigned k = 0; k < IN_TURN; k++)
+            parts[k] = x < wide
+                           ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
+                           : Row::nothing();
+#pragma unroll 1
+        for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            shared_memory<typename Op::Acc>()[y + k * rows] = Row::whole(op, parts[k]);
+            for (unsigned k = 0; k < IN_TURN; k++)
+                parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
+        if (x == 0)
+#pragma unroll
+            for (unsigned k = 0; k < IN_TURN; k++)
+                results[k * rows] = Row::whole(op, parts[k]);
+        results += IN_TURN * rows;
+        next_in_turn<IN_TURN>(loaded);
+    }
     store_results(op, out, w, first, there);
 }
 
-// Rows of one word, one after the other: a thread takes AT_ONCE of them, a block apart.
+// Contiguous rows of one word: a thread takes AT_ONCE of them, a block apart.
 template <class Word, class Op, class In>
 __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (sizeof(Word) > sizeof(In)) {
         using Row = short_row<Op, In>;
-        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS;
+        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = sizeof(Word) == 2 ? 8 : 2;
         const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x;
         const Word *rows = reinterpret_cast<const Word *>(in);
         Word loaded[AT_ONCE];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing rows repeat the first
             loaded[k] = rows[first + k * BLOCK < w.outer ? first + k * BLOCK : 0];
+#pragma unroll 1
+        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+            const uint64 row = first + turn * BLOCK;
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            if (first + k * BLOCK < w.outer) {
+            for (unsigned k = 0; k < IN_TURN; k++) {
                 pack<In> one;
                 one.word[0] = uint32_t(loaded[k]);
                 one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
                 const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
-                storing<Op>::store(op, w, out, first + k * BLOCK, Row::whole(op, part));
+                if (row + k * BLOCK < w.outer)
+                    storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
             }
+            next_in_turn<IN_TURN>(loaded);
+        }
     }
 }
 
-// Rows of three items, one after the other, the first at a pack: a thread takes the rows of three
-// packs, and stores their results as vectors where these are not much wider. (An H200, 2^24 rows,
-// microseconds, through shared memory and so: sums of int8 72 and 47, maxima 61 and 24; of float16
-// 66 and 35, 62 and 33; of float32 83 and 64, 75 and 63; of float64 133 and 124, November 2026.)
+// Contiguous rows of three elements, the first at a vector: a thread takes the rows of three
+// vectors, and stores their results as vectors if these are not much wider (TUNING.md A3).
 template <class Op, class In>
 __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
     using Row = short_row<Op, In>;
@@ -362,7 +385,7 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         if (storing<Op>::store_all(op, w, out, thread * count, results, there))
             return; // the whole block
     }
-    // One more place after those of a thread: lanes meet in no bank.
+    // One element of padding after those of a thread avoids bank conflicts.
     Part *shared = shared_memory<Part>();
 #pragma unroll
     for (unsigned r = 0; r < count; r++)
@@ -374,33 +397,39 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         storing<Op>::store(op, w, out, first + r, Row::whole(op, shared[r + r / count]));
 }
 
-// This thread's packs, `step` bytes from one to the next, every apart-th of `left`, into what
-// `mine` keeps: AT_ONCE of them are under way before the first is waited for, in the last round
-// too.
+// Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
+// AT_ONCE of them are in flight before the first is waited for, also in the last round, where
+// missing vectors are identities.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
                           unsigned apart, bool streamed, const Items &which) {
-    pack<In> loaded[AT_ONCE];
+    constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
         return reinterpret_cast<const uint4 *>(at + int64(step) * k);
     };
-    uint32_t place = 0;
-    for (; left > int((AT_ONCE - 1) * apart); left -= int(AT_ONCE * apart)) {
-        if constexpr (sizeof step == 4) // multiples of it are as soon had as kept
-            step = anew(step);
-        load_every(loaded, streamed, from);
+    const auto is_there = [&](unsigned k) { return left > int(k * apart); };
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        pack<In> loaded[AT_ONCE];
+        if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
+            step = opaque_copy(step);
+        if (left > int((AT_ONCE - 1) * apart))
+            load_every(loaded, streamed, from);
+        else if (FEW == AT_ONCE || left > int(FEW * apart))
+            load_some(loaded, streamed, is_there, from);
+        else { // half the loads, for columns of a few rows
+            pack<In> few[FEW];
+            load_some(few, streamed, is_there, from);
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                loaded[k].words = k < FEW ? few[k].words : uint4{0, 0, 0, 0};
+        }
         which.pick(loaded);
-        mine.template add<true>(op, loaded, place, apart, 0);
+        mine.template add<false>(op, loaded, place, apart, unsigned(left));
         at += int64(step) * AT_ONCE;
-        place += AT_ONCE;
+        left -= int(AT_ONCE * apart);
     }
-    if (left <= 0)
-        return;
-    load_some(
-        loaded, streamed, [&](unsigned k) { return left > int(k * apart); }, from);
-    which.pick(loaded);
-    mine.template add<false>(op, loaded, place, apart, unsigned(left));
 }
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
@@ -411,10 +440,9 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step,
     });
 }
 
-// Line `number`: a row, or a share of one.
-template <bool Strided, class In>
-__device__ line<In> line_of(const In *in, const work &w, uint64 number) {
-    const unsigned every = Strided ? unsigned(w.stride) : 1;
+// Line `number`: a row, or a chunk of one; `every` is the step between its elements.
+template <class In>
+__device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
     const uint64 o = w.splits == 1 ? number : number / w.splits;
     const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.share;
     const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
@@ -427,30 +455,33 @@ __device__ line<In> line_of(const In *in, const work &w, uint64 number) {
     return {items, first, before, span - (span - before) % pack<In>::count, span, every};
 }
 
-// `group` threads, or the block, take a row, or a share of one: packs along the row. Where every
-// stride-th item counts, a thread meets them at the same lanes of all its packs.
-template <bool Strided, class Op, class In>
+// `group` threads, or the block, reduce a row, or a chunk of one, by vectors along the row. If
+// every stride-th element counts, a thread finds them at the same lanes of all its vectors.
+template <class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Row = row_of<Op, In>;
     using Part = typename Row::Part;
+    using Items = typename chosen<may_be_strided<Op, In>, strided_items<In>, every_item<In>>::type;
     constexpr unsigned AT_ONCE = has_places<Op> && sizeof(In) == 8 ? 4 : 8, count = pack<In>::count;
+    const bool strided = may_be_strided<Op, In> && w.shape == AXIS_STRIDED;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
-                   apart = Strided ? unsigned(w.tiles) : side;
+                   apart = strided ? unsigned(w.tiles) : side,
+                   every = strided ? unsigned(w.stride) : 1;
     const auto number_of = [&](unsigned block) {
         return uint64(block) * (BLOCK >> shift) + (threadIdx.x >> shift);
     };
-    // How many items behind one that counts; `wide` is 1 / stride in 2^-20: exact for what a block
-    // has.
+    // Distance of an element from the previous one that counts; `wide` is 1 / stride in 2^-20,
+    // exact within a block.
     const auto behind = [&](unsigned item) {
-        return Strided ? item - (item * unsigned(w.wide) >> 20) * unsigned(w.stride) : 0;
+        return strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
     };
     const uint64 lines = w.outer * w.splits;
     Part part = Row::nothing();
     if (const uint64 number = number_of(blockIdx.x); number < lines) {
-        const line<In> row = line_of<Strided>(in, w, number);
+        const line<In> row = line_of(in, w, number, every);
         const unsigned first = row.before + x * count;
         const int left = x < apart ? int((row.tail - row.before) / count - x) : 0;
-        const counting<Strided, In> which(op, row.every, behind(first));
+        const Items which(op, every, behind(first));
         if (left > 0 && which.any()) {
             along<Op, In> mine;
             add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
@@ -458,13 +489,21 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
             part = mine.folded(op, {int64(first), int64(apart * count)});
         }
     }
-    const uint64 number = number_of(anew(blockIdx.x));
+    const uint64 number = number_of(opaque_copy(blockIdx.x));
     const bool there = number < lines;
-    const line<In> row = line_of<Strided>(in, w, there ? number : 0);
-    if (there && x < row.before && behind(x) == 0)
-        part = Row::join(op, part, Row::single(op, row.items[x], x));
-    if (const unsigned end = row.tail + x; there && end < row.span && end % row.every == 0)
-        part = Row::join(op, part, Row::single(op, row.items[end], end));
+    const line<In> row = line_of(in, w, there ? number : 0, every);
+    const unsigned end = row.tail + x;
+    const bool is_before = there && x < row.before && behind(x) == 0,
+               is_behind = there && end < row.span && (!strided || end % every == 0);
+    In items[2] = {};
+    if (is_before)
+        items[0] = row.items[x];
+    if (is_behind)
+        items[1] = row.items[end];
+    if (is_before)
+        part = Row::join(op, part, Row::single(op, items[0], x));
+    if (is_behind)
+        part = Row::join(op, part, Row::single(op, items[1], end));
     const auto join = [&](Part a, Part b) { return Row::join(op, a, b); };
     part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(), join)
                          : group_tree(part, side, join);
@@ -475,14 +514,15 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         else
             storing<Op>::store(op, w, out, number, value);
     }
-    if (!w.tickets) // a block has one share
+    if (!w.tickets) // a block has one chunk
         return;
     const unsigned splits = unsigned(w.splits);
     const uint64 o = blockIdx.x / splits;
-    if (!ends_last(w, o))
+    if (!ends_last(w.tickets + o, splits))
         return;
     using Acc = typename Op::Acc;
     Acc value = Op::identity();
+#pragma unroll 1
     for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
         value = op.apply(value, load_partial(op, w, o * splits + split));
     value = block_tree(shared_memory<Acc>(), value, Op::identity(), applying<Op>{op});
@@ -490,45 +530,46 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         storing<Op>::store(op, w, out, o, value);
 }
 
-// This thread's items of one column, every apart-th of `left`.
+// This thread's elements of one column, every apart-th of `left`.
 template <class Op, class In>
-__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int64 left,
+__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int left,
                                       unsigned apart, places here) {
     constexpr unsigned AT_ONCE = 8;
     lanes<Op, In, 1> mine;
-    alone<In> loaded[AT_ONCE];
-    uint32_t place = 0;
     if (left <= 0)
         return Op::identity();
-    for (; left > int64((AT_ONCE - 1) * apart); left -= AT_ONCE * apart) {
+#pragma unroll 1
+    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+        alone<In> loaded[AT_ONCE];
+        if (left > int((AT_ONCE - 1) * apart)) {
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            loaded[k].items[0] = at[k * step];
-        mine.template add<true>(op, loaded, place, apart, 0);
-        at += AT_ONCE * step;
-        place += AT_ONCE;
-    }
-    if (left > 0) {
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                loaded[k].items[0] = at[k * step];
+        } else {
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: the first again for what is not there
-            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
+            for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing elements repeat the first
+                loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
+        }
         mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        at += AT_ONCE * step;
+        left -= int(AT_ONCE * apart);
     }
     return mine.whole(op, mine.part(0), here);
 }
 
-// The same of partial results whose places have been counted before.
+// The same for partial results, which have their indices already.
 template <class Op, class In>
 __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *index, int64 step,
                                        int64 left, unsigned apart) {
     typename Op::Acc value = Op::identity();
+#pragma unroll 1
     for (; left > 0; left -= apart, at += step, index += step)
         value = op.apply(value, op.load(*at, *index));
     return value;
 }
 
-// A slab of `narrow`: whole packs lie between its first items, `before`, and the last, from `tail`
-// on.
+// A slab of `narrow`: whole vectors lie between its first `before` elements and the last, which
+// begin at `tail`.
 template <class In> struct slab_of {
     const In *items;
     unsigned before, packs, tail;
@@ -540,9 +581,9 @@ template <class In> struct slab_of {
     }
 };
 
-// Slabs of few inner items, one after the other: `group` threads take a slab, so many that each
-// meets the same inner items in all its packs. Then `helpers` lanes join the parts that a result
-// has: number k is that of item i + k * inner of what the threads meet at once.
+// Contiguous slabs of few inner elements: `group` threads take a slab; their number makes each
+// thread's vectors hold the same inner elements. Then `helpers` lanes join the parts of a result:
+// part k belongs to inner element i + k * inner of those that the threads read at once.
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -552,14 +593,14 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
     const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
                    size = unsigned(w.reduced) * inner;
-    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
     const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
     const uint64 first = uint64(blockIdx.x) * slabs;
     Mine mine;
     if (own < slabs && first + own < w.outer) {
         const slab_of<In> slab(in, first + own, size);
         add_all_packs<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                         int(slab.packs - x), side, w.streamed, counting<false, In>());
+                         int(slab.packs - x), side, w.streamed, every_item<In>());
     }
     Part *shared = shared_memory<Part>();
 #pragma unroll
@@ -579,7 +620,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
         Acc value = Op::identity();
         if (there) {
             const slab_of<In> slab(in, first + number, size);
-            // Every helpers-th item of this result's of those before item `end`.
+            // Every helpers-th element of this result before element `end`.
             const auto add_alone = [&](unsigned at, unsigned end) {
 #pragma unroll 1
                 for (at += lane * inner; at < end; at += helpers * inner)
@@ -605,16 +646,13 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Where the bytes are of an array that has gaps: nothing is read before or behind.
+// Extent of a strided array: no bytes outside it are read.
 struct extent {
     uint64 begin, end;
 };
 
-// As add_packs, of packs that begin anywhere and of which `items` count: loaded as two that begin
-// at 16 bytes. What else comes with them is of columns beyond the last. (An H200, columns of bytes
-// one by one and so, microseconds: 8192 x 8190 of rows 8192 apart, from the second on, sums 45 and
-// 32, places 60 and 42; 64 x 7 x 200,001 236 and 75. Of float16 204 and 100, but 64 x 1001 x 1001
-// 49 and 53; of float32 68 and 87, November 2026.)
+// As add_packs, for unaligned vectors of which `items` elements count: two aligned loads each;
+// surplus lanes are ignored (TUNING.md A8).
 template <unsigned AT_ONCE, class Op, class In, class Mine>
 __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int64 step, int left,
                                   unsigned apart, unsigned items, const extent &all) {
@@ -650,22 +688,9 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
         left -= int(AT_ONCE * apart);
     }
 }
-// A part as it waits in shared memory, and the value that it is.
-template <class Mine, class Acc, unsigned Count> struct kept {
-    using type = typename Mine::Part;
-    template <class Op> static __device__ Acc whole(const Op &op, type part, places at) {
-        return Mine::whole(op, part, at);
-    }
-};
-template <class Mine, class Acc> struct kept<Mine, Acc, 1> {
-    using type = Acc;
-    template <class Op> static __device__ Acc whole(const Op &, type value, places) {
-        return value;
-    }
-};
 
-// A block's results, of `parts` parts each, by get(value, part, result), which adds one, and
-// put(result, value). Where results are few, several threads take parts of each.
+// Reduces a block's results, each of `parts` parts: get(value, part, result) adds one, put(result,
+// value) stores. If results are few, several threads take parts of each.
 template <class Op, class Get, class Put>
 __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
                               const Put &put) {
@@ -673,54 +698,55 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     unsigned helpers = 1;
     while (2 * helpers <= parts && 2 * helpers * results <= BLOCK)
         helpers *= 2;
-    if (helpers == 1) {
-#pragma unroll 1
-        for (unsigned result = threadIdx.x; result < results; result += BLOCK) {
-            Acc value = Op::identity();
-#pragma unroll 1
-            for (unsigned part = 0; part < parts; part++)
-                value = get(value, part, result);
-            put(result, value);
-        }
-        return;
-    }
     Acc *sums = shared_memory<Acc>();
-    const unsigned helper = threadIdx.x / results, result = threadIdx.x - helper * results;
-    Acc value = Op::identity();
+    const unsigned at_once = helpers == 1 ? BLOCK : results,
+                   helper = helpers == 1 ? 0 : threadIdx.x / results;
 #pragma unroll 1
-    for (unsigned part = helper; helper < helpers && part < parts; part += helpers)
-        value = get(value, part, result);
-    __syncthreads(); // the parts may lie where the sums will
-    if (helper < helpers)
-        sums[threadIdx.x] = value;
+    for (unsigned base = 0; base < results; base += at_once) { // once, if there are helpers
+        const unsigned result = base + threadIdx.x - helper * results;
+        const bool there = helper < helpers && result < results;
+        Acc value = Op::identity();
 #pragma unroll 1
-    for (unsigned half = helpers / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (helper < half) {
-            value = op.apply(value, sums[threadIdx.x + half * results]);
-            sums[threadIdx.x] = value;
+        for (unsigned part = helper; there && part < parts; part += helpers)
+            value = get(value, part, result);
+        if (helpers > 1) {
+            __syncthreads(); // the parts may share memory with the sums
+            if (there)
+                sums[threadIdx.x] = value;
         }
+#pragma unroll 1
+        for (unsigned half = helpers / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (helper < half) {
+                value = op.apply(value, sums[threadIdx.x + half * results]);
+                sums[threadIdx.x] = value;
+            }
+        }
+        if (there && helper == 0)
+            put(result, value);
     }
-    if (helper == 0)
-        put(result, value);
 }
 
-// `wide` threads stand side by side, each on a column (of a pack: on neighbouring ones); the others
-// of the block are on the next rows of the same columns. At the end every thread takes results, so
-// that neighbours are stored by neighbours. Where `group` rows have been taken for one, so that it
-// is whole packs, and a block has all of it, that makes them one again.
-template <class Op, class In, unsigned Count>
+// `wide` threads stand side by side, each on a column (or on a vector of columns); the block's
+// other threads are on the next rows of the same columns. At the end all threads take results, so
+// that adjacent threads store adjacent ones. If `group` rows are treated as one, to form whole
+// vectors, and a block has all of it, the block separates them again.
+template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    using Mine = lanes<Op, In, Count>;
+    constexpr unsigned COUNT = pack<In>::count;
+    using Mine = lanes<Op, In, COUNT>;
+    using Part = typename Mine::Part;
+    const bool by_items = w.shape == AXIS_ITEMS;
+    const unsigned count = by_items ? 1 : COUNT, shift = by_items ? 0 : log2_of(COUNT);
     const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
-    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for numbers up to BLOCK
+    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for indices up to BLOCK
     const unsigned high = BLOCK * share_of_1 >> 16, y = threadIdx.x * share_of_1 >> 16,
                    x = threadIdx.x - y * wide;
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const uint64 begin = uint64(tile) * wide * Count, column = begin + x * Count,
+    const uint64 begin = uint64(tile) * wide * count, column = begin + x * count,
                  first = split * w.share,
                  n = w.reduced - first < w.share ? w.reduced - first : w.share;
     const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
@@ -728,21 +754,32 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     int64 from = int64(first + y) * w.stride;
     if (left > 0)
         from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
-    using Keep = kept<Mine, Acc, Count>;
-    using Kept = typename Keep::type;
-    Kept *shared = shared_memory<Kept>();
-    static_assert(sizeof(Kept) * Count <= (Count > 1 ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED),
+    // Shared memory holds parts of lanes, or values of elements.
+    Part *shared = shared_memory<Part>();
+    Acc *values = shared_memory<Acc>();
+    static_assert(sizeof(Part) * COUNT <= AXIS_PACK_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
                   "shared memory");
-    // Turned by some columns each, the lanes of a warp meet in no bank when they are read.
-    const unsigned turn = wide >= 32 ? 32 / Count : 0;
+    // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
+    const unsigned turn = wide >= 32 ? 32 / COUNT : 0;
     const auto slot_of = [&](unsigned y, unsigned x, unsigned i) {
         const unsigned at = x + i * turn;
-        return (y * Count + i) * wide + (at < wide ? at : at - wide);
+        return ((y << shift) + i) * wide + (at < wide ? at : at - wide);
     };
-    // Whether a thread has all of its columns, and vectors can be stored.
+    // Whether a thread has all of its columns, and can store vectors.
     const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
                                reinterpret_cast<uint64>(out) % 16 == 0;
-    if constexpr (Count > 1) {
+    if (by_items) {
+        const Acc value =
+            w.in_index
+                ? add_placed(op, in + from, w.in_index + from, step, left, high)
+                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
+        if (high == 1 && !w.partials) { // nothing to join
+            if (left > 0)
+                storing<Op>::store(op, w, out, above * w.inner + column, value);
+            return;
+        }
+        values[threadIdx.x] = value;
+    } else {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
         constexpr bool few =
@@ -759,46 +796,37 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
                 add_finite(mine, [&](auto &to) {
                     add_shifted_packs<is_slow<decltype(to)> ? 1 : 2>(
                         op, to, in + from, bytes, left, high,
-                        items < Count ? unsigned(items) : Count, all);
+                        items < COUNT ? unsigned(items) : COUNT, all);
                 });
             }
         }
-        if (!shifts && few && n > 4 * high && n <= 16 * high) // short: waits twice, not four times
+        if (!shifts)
             add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
-                                       counting<false, In>());
-        else if (!shifts)
-            add_all_packs<4>(op, mine, in + from, bytes, left, high, w.streamed,
-                             counting<false, In>());
+                                       every_item<In>());
         if (whole_vectors) {
-            Acc results[Count];
+            Acc results[COUNT];
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++)
+            for (unsigned i = 0; i < COUNT; i++)
                 results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
             if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
                 return; // the whole block
         }
         if (y < high)
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++)
+            for (unsigned i = 0; i < COUNT; i++)
                 shared[slot_of(y, x, i)] = mine.part(i);
-    } else {
-        const Acc value =
-            w.in_index
-                ? add_placed(op, in + from, w.in_index + from, step, left, high)
-                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
-        shared[threadIdx.x] = value;
     }
     __syncthreads();
     const uint64 rest = w.inner - begin;
-    const unsigned every = rest < wide * Count ? unsigned(rest) : wide * Count;
-    if constexpr (Count > 2 && storing<Op>::WIDE)
+    const unsigned every = rest < wide * count ? unsigned(rest) : wide * count;
+    if constexpr (COUNT > 2 && storing<Op>::WIDE)
         if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
 #pragma unroll 2
             for (unsigned r = 2 * threadIdx.x; r < every; r += 2 * BLOCK) {
                 Acc two[2];
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++)
-                    two[i] = Keep::whole(op, shared[slot_of(0, r / Count, r % Count + i)],
+                    two[i] = Mine::whole(op, shared[slot_of(0, r / COUNT, r % COUNT + i)],
                                          {int64(first), 1});
                 storing<Op>::store_all(op, w, out, above * w.inner + begin + r, two, true);
             }
@@ -806,43 +834,44 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
     const unsigned rows = unsigned(w.group), results = every / rows;
     const uint64 inner = rows == 1 ? w.inner : results; // of the results
-    const auto add_row = [&](Acc value, unsigned row, unsigned result) -> Acc {
+    constexpr unsigned AT_ONCE = 8;
+    // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
+    unsigned of_shares = 0;
+    const auto add_part = [&](Acc value, unsigned part, unsigned result) -> Acc {
+        if (of_shares) {
+            Acc some[AT_ONCE];
+            const unsigned parts = splits - part * AT_ONCE;
+            const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                value = op.apply(value, some[k]);
+            return value;
+        }
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
-            const Kept part = shared[slot_of(row, result / Count, result % Count)];
-            value =
-                op.apply(value, Keep::whole(op, part,
-                                            {int64((first + row) * rows + k), int64(high * rows)}));
+            const unsigned slot = slot_of(part, result >> shift, result & (count - 1));
+            const places at = {int64((first + part) * rows + k), int64(high * rows)};
+            value = op.apply(value, by_items ? values[slot] : Mine::whole(op, shared[slot], at));
         }
         return value;
     };
-    combine_parts(op, results, n < high ? unsigned(n) : high, add_row,
-                  [&](unsigned result, Acc value) {
-                      const uint64 at = above * inner + begin + result;
-                      if (w.partials)
-                          store_partial(op, w, at, value);
-                      else
-                          storing<Op>::store(op, w, out, at, value);
-                  });
-    if (!w.tickets || !ends_last(w, o * tiles + tile))
-        return;
-    constexpr unsigned AT_ONCE = 8;
-    const auto add_splits = [&](Acc value, unsigned part, unsigned result) -> Acc {
-        Acc some[AT_ONCE];
-        const unsigned parts = splits - part * AT_ONCE;
-        const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            value = op.apply(value, some[k]);
-        return value;
-    };
-    combine_parts(op, results, (splits + AT_ONCE - 1) / AT_ONCE, add_splits,
-                  [&](unsigned result, Acc value) {
-                      storing<Op>::store(op, w, out, o * inner + begin + result, value);
-                  });
+    unsigned parts = n < high ? unsigned(n) : high;
+    for (;;) {
+        combine_parts(op, results, parts, add_part, [&](unsigned result, Acc value) {
+            const uint64 at = (of_shares ? o : above) * inner + begin + result;
+            if (w.partials && !of_shares)
+                store_partial(op, w, at, value);
+            else
+                storing<Op>::store(op, w, out, at, value);
+        });
+        if (of_shares || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
+            return;
+        of_shares = opaque_copy(1);
+        parts = (splits + AT_ONCE - 1) / AT_ONCE;
+    }
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
@@ -869,18 +898,13 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         narrow(op, in, out, w);
         break;
     case AXIS_ROWS:
-        rows<false>(op, in, out, w);
-        break;
     case AXIS_STRIDED:
-        if constexpr (sizeof(In) <= (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM))
-            rows<true>(op, in, out, w);
+        rows(op, in, out, w);
         break;
     case AXIS_PACKS:
     case AXIS_SHIFTED:
-        columns<Op, In, pack<In>::count>(op, in, out, w);
-        break;
     default:
-        columns<Op, In, 1>(op, in, out, w);
+        columns(op, in, out, w);
     }
 }
 

@@ -1,28 +1,29 @@
-/* reduce_axis_plan.cuh: what ops_reduce_axis.c, which plans a reduction along an axis, and
- * reduce_axis.cu, which does it, both go by. C and CUDA.
+/* reduce_axis_plan.cuh: the contract between ops_reduce_axis.c, which plans a reduction along an
+ * axis, and reduce_axis.cu, which executes it. C and CUDA; knows no device.
  */
 #pragma once
 
 enum {
-    AXIS_BLOCK = 256,          /* threads */
-    AXIS_GROUP_ROWS = 8,       /* rows of a few packs that a group of lanes takes at once, */
-    AXIS_WORD_ROWS = 8,        /* and a thread of rows that are one word */
-    AXIS_STRIDED_ITEM = 8,     /* bytes: wider items that lie apart are as well read one by one, */
-    AXIS_STRIDED_PLACED = 4,   /* and those whose places count */
-    AXIS_SHIFTED_ITEM = 2,     /* bytes of the widest that are read by packs which begin anywhere */
-    AXIS_PACK_SHARED = 64,     /* shared memory of a thread that has columns by packs, in bytes, */
-    AXIS_ITEM_SHARED = 16,     /* and by items */
-    AXIS_SHARE = 1 << 30,      /* items of a row that a block takes, at most: 32 bits are enough */
-    AXIS_PLACES = 1 << 16,     /* of packs, that a place among them may have: more than they are */
-    AXIS_BYTE_PACKS = 1 << 22, /* of a thread that sums bytes, four to a sum, in 32 bits */
+    AXIS_BLOCK = 256,        /* threads */
+    AXIS_GROUP_ROWS = 8,     /* rows of a few vectors that a group of lanes reduces at once */
+    AXIS_WORD_ROWS = 8,      /* the same for a thread, for rows of one word */
+    AXIS_STRIDED_ITEM = 8,   /* bytes: strided elements wider than this are read one by one */
+    AXIS_STRIDED_PLACED = 4, /* the same for argmin */
+    AXIS_SHIFTED_ITEM = 2,   /* bytes of the widest elements read by unaligned vectors */
+    AXIS_PACK_SHARED = 64,   /* bytes of shared memory a thread, for columns by vectors */
+    AXIS_ITEM_SHARED = 16,   /* the same for columns by elements */
+    AXIS_SHARE = 1 << 30,    /* elements of a row that a block reduces, at most: fits 32 bits */
+    AXIS_PLACES = 1 << 16,   /* upper bound of a vector's position among those of a thread */
+    AXIS_BYTE_PACKS =
+        1 << 22, /* vectors of a thread that sums bytes in 32 bits, four bytes to a sum */
 };
 
-/* A row of so many items of 1 or 2 bytes, or more, is read from shared memory by packs. */
+/* Elements of 1 or 2 bytes in the shortest row that is read from shared memory by vectors. */
 #define AXIS_STAGED_PACKS(item) ((item) == 1 ? 8 : 32)
 
-/* Small slabs through shared memory; rows of 2, 4 or 8 bytes, and of three items; rows of a few
- * packs of 16 bytes, and longer ones, also of every second or third item; slabs of few inner items;
- * columns by packs, also by such as begin anywhere; the rest by items. */
+/* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of three elements; rows of a few
+ * vectors; longer rows; the same with every second or third element; slabs of few inner elements;
+ * columns by vectors; the same unaligned; all others by elements. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,

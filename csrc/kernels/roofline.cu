@@ -1,9 +1,10 @@
-// roofline.cu: kernels that find a GPU's ceilings, with which everything else is compared.
+// roofline.cu: kernels that measure a GPU's ceilings, with which everything else is compared. Knows
+// no ladder.
 //
-// All take (from, to, n, repeats): n words of 4 bytes and an output. Their arithmetic is exact, on
-// integers, so that every result has one right value, which gpuopt/_ceilings.py computes.
+// All receive (from, to, n, repeats): n words of 4 bytes and an output. Their arithmetic is exact,
+// on integers, so that every result has one correct value, which the Python side computes.
 //
-// To add a ceiling: a row in RUNGS, its kernel below, and what it shall give in _ceilings.py.
+// To add a ceiling: a row in RUNGS, its kernel below, and its expected result in gpuopt/measure.
 
 #define ROOFLINE_SIGNATURES(SIGNATURE) SIGNATURE(words, uint32, uint32)
 
@@ -43,9 +44,7 @@ RUNG(-1, "mma-float16", "roofline_mma_float16",
 
 namespace roofline {
 
-// 16 bytes a thread; the last block copies what is left word by word. Trial kernels on an H200, 1
-// GiB each way (November 2026): 4,287 GB/s so, 4,269 with blocks of 512, 4,252 with two accesses a
-// thread; 4,218 so that the caches give both up first, after a kernel with other arrays.
+// 16 bytes a thread; the last block copies the rest word by word (TUNING.md V3).
 __device__ inline void copy(const uint32_t *from, uint32_t *to, uint64 n) {
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * 4;
     if (first + blockDim.x * 4 <= n) {
@@ -59,7 +58,7 @@ __device__ inline void copy(const uint32_t *from, uint32_t *to, uint64 n) {
 
 constexpr unsigned VECTORS = 4;
 
-// Word i becomes from[0] + i.
+// Sets word i to from[0] + i.
 __device__ inline void write(const uint32_t *from, uint32_t *to, uint64 n) {
     const uint32_t base = from[0];
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * VECTORS * 4;
@@ -77,7 +76,7 @@ __device__ inline void write(const uint32_t *from, uint32_t *to, uint64 n) {
     }
 }
 
-// Writes the sum of all threads' words, modulo 2^32, to the block's place.
+// Stores the sum of all threads' words, modulo 2^32, as the block's word.
 __device__ inline void write_block_sum(uint32_t sum, uint32_t *to) {
     __shared__ uint32_t sums[32];
     for (unsigned step = 16; step; step /= 2)
@@ -92,8 +91,8 @@ __device__ inline void write_block_sum(uint32_t sum, uint32_t *to) {
     }
 }
 
-// n is a multiple of 4; a power of two where it is read more than once. The loads pass by the first
-// cache (ld.global.cg), so that what is read again comes from the second.
+// n is a multiple of 4, and a power of two if it is read more than once. The loads bypass L1
+// (ld.global.cg), so that repeated reads come from L2.
 constexpr unsigned IN_FLIGHT = 8;
 
 __device__ inline void read(const uint32_t *from, uint32_t *to, uint64 n, uint64 repeats) {
@@ -165,8 +164,8 @@ __device__ inline pair_of_halves fused(pair_of_halves x, pair_of_halves b, pair_
 }
 
 // `from` begins with b and two values of c, which the steps use in turn; the rest are the chains'
-// first values, over again. An output item is where a chain has come to after `repeats` steps, an
-// even number of them. Eight chains: twice what covers a latency of 4 cycles with one warp a
+// first values, repeated. An output element is a chain's value after `repeats` steps, an even
+// number. Eight chains: twice the number that covers a latency of 4 cycles with one warp a
 // scheduler.
 constexpr unsigned CHAINS = 8;
 
@@ -193,8 +192,8 @@ __device__ inline void multiply_add(const uint32_t *from, uint32_t *to, uint64 n
         reinterpret_cast<T *>(to)[global_thread() + k * global_threads()] = x[k];
 }
 
-// d += a b, of 16 x 16 halves by 16 x 8 halves into 16 x 8 floats, by one warp. PTX ISA, "Matrix
-// Fragments for mma.m16n8k16"; Turing has half of it as one instruction.
+// d += a b: 16 x 16 halves times 16 x 8 halves into 16 x 8 floats, by one warp. PTX ISA, "Matrix
+// Fragments for mma.m16n8k16"; on Turing it takes two instructions.
 __device__ inline void multiply_matrices(float d[4], const uint32_t a[4], const uint32_t b[2]) {
 #if __CUDA_ARCH__ >= 800
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -211,9 +210,8 @@ __device__ inline void multiply_matrices(float d[4], const uint32_t a[4], const 
 #endif
 }
 
-// `from`: a, row by row; b, column by column; then the sums' first values, over again. The output
-// is four matrices of 16 x 8 a warp, row by row: a b, `repeats` times over, added to their first
-// values.
+// `from`: a, row by row; b, column by column; then the sums' first values, repeated. The output is
+// four matrices of 16 x 8 a warp, row by row: a b, added `repeats` times to their first values.
 constexpr unsigned A_WORDS = 16 * 16 / 2, B_WORDS = 16 * 8 / 2, PRODUCTS = 4;
 
 __device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64 n,
@@ -225,7 +223,7 @@ __device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64
     const uint32_t a[4] = {from[8 * group + member], from[8 * (group + 8) + member],
                            from[8 * group + member + 4], from[8 * (group + 8) + member + 4]};
     const uint32_t b[2] = {b_words[8 * group + member], b_words[8 * group + member + 4]};
-    // Of sum j of product k: rows `group` and `group` + 8, two neighbouring columns.
+    // Sum j of product k is in rows `group` and `group` + 8, two adjacent columns.
     const auto place = [&](unsigned k, unsigned j) {
         return (global_thread() / 32 * PRODUCTS + k) * 128 + (group + j / 2 * 8) * 8 + 2 * member +
                j % 2;

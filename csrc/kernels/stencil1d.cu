@@ -1,13 +1,13 @@
-// stencil1d.cu: the one-dimensional stencil of deck D1: output i is the sum of the inputs i -
-// radius to i + radius, plain or weighted.
+// stencil1d.cu: the one-dimensional stencil of deck D1: output i is the plain or weighted sum of
+// inputs i - radius to i + radius. Knows no device and no host code.
 //
-// Beyond the array's ends an input comes from inside, or is a constant, as the mode says. Every
-// output is added up from its own inputs alone, from left to right. A rung's comment says what is
-// new against the one before.
+// Beyond the array's ends an input is taken from inside, or is a constant, depending on the mode.
+// Each output adds its own inputs from left to right. A rung's comment names its difference from
+// the previous one.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
-// (operation, items, accumulator). Integers are weighted in float64 where a weight is no integer.
+// (operation, elements, accumulator). Integers with fractional weights are computed in float64.
 #define STENCIL1D_SIGNATURES(SIGNATURE)   \
     SIGNATURE(sum, int32, int32)          \
     SIGNATURE(sum, int64, int64)          \
@@ -24,7 +24,7 @@
     SIGNATURE(weighted, float32, float64) \
     SIGNATURE(weighted, float64, float64)
 
-// What an input beyond the ends is; the order of gpuopt/_stencil1d.py.
+// Values beyond the ends; gpuopt/families uses the same order.
 #define STENCIL1D_MODES(MODE) MODE(CONSTANT) MODE(NEAREST) MODE(REFLECT) MODE(MIRROR) MODE(WRAP)
 
 #ifdef GPUOPT_RUNGS
@@ -58,9 +58,9 @@ RUNG(5, "shared-sums", "stencil1d_5",
 
 namespace stencil1d {
 
-// sum + weight * item; integers wrap.
+// sum + weight * element; integers wrap.
 struct op_sum {
-    static constexpr bool shares = true; // parts of a window's sum serve other windows
+    static constexpr bool shares = true; // windows share partial sums
     template <class Acc> static __device__ Acc add(Acc sum, Acc item, Acc) {
         using W = typename wrapping<Acc>::type;
         return static_cast<Acc>(W(sum) + W(item));
@@ -102,8 +102,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     s.out[output] = static_cast<In>(sum);
 }
 
-// An item where it is `there`; else anything. No branch: what tells whether it
-// is would be waited for.
+// An element if it is `there`; else any value. A branch would wait for the condition.
 template <class In> __device__ In load_if(bool there, const In *from) {
     union {
         In item;
@@ -125,22 +124,20 @@ template <class In> __device__ In load_if(bool there, const In *from) {
     return loaded.item;
 }
 
-// New: the block's inputs, and those on both sides of them, go through shared memory. This is the
-// deck's case: its radius, and a block whose inputs are all there. Every thread loads an input, and
-// the first ones what is left. A block lives for some 1,900 cycles: a trial kernel with the block
-// known when compiling and the loads under way before the first branch took an H200 2,308 GB/s of
-// 2^28 float32, one without 2,155 (November 2026).
+// New: the block's inputs, and those on both sides of them, pass through shared memory. This is the
+// deck's case: its radius, and a block whose inputs all exist. Every thread loads one input, and
+// the first ones the rest (TUNING.md S1).
 constexpr int DECK_RADIUS = STENCIL1D_DECK_RADIUS;
 
-template <bool Barrier, class Op, class In, class Acc>
-__device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, In other,
-                            unsigned block, In *out) {
+template <class Op, class In, class Acc>
+__device__ void deck_window(const stencil<In, Acc> &s, bool barrier, In one, bool has_other,
+                            In other, unsigned block, In *out) {
     In *tile = shared_memory<In>();
     const unsigned t = threadIdx.x;
     tile[t] = one;
     if (has_other)
         tile[t + block] = other;
-    if (Barrier)
+    if (barrier)
         __syncthreads();
     Acc sum = 0;
 #pragma unroll
@@ -153,14 +150,15 @@ __device__ void deck_window(const stencil<In, Acc> &s, In one, bool has_other, I
 constexpr unsigned PIECE = 1024;
 
 // A call, as above.
-template <class In, class Acc>
-__device__ __noinline__ void load_piece(tile_of_rows<In, Acc> where, int64 from, unsigned places) {
-    load_places(where, shared_memory<In>(), from, places, blockDim.x, In(0));
+template <class Word>
+__device__ __noinline__ void load_piece(stencil<Word, Word> s, int64 from, unsigned places) {
+    const tile_of_rows<Word, Word> where(s, blockDim.x);
+    load_places(where, shared_memory<Word>(), from, places, blockDim.x, Word(0));
 }
 
-// Any radius, any block: a window wider than PIECE comes in pieces.
-template <bool Barrier, class Op, class In, class Acc>
-__device__ void any_window(const stencil<In, Acc> &rows) {
+// Any radius, any block: a window wider than PIECE is processed in chunks.
+template <class Op, class In, class Acc>
+__device__ void any_window(const stencil<In, Acc> &rows, bool barrier) {
     const tile_of_rows<In, Acc> where(rows, blockDim.x);
     const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
@@ -177,8 +175,8 @@ __device__ void any_window(const stencil<In, Acc> &rows) {
             for (unsigned i = t; i < block + piece - 1; i += block)
                 tile[i] = whole[begin + i];
         else
-            load_piece(where, begin, block + piece - 1);
-        if (Barrier)
+            load_piece(in_words(s), begin, block + piece - 1);
+        if (barrier)
             __syncthreads();
         for (unsigned k = 0; k < piece; k++) {
             const int64 i = left + begin + k;
@@ -186,30 +184,30 @@ __device__ void any_window(const stencil<In, Acc> &rows) {
             const Acc item = static_cast<Acc>(constant ? s.beyond : tile[t + k]);
             sum = Op::add(sum, item, s.weights, begin + k);
         }
-        if (Barrier && begin + PIECE < width)
-            __syncthreads(); // the next piece overwrites this one
+        if (barrier && begin + PIECE < width)
+            __syncthreads(); // the next chunk overwrites this one
     }
     const int64 output = where.output(t);
     if (output >= 0)
         s.out[output] = static_cast<In>(sum);
 }
 
-// All but the deck's case at its default block. A call, as above: what it keeps would go to local
-// memory before that case, which has 32 registers.
-template <bool Barrier, class Op, class In, class Acc>
-__device__ __noinline__ void other_window(stencil<In, Acc> s, bool inside) {
+// All but the deck's case at its default block. A call, as above: otherwise its values would spill
+// before the deck's case, which has 32 registers.
+template <class Op, class In, class Acc>
+__device__ __noinline__ void other_window(stencil<In, Acc> s, bool barrier, bool inside) {
     if (s.deck == STENCIL1D_OTHER || !inside)
-        return any_window<Barrier, Op>(s);
+        return any_window<Op>(s, barrier);
     const unsigned t = threadIdx.x, block = blockDim.x;
     const int64 output = static_cast<int64>(blockIdx.x) * block + t;
     const In *from = s.in + (s.first + output) - DECK_RADIUS;
     const bool has_other = t < 2 * DECK_RADIUS;
     const In one = *from, other = has_other ? from[block] : In(0);
-    deck_window<Barrier, Op>(s, one, has_other, other, block, s.out + output);
+    deck_window<Op>(s, barrier, one, has_other, other, block, s.out + output);
 }
 
-// A block has its halo inside the row if one comes before it and two come after: the last of them
-// may have fewer outputs than the radius.
+// A block has its halo inside the row if one precedes it and two follow: the last may have fewer
+// outputs than the radius.
 template <bool Barrier, class Op, class In, class Acc>
 __device__ void shared_rung(const stencil<In, Acc> &s) {
     constexpr unsigned BLOCK = STENCIL1D_DECK_BLOCK;
@@ -221,9 +219,9 @@ __device__ void shared_rung(const stencil<In, Acc> &s) {
     const bool has_other = deck & (t < 2 * DECK_RADIUS);
     const In one = load_if(deck, from), other = load_if(has_other, from + BLOCK);
     if (deck)
-        deck_window<Barrier, Op>(s, one, has_other, other, BLOCK, s.out + output);
+        deck_window<Op>(s, Barrier, one, has_other, other, BLOCK, s.out + output);
     else
-        other_window<Barrier, Op>(s, inside);
+        other_window<Op>(s, Barrier, inside);
 }
 template <class Op, class In, class Acc> __device__ void stencil1d_2(const stencil<In, Acc> &s) {
     shared_rung<true, Op>(s);
@@ -234,8 +232,8 @@ template <class Op, class In, class Acc> __device__ void stencil1d_2h(const sten
     shared_rung<false, Op>(s);
 }
 
-// New: a thread has OUTPUTS neighbouring outputs. Their k-th inputs are a window in its registers,
-// which moves on by one item as k does: an input is loaded once for all of them.
+// New: a thread has OUTPUTS adjacent outputs. Their k-th inputs form a window in its registers,
+// which advances by one element as k does: one load of an input serves all of them.
 constexpr unsigned OUTPUTS = 4;
 
 template <unsigned Width, class Op, class In, class Acc>
@@ -260,7 +258,7 @@ __device__ void sliding_window(const stencil<In, Acc> &s, const In *left, Acc (&
     }
 }
 
-// One output of all rows', item by item: where only few are needed. A call, as above.
+// One output of all rows, element by element: used for a few. A call, as above.
 template <class Op, class In, class Acc>
 __device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
     const stencil<In, Acc> s = rows.row_of(output);
@@ -270,8 +268,8 @@ __device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
     return static_cast<In>(sum);
 }
 
-// OUTPUTS outputs of all rows' from `number` on, as many as there are, at the ends of rows. A call,
-// as above.
+// At most OUTPUTS outputs of all rows, from `number` on, at the ends of rows. A call, as
+// above.
 template <class Op, class In, class Acc>
 __device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number) {
     int64 output = number;
@@ -336,10 +334,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
     }
 }
 
-// New: a thread loads whole packs of 16 bytes: its own and those on either side, which its
-// neighbours load as well. For windows that reach at most 4 items, of arrays that begin at 16-byte
-// boundaries and whose outputs have the numbers of their inputs; the host launches rung 3 for
-// others.
+// New: a thread loads whole vectors: its own and both neighbours, which adjacent threads load as
+// well. For windows that reach at most 4 elements, of aligned arrays whose outputs have the indices
+// of their inputs; the host launches rung 3 for others.
 template <int Reach, class In> union packed_window {
     static constexpr unsigned ITEMS = 2 * Reach + OUTPUTS, PACKS = ITEMS * sizeof(In) / 16;
     uint4 packs[PACKS];
@@ -361,8 +358,8 @@ __device__ void packed_sums(const stencil<In, Acc> &s, const packed_window<Reach
     store_pack(to, sums);
 }
 
-// The window of outputs of one row that is not all within the row: its own pack, and the items on
-// either side where they lie.
+// The window of outputs of one row that is not entirely within the row: its own vector, and the
+// elements on either side that exist.
 template <int Reach, class In, class Acc>
 __device__ void load_items(const stencil<In, Acc> &s, packed_window<Reach, In> &window,
                            int64 output) {
@@ -379,7 +376,7 @@ __device__ void load_items(const stencil<In, Acc> &s, packed_window<Reach, In> &
     }
 }
 
-// False where the thread is through: it had outputs at the end of a row, or none.
+// Returns false if the thread is finished: it had outputs at the end of a row, or none.
 template <class Op, int Reach, class In, class Acc>
 __device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In> &window,
                            int64 &number) {
@@ -388,7 +385,7 @@ __device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In
     number = begin + threadIdx.x * OUTPUTS;
     const int64 pack = rows.first + number - Reach, behind = pack + OUTPUTS + 2 * Reach;
     if (rows.rows > 1 || !rows.whole(left, left + blockDim.x * OUTPUTS + 2 * Reach - 1)) {
-        // Not all of the block's windows are within the row.
+        // Not all of the block's windows lie within the row.
         if (number >= rows.every_output())
             return false;
         int64 output = number;
@@ -431,18 +428,16 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
     }
 }
 
-// New: tiles that go through shared memory, for windows that do not come in packs: wide ones, and
-// those of outputs that do not lie where packs of inputs do. (In rung 4's way, with five packs a
-// thread, radius 5 took an H200 0.79 of a copy, radius 16 in this one 0.98; November 2026.) A
-// thread has GROUP neighbouring outputs, an odd number, so that neighbouring threads, GROUP items
-// apart, meet different banks. The host launches rung 4 for what comes in packs, and rung 3 for
-// windows wider than shared memory has room for.
+// New: tiles in shared memory, for windows that vectors do not suit: wide ones, and those of
+// outputs not aligned with their inputs (TUNING.md S2). A thread has GROUP adjacent outputs, an odd
+// number, so that adjacent threads, GROUP elements apart, use different banks. The host launches
+// rung 4 for aligned narrow windows, and rung 3 for windows wider than shared memory.
 constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
 
-// Windows that share nothing: weighted ones, and those narrower than a group. As many as fit slide
-// through a thread's registers at a time, in circles of SLOTS items: item k + j, for output j, is
-// in window[(k + j) % SLOTS], which the unrolled loop knows. So an item is loaded once for COUNT
-// outputs, and a weight as well.
+// Windows that share nothing: weighted ones, and those narrower than a group. SLOTS elements slide
+// through a thread's registers in a circle: element k + j, for output j, is in window[(k + j) %
+// SLOTS], a constant in the unrolled loop. One load of an element, or of a weight, serves COUNT
+// outputs.
 template <class Op, unsigned SLOTS, unsigned COUNT, class Acc>
 __device__ void add_items(Acc (&sums)[COUNT], const Acc (&window)[SLOTS], const Acc *weights,
                           unsigned k) {
@@ -451,8 +446,8 @@ __device__ void add_items(Acc (&sums)[COUNT], const Acc (&window)[SLOTS], const 
     for (unsigned j = 0; j < COUNT; j++)
         sums[j] = Op::add(sums[j], window[(k + j) % SLOTS], weight);
 }
-// Makes an item of 4 bytes at once: the compiler puts it off until it is stored, and keeps the 8
-// bytes that it is made from.
+// Forces an element of 4 bytes now: the compiler would defer the conversion until the store, and
+// keep the 8-byte value live.
 __device__ inline void settle(int32 &item) { asm volatile("" : "+r"(item)); }
 __device__ inline void settle(float32 &item) { asm volatile("" : "+f"(item)); }
 template <class In> __device__ inline void settle(In &) {}
@@ -475,7 +470,7 @@ __device__ void circling_window(const In *items, const Acc *weights, unsigned wi
         }
     }
 #pragma unroll
-    for (unsigned k = 0; k < SLOTS; k++) { // as SLOTS is even, an odd number is left
+    for (unsigned k = 0; k < SLOTS; k++) { // as SLOTS is even, one element remains
         add_items<Op>(sums, window, weights + k, k);
         if (k % 2 == 0 && k + 1 == width)
             break;
@@ -488,8 +483,8 @@ __device__ void circling_window(const In *items, const Acc *weights, unsigned wi
     }
 }
 
-// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may lie
-// where the inputs do. All sums and items of 8 bytes at once would be more than the registers.
+// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may overlap
+// the inputs. All sums and 8-byte elements at once would exceed the registers.
 template <class Op, class In, class Acc>
 __device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights, unsigned width) {
     constexpr unsigned HALF = (GROUP + 1) / 2;
@@ -509,17 +504,17 @@ __device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights,
 }
 
 // Plain sums over windows of GROUP inputs and more. A thread's windows begin in its own group of
-// inputs, from whose end it adds up the part of each; then they hold the same `whole` groups, whose
-// sums the block's threads have made once; then they end within the next two groups, in which the
-// thread goes on item by item. So every output is still a sum of its own inputs, but of 2 * radius
-// + 1 additions some 3 are left.
+// inputs, whose tail sums it accumulates from the end; then they share the same `whole` groups,
+// whose sums the block's threads compute once; then they end within the next two groups, where the
+// thread adds element by element. Every output is still a sum of its own inputs, but about 3 of its
+// 2 * radius + 1 additions remain.
 template <class T> __device__ T sum_of(T a, T b) {
     using W = typename wrapping<T>::type;
     return static_cast<T>(W(a) + W(b));
 }
 
-// The sum of the groups that the thread's windows have whole, from group_sums[1] on. Of very many,
-// EIGHT at a time are added up first, which serves EIGHT windows.
+// The sum of the whole groups of the thread's windows, from group_sums[1] on. If there are many,
+// sums of EIGHT groups are computed first, each of which serves EIGHT windows.
 constexpr unsigned EIGHT = 8;
 
 template <class Acc>
@@ -568,7 +563,7 @@ __device__ void sums_of_tile(const In *tile, In *outputs, Acc *group_sums, unsig
     const In *ends = own + (1 + whole) * GROUP;
     sum = whole_groups(group_sums, group_sums + groups, groups, whole);
 #pragma unroll
-    for (unsigned k = 0; k + 1 < GROUP; k++) // all of them are under way at once
+    for (unsigned k = 0; k + 1 < GROUP; k++) // all of them in flight at once
         if (k < rest)
             sum = sum_of(sum, static_cast<Acc>(ends[k]));
     ends += rest;
@@ -585,7 +580,7 @@ __device__ void sums_of_tile(const In *tile, In *outputs, Acc *group_sums, unsig
     __syncwarp();
 }
 
-// A warp's outputs to where all of them belong: 16 bytes a store, where that is at a boundary.
+// Stores a warp's outputs, 16 bytes a store where aligned.
 template <class In> __device__ void store_warp(In *to, const In *sums) {
     constexpr unsigned PACKS = WARP * GROUP * sizeof(In) / 16;
     const unsigned lane = threadIdx.x % WARP;
@@ -601,10 +596,8 @@ template <class In> __device__ void store_warp(In *to, const In *sums) {
             store_pack(reinterpret_cast<uint4 *>(to) + p, reinterpret_cast<const uint4 *>(sums)[p]);
 }
 
-// `count` packs, the tile's own and the halo's: those go through registers, these do not, and all
-// of them are under way at once. 2^28 float32 took an H200 at radius 16 4,186 GB/s so, 3,770 with
-// no pack through registers, and 4,064 with loads and stores of 4 bytes; at radius 64 4,040, 3,936
-// and 3,800 (a copy: 4,260; November 2026).
+// Copies `count` vectors, the tile's own and the halo: the halo passes through registers, the
+// others do not, and all are in flight at once (TUNING.md S3).
 template <class In>
 __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned count) {
     constexpr unsigned LOADS = (TILE * sizeof(In) / 16 + THREADS - 1) / THREADS;
@@ -623,37 +616,44 @@ __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned coun
     copied_packs();
 }
 
-// A tile that is not all within one row. Calls, as above.
-template <class In, class Acc>
-__device__ __noinline__ void load_at_ends(stencil<In, Acc> s, In *tile, unsigned places) {
-    const tile_of_rows<In, Acc> where(s, TILE);
-    const In constant = static_cast<In>(s.beyond);
+// A tile that is not entirely within one row. Calls, as above, on bits: one for all elements of a
+// size.
+template <class Word>
+__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned places) {
+    const tile_of_rows<Word, Word> where(s, TILE);
     if (reflection::serves(s.n, s.radius, s.mode))
-        load_rows(where, tile, places, THREADS, constant);
+        load_rows(where, tile, places, THREADS, s.beyond);
     else
-        load_places(where, tile, 0, places, THREADS, constant);
+        load_places(where, tile, 0, places, THREADS, s.beyond);
 }
-template <class Op, class In, class Acc>
-__device__ __noinline__ void store_at_ends(stencil<In, Acc> s, const In *tile, unsigned first) {
-    const tile_of_rows<In, Acc> where(s, TILE);
+template <class Word>
+__device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *tile,
+                                           unsigned first) {
+    const tile_of_rows<Word, Word> where(s, TILE);
     const unsigned lane = threadIdx.x % WARP;
-    // No item has such a constant's value: what needs it is made once more.
-    const bool inexact = s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond;
-    if (!inexact && reflection::serves(s.n, s.radius, s.mode))
+    if (reflection::serves(s.n, s.radius, s.mode))
         return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
     for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
+        const int64 output = where.output(i);
+        if (output >= 0)
+            s.out[output] = tile[i];
+    }
+}
+// No element can represent such a constant: the outputs that need it are computed again.
+template <class Op, class In, class Acc>
+__device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    for (unsigned i = first + threadIdx.x % WARP; i < first + WARP * GROUP; i += WARP) {
         int64 at;
         const int64 row = where.row_at(i, at), middle = at + s.first;
-        if (row < s.rows && at < s.outputs)
-            s.out[row * s.outputs + at] = inexact && !s.whole(middle - s.radius, middle + s.radius)
-                                              ? plain_sum<Op>(s.row(row), at)
-                                              : tile[i];
+        if (row < s.rows && at < s.outputs && !s.whole(middle - s.radius, middle + s.radius))
+            s.out[row * s.outputs + at] = plain_sum<Op>(s.row(row), at);
     }
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
     wait_for_kernel_before();
-    constexpr unsigned ITEMS = 16 / sizeof(In); // of a pack
+    constexpr unsigned ITEMS = 16 / sizeof(In); // of a vector
     const unsigned t = threadIdx.x, width = 2 * static_cast<unsigned>(s.radius) + 1;
     const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
     const bool shares = Op::shares && width >= GROUP;
@@ -665,13 +665,13 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     const tile_of_rows<In, Acc> where(s, TILE);
     const In *from = where.whole(inputs, ITEMS - 1);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
-    unsigned shift = 0; // of the inputs in their packs
+    unsigned shift = 0; // offset of the inputs in their vectors
     if (from) {
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
         load_packs_of_tile<In>(packs, reinterpret_cast<const uint4 *>(from - shift),
                                (shift + inputs + ITEMS - 1) / ITEMS);
     } else {
-        load_at_ends(s, tile, inputs);
+        load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs);
     }
     if (!Op::shares)
 #pragma unroll 1
@@ -685,9 +685,12 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
 
     const unsigned first = t / WARP * (WARP * GROUP);
     if (to)
-        store_warp(to + first, tile + first);
-    else
-        store_at_ends<Op>(s, tile, first);
+        return store_warp(to + first, tile + first);
+    store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), first);
+    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond) {
+        __syncwarp();
+        mend_at_ends<Op>(s, first);
+    }
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>
@@ -697,7 +700,7 @@ using type_int64 = int64;
 using type_float32 = float32;
 using type_float64 = float64;
 
-// With 32 registers a thread a multiprocessor has room for as many threads as it can hold.
+// With 32 registers a thread a multiprocessor can run its maximum number of threads.
 #define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                         \
     extern "C" __global__ void limit rung##_##op##_##items##_##acc(                           \
         const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,    \
@@ -707,17 +710,19 @@ using type_float64 = float64;
             in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond, \
             rows, static_cast<unsigned>(mode >> 32)});                                        \
     }
-#define STENCIL1D_EVERY_RUNG(op, items, acc)                                                  \
+#define STENCIL1D_SAME_RUNGS(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc)                            \
     STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)                                          \
     STENCIL1D_KERNEL(stencil1d_3, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_4,                                                             \
                      __maxnreg__(op_##op::shares && sizeof(type_##items) == 4 ? 32 : 64), op, \
-                     items, acc)                                                              \
+                     items, acc)
+#define STENCIL1D_NEWER_RUNGS(op, items, acc) \
     STENCIL1D_KERNEL(stencil1d_5, __launch_bounds__(THREADS, 8), op, items, acc)
 
-STENCIL1D_SIGNATURES(STENCIL1D_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(STENCIL1D_SIGNATURES(STENCIL1D_SAME_RUNGS))
+STENCIL1D_SIGNATURES(STENCIL1D_NEWER_RUNGS)
 
 } // namespace stencil1d
 

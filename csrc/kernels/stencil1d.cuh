@@ -1,4 +1,4 @@
-// stencil1d.cuh: where the inputs and outputs of stencil1d.cu's rungs lie: beyond the ends, in
+// stencil1d.cuh: the addresses of inputs and outputs of stencil1d.cu's rungs: beyond the ends, in
 // rows, in tiles of many rows. Knows no rung.
 #pragma once
 
@@ -12,9 +12,9 @@ enum mode : unsigned {
 #undef MODE
 };
 
-// Where to read input i of n, which lies outside; -1 for a constant. A call, so that its arithmetic
-// stays out of the way of all the blocks that have no use for it. Mostly the first reflection is
-// the last: only a radius larger than the row needs a division.
+// Index from which to read input i of n, which lies outside; -1 for a constant. A call, to keep its
+// arithmetic away from the blocks that do not need it. Only a radius larger than the row needs a
+// division.
 __device__ __noinline__ int64 beyond_ends(int64 i, int64 n, unsigned mode) {
     if (mode == CONSTANT)
         return -1;
@@ -37,9 +37,9 @@ __device__ inline int64 inside(int64 i, int64 n, unsigned mode) {
     return i >= 0 && i < n ? i : beyond_ends(i, n, mode);
 }
 
-// The same for rows that are no shorter than the radius, without a call or a branch, where the ends
-// of many rows are read: beyond an end lies the item ((i ^ flip) & keep) + `low` or `high`; in the
-// mode of constants that is any item.
+// The same for rows that are no shorter than the radius, without a call or a branch, for the ends
+// of many rows: beyond an end lies element ((i ^ flip) & keep) + `low` or `high`; in the constant
+// mode that is any element.
 struct reflection {
     int n, flip, keep, low, high;
 
@@ -59,7 +59,7 @@ struct reflection {
     __device__ int at(int i) const { return beyond(i) ? moved(i, i < 0 ? low : high) : i; }
 };
 
-// 16 bytes from global to shared memory, without a register and without waiting, until
+// Copies 16 bytes from global to shared memory, without registers and without waiting, until
 // `copied_packs`; before sm_80 a thread waits for each.
 __device__ inline void copy_pack(uint4 *to, const uint4 *from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -75,7 +75,7 @@ __device__ inline void copied_packs() {
 #endif
 }
 
-// item / length, and the rest of it in `item`: in 32 bits where they do. A call, as above.
+// item / length, with the remainder in `item`: in 32 bits where possible. A call, as above.
 __device__ __noinline__ int64 quotient(int64 item, int64 length) {
     if ((item | length) >> 32)
         return item / length;
@@ -87,21 +87,21 @@ __device__ inline int64 split(int64 &item, int64 length) {
     return row;
 }
 
-// Weights and the constant come in float64 also where the sum is in float32.
+// Weights and the constant are float64 even if the sum is float32.
 template <class Acc> struct given { using type = Acc; };
 template <> struct given<float32> { using type = float64; };
 
-// What a rung is given: rows of n items, each with ends of its own. An output's number in its row
-// is that of its middle input, less `first`.
+// Arguments of a rung: rows of n elements, each with ends of its own. An output's index in its row
+// is that of its middle input minus `first`.
 template <class In, class Acc> struct stencil {
     const In *in;
     const typename given<Acc>::type *weights; // 2 * radius + 1 of them
     In *out;
     int64 n, outputs, first, radius;
     unsigned mode;
-    typename given<Acc>::type beyond; // what the constant mode reads
+    typename given<Acc>::type beyond; // value of the constant mode
     int64 rows;
-    unsigned deck; // of rung 2: an enum stencil1d_deck
+    unsigned deck; // for rung 2: an enum stencil1d_deck
 
     __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
     __device__ Acc read(int64 i) const {
@@ -116,16 +116,39 @@ template <class In, class Acc> struct stencil {
         one.rows = 1;
         return one;
     }
-    // The row of an output, whose number becomes that in its row.
+    // The row of an output; its index becomes that in its row.
     __device__ stencil row_of(int64 &output) const {
         return rows == 1 ? *this : row(split(output, outputs));
     }
 };
 
-// Where the places of a block's tile lie: the first is the `begin`-th of row `row`. A row has
-// `pitch` places: whole tiles, or the rows lie end to end, each with its halo on both sides, if
-// that is shorter: then a tile may have many of them. The place `at` has the input `at + first -
-// radius`, and is that of output `at`.
+// The same in words of an element's size, for functions that only move elements.
+template <unsigned Size> struct word_of_size { using type = uint32_t; };
+template <> struct word_of_size<8> { using type = uint64; };
+template <class In> using word_of = typename word_of_size<sizeof(In)>::type;
+template <class In, class Acc>
+__device__ stencil<word_of<In>, word_of<In>> in_words(const stencil<In, Acc> &s) {
+    union {
+        In item;
+        word_of<In> word;
+    } constant = {static_cast<In>(s.beyond)};
+    return {reinterpret_cast<const word_of<In> *>(s.in),
+            nullptr,
+            reinterpret_cast<word_of<In> *>(s.out),
+            s.n,
+            s.outputs,
+            s.first,
+            s.radius,
+            s.mode,
+            constant.word,
+            s.rows,
+            s.deck};
+}
+
+// Positions of a block's tile: the first is the `begin`-th of row `row`. A row has `pitch`
+// positions: whole tiles or, if that is shorter, the rows lie end to end, each with its halo on
+// both sides: then a tile may hold many of them. Position `at` has input `at + first - radius`, and
+// belongs to output `at`.
 template <class In, class Acc> struct tile_of_rows {
     const stencil<In, Acc> s;
     int64 row, begin, pitch;
@@ -145,8 +168,8 @@ template <class In, class Acc> struct tile_of_rows {
         at = begin + place;
         return alone ? row : row + split(at, pitch);
     }
-    // So many inputs, if all of them are there, and in one row, with `beside` more on either side;
-    // else NULL.
+    // Address of `places` inputs, if all of them exist in one row, with `beside` more on either
+    // side; else NULL.
     __device__ const In *whole(int64 places, int beside = 0) const {
         const int64 left = s.first - s.radius + begin;
         return (alone || begin + places <= pitch) &&
@@ -154,7 +177,7 @@ template <class In, class Acc> struct tile_of_rows {
                    ? s.in + row * s.n + left
                    : nullptr;
     }
-    // The input's address; NULL for the constant, and behind the last row.
+    // The input's address; NULL for the constant, and past the last row.
     __device__ const In *input(unsigned place) const {
         int64 at;
         const int64 r = row_at(place, at);
@@ -163,7 +186,7 @@ template <class In, class Acc> struct tile_of_rows {
         at = inside(at + s.first - s.radius, s.n, s.mode);
         return at < 0 ? nullptr : s.in + r * s.n + at;
     }
-    // The output's number among all of them; -1 where there is none.
+    // The output's index among all; -1 if there is none.
     __device__ int64 output(unsigned place) const {
         int64 at;
         const int64 r = row_at(place, at);
@@ -171,7 +194,7 @@ template <class In, class Acc> struct tile_of_rows {
     }
 };
 
-// A thread's places of a tile, `step` apart, of rows that reflection serves.
+// A thread's positions of a tile, `step` apart, of rows that reflection supports.
 struct walk {
     int row, at, pitch, rows_on, places_on; // the row counts from the tile's first
     template <class Tile>
@@ -190,8 +213,8 @@ struct walk {
     }
 };
 
-// The inputs of so many places from the `from`-th on; `constant` for that, and for those that no
-// output needs.
+// Loads the inputs of `places` positions from `from` on; `constant` for that mode, and for those
+// that no output needs.
 template <class In, class Acc>
 __device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
                             unsigned places, unsigned step, In constant) {
@@ -219,9 +242,9 @@ __device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 
     }
 }
 
-// Items of a tile's rows, as reflection serves them. In memory the rows lie side by side, `length`
-// items each; in the tile they are `pitch` apart, and begin `before` places into it. An item is
-// counted from the first of the tile's first row on.
+// Elements of a tile's rows that reflection supports. In memory the rows are contiguous, `length`
+// elements each; in the tile they are `pitch` apart, and begin `before` positions into it. Elements
+// are counted from the first of the tile's first row.
 struct rows_of_tile {
     int length, pitch, before;
     int64 items; // of all rows from the tile's first on
@@ -232,18 +255,18 @@ struct rows_of_tile {
           pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)),
           before(static_cast<int>(before)),
           items((tile.alone ? 1 : tile.s.rows - tile.row) * length) {}
-    // The first item that lies at a place, or after it.
+    // The first element at or after a position.
     __device__ int from(int place) const {
         const int row = place / pitch, at = place - row * pitch - before;
         const int64 item = row * static_cast<int64>(length) + min(max(at, 0), length);
         return static_cast<int>(min(item, items));
     }
-    // Calls move(k, place) for the k-th item of a pack of 16 bytes, if it is one of first..end - 1.
+    // Calls move(k, place) for the k-th element of a vector, if it is one of first..end - 1.
     template <int ITEMS, class Move>
     __device__ void each(int pack, int first, int end, Move move) const {
         const int row = max(pack, 0) / length;
         int at = pack - row * length, place = row * pitch + before + at;
-        if (pack >= first && pack + ITEMS <= end && at + ITEMS <= length) { // most of them
+        if (pack >= first && pack + ITEMS <= end && at + ITEMS <= length) { // the common case
 #pragma unroll
             for (int k = 0; k < ITEMS; k++)
                 move(k, place + k);
@@ -265,18 +288,18 @@ template <class In> union pack_of {
     static constexpr int ITEMS = 16 / sizeof(In);
     uint4 pack;
     In items[ITEMS];
-    // How many items before `item` its pack begins.
+    // Number of elements between the start of its vector and `item`.
     static __device__ int begins_before(const In *item) {
         return static_cast<int>(reinterpret_cast<uint64>(item) % 16 / sizeof(In));
     }
 };
 
-// The inputs of a tile, a pack at a time; what lies beyond the ends of its rows item by item.
-// `constant` for that, and for places that no output needs.
+// The inputs of a tile, a vector at a time; those beyond the ends of its rows one by one.
+// `constant` for that mode, and for positions that no output needs.
 template <class In, class Acc>
 __device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int places, int step,
                           In constant) {
-    constexpr int ITEMS = pack_of<In>::ITEMS, LOADS = 4; // under way at once
+    constexpr int ITEMS = pack_of<In>::ITEMS, LOADS = 4; // in flight at once
     const stencil<In, Acc> &s = where.s;
     const int begin = static_cast<int>(where.begin), t = static_cast<int>(threadIdx.x);
     const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + 2 * s.radius) - n;
@@ -318,7 +341,7 @@ __device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int plac
     for (int place = max(last - begin, 0) + t; place < places; place += step)
         tile[place] = constant;
 }
-// The outputs of so many places from the `from`-th on.
+// Stores the outputs of `places` positions from `from` on.
 template <class In, class Acc>
 __device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, int from, int places,
                            int lane, int lanes) {

@@ -1,13 +1,13 @@
-// transpose.cu: the transpose ladder of deck D1, rungs 1 to 6, what came after it, and the copy
-// that bounds it.
+// transpose.cu: the transpose ladder of deck D1, rungs 1 to 6, its continuation, and the copy that
+// bounds it. Knows no device and no host code.
 //
-// Every rung turns `rows` x `columns` items in C order into `columns` x `rows`, or a batch of such
-// matrices; the last one takes any axes. It moves bytes: one kernel an item size. A rung's comment
-// says what is new against the one before.
+// Every rung transposes `rows` x `columns` elements in C order, or a batch of such matrices; the
+// last one supports any axes. It moves bytes: one kernel an element size. A rung's comment names
+// its difference from the previous one.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
-// One type an item size: 1, 2, 4, 8 and 16 bytes.
+// One type an element size: 1, 2, 4, 8 and 16 bytes.
 #define TRANSPOSE_SIGNATURES(SIGNATURE) \
     SIGNATURE(move, uint8, uint8)       \
     SIGNATURE(move, uint16, uint16)     \
@@ -18,7 +18,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default), items a thread (0: as many as the block leaves it), flags,
+//   threads a block (least, most, default), items a thread (0: by the block size), flags,
 //   the deck's time: D1 gives bandwidths only
 RUNG(0, "copy", "transpose_copy",
      "the ceiling: reads and writes as many bytes, 16 an access, and transposes nothing",
@@ -53,8 +53,8 @@ RUNG(7, "vector", "transpose_vector",
 
 namespace transpose {
 
-// Where a grid of more than 65,535 rows of blocks goes on, and then the next matrix: z counts
-// `layers` for each matrix.
+// Continuation of a grid of more than 65,535 rows of blocks, and the next matrix: z counts `layers`
+// for each matrix.
 struct grid_z {
     unsigned matrix = 0, layer = blockIdx.z;
     __device__ explicit grid_z(uint64 layers) {
@@ -65,8 +65,8 @@ struct grid_z {
     }
 };
 
-// A matrix of the batch. Which item of the output this thread has where a thread has one:
-// neighbouring threads store neighbouring items. Blocks are 32 wide.
+// A matrix of the batch. Index of this thread's element of the output, for rungs with one a thread:
+// adjacent threads store adjacent elements. Blocks are 32 wide.
 __device__ inline uint64 grid_row(unsigned layer) {
     return static_cast<uint64>(layer) * gridDim.y + blockIdx.y;
 }
@@ -77,8 +77,8 @@ __device__ inline uint64 thread_y(unsigned layer) {
     return grid_row(layer) * blockDim.y + threadIdx.y;
 }
 
-// 16 bytes a thread where both arrays begin at such a pack, else an item. The last block takes what
-// is left after the last pack.
+// 16 bytes a thread if both arrays are aligned, else an element. The last block copies the rest
+// after the last vector.
 template <class T>
 __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     constexpr unsigned ITEMS = 16 / sizeof(T);
@@ -96,8 +96,8 @@ __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns,
         out[packs * ITEMS + threadIdx.x] = in[packs * ITEMS + threadIdx.x];
 }
 
-// A thread takes a row of the input: a column of the output. For the deck's matrix that is 4 blocks
-// for the K40's 15 multiprocessors, and a load uses 12.5% of what it fetches.
+// A thread copies a row of the input to a column of the output. For the deck's matrix that is 4
+// blocks for the K40's 15 multiprocessors, and a load uses 12.5% of the bytes that it fetches.
 template <class T>
 __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
     const uint64 row = global_thread();
@@ -106,7 +106,7 @@ __device__ void transpose_1d(const T *in, T *out, uint64 rows, uint64 columns, u
             out[column * rows + row] = in[row * columns + column];
 }
 
-// New: a thread takes one item. The deck's K40 reached 14% of its bandwidth's peak.
+// New: a thread copies one element. The deck's K40 reached 14% of its peak bandwidth.
 template <class T>
 __device__ void transpose_2d(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     const uint64 row = thread_x(), column = thread_y(layer);
@@ -122,18 +122,16 @@ __device__ void transpose_tex(const T *in, T *out, uint64 rows, uint64 columns, 
         out[column * rows + row] = __ldg(&in[row * columns + column]);
 }
 
-// A block takes the 32 x 32 items that begin at this row and column of the input.
+// A block copies the 32 x 32 elements that begin at this row and column of the input.
 constexpr unsigned TILE = 32;
 __device__ inline uint64 tile_row(unsigned layer) { return grid_row(layer) * TILE; }
 __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) * TILE; }
 
-// New: the tile goes through shared memory, so that a warp loads a row of it and stores a column.
-// It is turned on its way in: nothing waits for a store's bank conflicts. Pad is the number of
-// words by which its rows are longer than the tile's. A block of 1,024 threads has the deck's one
-// item a thread. A smaller one goes through the tile in steps, and while some threads wait at the
-// barrier, more other blocks load. The default's steps are unrolled where the tile is whole. 8192^2
-// float32 took an H200 1,724 GB/s, with 1,024 threads 1,066, turned on its way out 1,593 (November
-// 2026).
+// New: the tile passes through shared memory, so that a warp loads a row of it and stores a column.
+// It is transposed on its way in, so no store waits for bank conflicts. Pad is the padding of its
+// rows in words. A block of 1,024 threads has the deck's one element a thread. A smaller one
+// processes the tile in steps, and while some threads wait at the barrier, more other blocks load
+// (TUNING.md T1). The default's steps are unrolled for whole tiles.
 constexpr unsigned DEFAULT_HEIGHT = 256 / TILE;
 
 template <unsigned Height, bool Whole, class T, unsigned Width>
@@ -171,10 +169,10 @@ __device__ void transpose_padded(const T *in, T *out, uint64 rows, uint64 column
     transpose_tile<1>(in, out, rows, columns, layer);
 }
 
-// New: a thread takes every Height-th item of its column of the tile. A whole tile needs no bounds:
-// its loads are all under way before the first of them is waited for. The deck says why: to keep
-// its K40's DRAM busy takes some 100 lines on their way to a multiprocessor, and one load of each
-// resident warp is 64. It reached 82% of the peak.
+// New: a thread copies every Height-th element of its column of the tile. A whole tile needs no
+// bounds checks: its loads are all in flight before the first of them is waited for. The deck's
+// reason: to keep its K40's DRAM busy, a multiprocessor needs about 100 lines in flight, and one
+// load of each resident warp is 64. It reached 82% of the peak.
 template <unsigned Block, class T>
 __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns, unsigned layer) {
     constexpr unsigned Height = Block / TILE;
@@ -206,23 +204,18 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
     }
 }
 
-// --- the tiles of rung 7, which turn a matrix, or a batch of them. Its rows need not lie one after
-// the other: a `pitch` is how many items apart they are.
+// --- the tiles of rung 7, which transpose a matrix, or a batch of them. Rows may be strided: a
+// `pitch` is their distance in elements.
 
 constexpr unsigned TILES_BLOCK = 256;
 
-// Which tile a block has: of which matrix, that begins at items `in` and `out` of the arrays; and
-// which item of it comes first. Blocks go down the columns of tiles, so that neighbours in time
-// store neighbouring packs: 8192^2 float32 took an H200 3,941 GB/s in the order of rows and 4,075
-// so (a copy: 4,182; November 2026). Where rows of the input are a multiple of 128 KiB apart, all
-// that is read at one time has the same bit 16 of its address, and the memory behind it is slower:
-// two columns, 64 KiB apart, are then taken in turns. Of a copy's rate, trial kernels, each pair in
-// one run: 8192 x 32768 float32 0.925 and 0.966, 4096 x 65536 0.917 and 0.958, 8192^2 of 16 bytes
-// 0.923 and 0.965. Where neighbours in a row share the 256 bytes that load_around fetches, a long
-// column's blocks would find them gone from the cache: such a matrix is taken in strips, one after
-// the other, the grid's y, of which the last may have fewer rows of tiles. (With the strips in x,
-// and two divisions more to find one, the compiler made something else of the packed tiles too:
-// 1,024 images of 224 x 224 x 3 bytes, last to first, had 0.73 of a copy's rate for 0.86.)
+// The block's tile: its matrix, which begins at elements `in` and `out` of the arrays, and the
+// tile's first element. Blocks go down the columns of tiles, so that consecutive ones store
+// adjacent vectors (TUNING.md T2). If rows of the input are a multiple of 128 KiB apart, concurrent
+// reads would share address bit 16, which is slow: two columns, 64 KiB apart, then alternate (T3).
+// If neighbours in a row share the 256 bytes that load_around fetches, a long column would evict
+// them first: the matrix is then divided into strips, the grid's y (T4), of which the last may have
+// fewer rows of tiles.
 struct tile_corner {
     uint64 in = 0, out = 0;
     unsigned row_tile, column_tile;
@@ -239,6 +232,7 @@ struct tile_corner {
         index /= columns;
         if (plan.apart)
             column_tile += column_tile / plan.apart * plan.apart + second;
+#pragma unroll 1
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             in += index % extent * plan.axes[k].in;
@@ -248,12 +242,8 @@ struct tile_corner {
     }
 };
 
-// A load that lets the second-level cache fetch the 256 bytes around: tiles whose rows have fewer,
-// or begin anywhere else, read the rest of them next. An H200, so and without (GB/s, November
-// 2026): 16384^2 of 1 byte 4,018 and 3,896 (a copy: 4,100), 8192 x 16384 of 2 bytes 4,055 and 3,962
-// (4,184), 8191 x 8193 of 4 bytes 3,914 and 3,841 (4,194); trial kernels, 8192^2 of 4 bytes whose
-// rows begin 128, 64 and 16 bytes after a multiple of 256: 0.975, 0.954 and 0.937 of a copy, and
-// 0.940, 0.892 and 0.895.
+// A load that lets L2 fetch the 256 bytes around it: tiles whose rows are shorter, or unaligned,
+// read the rest of them next (TUNING.md T5).
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 __device__ inline uint4 load_around(const uint4 *from) {
     uint4 v;
@@ -275,7 +265,7 @@ __device__ inline uint64 load_around(const uint64 *from) {
 #else
 template <class Word> __device__ inline Word load_around(const Word *from) { return *from; }
 #endif
-// The same of items that may be narrower, for which there is no such load.
+// The same for elements that may be narrower, for which there is no such load.
 template <class T> __device__ inline T load_near(const T *from) {
     if constexpr (sizeof(T) >= 4)
         return load_around(from);
@@ -283,13 +273,14 @@ template <class T> __device__ inline T load_near(const T *from) {
         return *from;
 }
 
-// --- where every row begins and ends at a pack of 16 bytes
+// --- tiles where every row begins and ends at a vector
 //
-// The tile lies in shared memory as it lies in the input, pack by pack, and a store gathers its
-// items from a column of it. So that the gathering lanes of a warp (8 packs of 4 neighbouring
-// columns) meet different banks, pack p of a row lies at p ^ (row / items of a pack % 8).
+// The tile has the input's order in shared memory, vector by vector, and a store gathers its
+// elements from a column of it. So that the gathering lanes of a warp (8 vectors of 4 adjacent
+// columns) use different banks, vector p of a row is stored at p ^ (row / elements of a vector %
+// 8).
 template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
-    static constexpr unsigned ITEMS = 16 / sizeof(T);      // of a pack
+    static constexpr unsigned ITEMS = 16 / sizeof(T);      // of a vector
     static constexpr unsigned PACKS = Columns / ITEMS;     // of an input row
     static constexpr unsigned OUTPUT_PACKS = Rows / ITEMS; // of an output row
     static constexpr unsigned PITCH = PACKS + 1;           // in shared memory
@@ -319,7 +310,7 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
         }
     }
 
-    // From the input, as far as it has rows and columns.
+    // Loads the input, within its rows and columns.
     template <bool Whole>
     __device__ void load(const T *from, uint64 pitch, unsigned rows, unsigned columns) const {
         if (PACKS * 16 < 256 || (reinterpret_cast<uint64>(from) | pitch * sizeof(T)) % 256)
@@ -348,10 +339,8 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
     }
 };
 
-// 16 KiB, of 128 bytes at least on both sides, 256 where the items are wide enough. Larger tiles
-// are slower: what shared memory takes the first-level cache lacks. Of a copy's rate on an H200
-// (November 2026), trial kernels, each pair in one run: 8 bytes, 64 x 32 and 32 x 64: 8192^2 0.985
-// and 0.976; 16 bytes, 32 x 32 and 16 x 64: 8192^2 0.933 and 0.924.
+// 16 KiB, with at least 128 bytes on both sides, 256 if the elements are wide enough (TUNING.md
+// T11).
 template <class T>
 __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &plan,
                                   const tile_corner &corner) {
@@ -375,28 +364,26 @@ __device__ void move_aligned_tile(const T *in, T *out, const transpose_plan &pla
     }
 }
 
-// --- where rows begin anywhere
+// --- tiles where rows are unaligned
 //
-// A block stores 256 bytes of each output row, whole 32-byte sectors, wherever the row has them:
-// the part of a row that is a block's begins up to a sector earlier than another row's, and the
-// block loads so many rows of the input more. An input row is loaded word by word, 4 bytes at
-// least, so that all of a tile's loads are alike and under way before the first is waited for. Of
-// words that hold several items a warp has one that is shared by two, 31 others, and each lane
-// shifts its own into place; words of as many rows then turn, in registers, into words of columns.
-// In shared memory lie words of a column: `ITEMS` rows each, a group. Word c of group g lies at c ^
-// (g & MASK): lanes that load a row, and lanes that gather packs of 4 neighbouring columns, meet
-// different banks. (Of a copy's rate on an H200, November 2026: 4097 x 4099 of 2 bytes by tiles of
-// 62 columns 0.80, of 124 0.69, 8191 x 8131 0.84 and 0.81; 8191 x 8193 of 4 bytes by tiles of 64
-// columns 0.91, of 128 0.89.)
+// A block stores 256 bytes of each output row as whole 32-byte sectors at the row's own alignment:
+// its part of a row begins up to a sector earlier than another row's, so the block loads
+// correspondingly more rows of the input. It loads an input row by words of at least 4 bytes, so
+// that all of a tile's loads are alike and in flight before the first is waited for. With words of
+// several elements a warp covers 31 of them and shares one with its neighbour, and each lane shifts
+// its own into place; words of as many rows are then transposed, in registers, to words of columns.
+// Shared memory holds words of a column: `ITEMS` rows each, a group. Word c of group g is at c ^ (g
+// & MASK): lanes that load a row, and lanes that gather vectors of 4 adjacent columns, use
+// different banks (TUNING.md T12).
 template <class T> struct phased_tile {
     using word = typename pack<T>::word;
     static constexpr unsigned ITEMS = sizeof(word) / sizeof(T); // of a word
-    static constexpr unsigned WORDS = 16 / sizeof(word);        // of a pack
+    static constexpr unsigned WORDS = 16 / sizeof(word);        // of a vector
     static constexpr unsigned ROWS = 256 / sizeof(T);
     static constexpr unsigned LEAD = 32 / sizeof(T); // rows before the first
     static constexpr unsigned GROUPS = (ROWS + LEAD) / ITEMS;
     static constexpr unsigned PASSES = ITEMS > 1 ? 1 : 2;   // of a warp over a row
-    static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is a warp's own
+    static constexpr unsigned LANES = ITEMS == 1 ? 32 : 31; // whose word is the warp's own
     static constexpr unsigned COLUMNS = PASSES * LANES * ITEMS;
     static constexpr unsigned PITCH = ITEMS < 4 ? 64 : 128; // words
     static constexpr unsigned MASK = 7 * WORDS;
@@ -412,7 +399,7 @@ template <class T> struct phased_tile {
         const unsigned turned = (group * size + j * size) & (MASK * size);
         return *reinterpret_cast<const word *>(first + j * PITCH * size + (column * size ^ turned));
     }
-    // Where a thread puts its words of the groups `first` + k * STEP; `first` is below STEP.
+    // Where a thread stores its words of the groups `first` + k * STEP; `first` is below STEP.
     struct column_of {
         char *top;
         unsigned byte;
@@ -428,7 +415,7 @@ template <class T> struct phased_tile {
     }
 };
 
-// The four bytes at `at`, a multiple of 4, as far as they are in the array.
+// The four bytes at `at`, a multiple of 4; bytes outside the array are skipped.
 template <class T>
 __device__ unsigned load_word(const char *at, const char *begin, const char *end) {
     if (at >= begin && at + 4 <= end)
@@ -440,7 +427,7 @@ __device__ unsigned load_word(const char *at, const char *begin, const char *end
     return found;
 }
 
-// Words of as many rows become words of as many columns.
+// Transposes words of as many rows to words of as many columns.
 __device__ inline void turn_words(unsigned (&w)[1]) {}
 __device__ inline void turn_words(unsigned (&w)[2]) {
     const unsigned a = __byte_perm(w[0], w[1], 0x5410), b = __byte_perm(w[0], w[1], 0x7632);
@@ -459,8 +446,8 @@ __device__ inline void put_words(unsigned *at, const unsigned (&w)[4]) {
     *reinterpret_cast<uint4 *>(at) = make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-// The rows of the tile from `first` to before `end`, of items as wide as words. `from` is the
-// tile's first row, also where the matrix has none there.
+// Loads the rows `first` to `end` - 1 of the tile, of elements as wide as words. `from` is the
+// tile's first row, even if the matrix has none there.
 template <class T>
 __device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
                             unsigned end, unsigned columns) {
@@ -483,10 +470,10 @@ __device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pi
             *own.place(k) = taken[k];
 }
 
-// Goes through the rows of a thread's groups, which are `top`, `top` + STEP and so on.
+// Iterates over the rows of a thread's groups, which are `top`, `top` + STEP and so on.
 template <class T> struct row_walk {
     using phased = phased_tile<T>;
-    uint64 at, step, jump; // in bytes; at: of this lane's word, before it is aligned
+    uint64 at, step, jump; // in bytes; at: of this lane's word, before alignment
 
     __device__ row_walk(const T *from, uint64 pitch)
         : step(pitch * sizeof(T)), jump(step * ((phased::STEP - 1) * phased::ITEMS)) {
@@ -497,7 +484,7 @@ template <class T> struct row_walk {
     __device__ void next_group() { at += jump; }
 };
 
-// Shifts a group's words, turns them, and puts them where they belong.
+// Shifts a group's words, transposes them, and stores them in the tile.
 template <class T>
 __device__ void put_group(const typename phased_tile<T>::column_of &own, unsigned k,
                           unsigned (&words)[phased_tile<T>::ITEMS], row_walk<T> &walk) {
@@ -512,7 +499,7 @@ __device__ void put_group(const typename phased_tile<T>::column_of &own, unsigne
         put_words(own.place(k), words);
 }
 
-// The same as load_phased for narrower items. `begin` and `end_of_all` are the array's.
+// The same as load_phased for narrower elements. `begin` and `end_of_all` are the array's.
 template <class T>
 __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uint64 pitch,
                                   unsigned first, unsigned end, unsigned columns, const T *begin,
@@ -529,7 +516,7 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
     const unsigned top = warp / phased::PASSES * ITEMS - first;
     const unsigned rows = left * sizeof(T) + 4 * lane < columns * sizeof(T) + 3 ? end - first : 0;
     row_walk<T> load(from + left, pitch), put = load;
-    // A row's first and last words hold bytes beside it, and the last may be one more.
+    // A row's first and last words include bytes outside it, and there may be one more word.
     if (first_row >= low + 3 && last_row + columns * sizeof(T) + 7 <= high) {
         unsigned taken[phased::LOADS][ITEMS];
 #pragma unroll
@@ -558,7 +545,7 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
     }
 }
 
-// The pack that begins at item `row` of the tile's column.
+// The vector that begins at element `row` of the tile's column.
 template <class T>
 __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigned column) {
     using phased = phased_tile<T>;
@@ -569,7 +556,7 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
         gathered.words[j] = tile.at(group, j, column);
     if constexpr (phased::ITEMS > 1) {
         const unsigned shift = row % phased::ITEMS * 8 * sizeof(T);
-        // Nothing of it is needed where nothing is shifted, and the tile may end.
+        // Not needed if nothing is shifted; the tile may end there.
         const unsigned next = tile.at(group, shift ? phased::WORDS : 0, column);
 #pragma unroll
         for (unsigned j = 0; j < phased::WORDS; j++)
@@ -579,8 +566,8 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
     return gathered.all;
 }
 
-// Rows `first` to `end` of the tile's columns, which are rows of the output: a warp's lanes take 8
-// packs of 4 neighbouring ones.
+// Stores rows `first` to `end` - 1 of the tile's columns, which are rows of the output: a warp's
+// lanes take 8 vectors of 4 adjacent ones.
 template <class T>
 __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, unsigned first,
                              unsigned end, unsigned columns) {
@@ -620,8 +607,8 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     const uint64 row = static_cast<uint64>(corner.row_tile) * phased::ROWS;
     const uint64 column = static_cast<uint64>(corner.column_tile) * phased::COLUMNS;
     const unsigned columns = least(plan.columns - column, phased::COLUMNS);
-    // Rows of the tile from `first` to before `end` are in the matrix. Where all output rows begin
-    // at a sector the block needs none of the rows before its own.
+    // Rows `first` to `end` - 1 of the tile are in the matrix. If all output rows begin at a
+    // sector, the block needs none of the rows before its own.
     const unsigned first = corner.row_tile ? 0 : phased::LEAD;
     const unsigned end = least(plan.rows + phased::LEAD - row, phased::ROWS + phased::LEAD);
     T *to = out + corner.out + column * plan.out_pitch + row;
@@ -636,18 +623,16 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     store_phased(tile, to, plan.out_pitch, first, end, columns);
 }
 
-// --- where the innermost axis stays where it is: its rows are copied, wherever they lie
+// --- the innermost axis stays innermost: rows are copied, wherever they are
 //
-// The output is written from its begin to its end, and every item read from where it is. A warp has
-// 32 items next to each other and then the next 32, so that it divides but once, or where an axis
-// ends. `Index` holds the number of every item. (Of a copy's rate on an H200, and of it by the
-// tiles of transpose_packed.cuh as they were then, November 2026: 32 x 128 x 512 x 64 by axes (0,
-// 2, 1, 3), float16 0.96 and 0.64, float32 0.97 and 0.91.)
+// The output is written in order, and each element is read from its address. A warp copies 32
+// adjacent elements and then the next 32, so it divides only once, and where an axis ends. `Index`
+// holds the index of every element (TUNING.md T13).
 template <class Index, unsigned Step> struct row_items {
     const transpose_plan &plan;
-    const Index columns, extent; // of the axis that goes through the rows fastest
+    const Index columns, extent; // of the axis that varies fastest over the rows
     const Index step_rows, step_columns;
-    Index row, index, column; // of the item: its row, the index along that axis
+    Index row, index, column; // of the element: its row, the index along that axis
     uint64 others = 0;        // steps of the other axes
 
     __device__ row_items(const transpose_plan &plan, Index item)
@@ -660,6 +645,7 @@ template <class Index, unsigned Step> struct row_items {
         Index rest = row / extent;
         index = row - rest * extent;
         others = 0;
+#pragma unroll 1
         for (unsigned k = 1; k < plan.grid_axes; k++) {
             const Index of = static_cast<Index>(plan.axes[k].extent), next = rest / of;
             others += (rest - next * of) * plan.axes[k].in;
@@ -702,15 +688,15 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
             out[first + k * 32] = taken[k];
 }
 
-// The same by packs of the output, of narrow items in rows of at least a pack. One is cut out of
-// the two packs in which it lies in the input; or where a row ends in it, out of the next row's
-// too.
+// The same by vectors of the output, for narrow elements in rows of at least a vector. Each is cut
+// out of the two vectors in which it lies in the input or, if a row ends in it, also out of the
+// next row's.
 template <class T> struct cut_row {
     uint4 low, high;
     unsigned skipped;
 
-    // Bytes `begin` to `end` of the pack at `from` are needed. False if they are not to be loaded
-    // so: a pack that they lie in is not all in the array.
+    // Bytes `begin` to `end` of the vector at `from` are needed. Returns false if they cannot be
+    // loaded so: a vector that holds them lies partly outside the array.
     __device__ bool load_if(bool wanted, uint64 from, unsigned begin, unsigned end, const T *in,
                             const T *end_of_all) {
         skipped = static_cast<unsigned>(from) % 16;
@@ -727,7 +713,7 @@ template <class T> struct cut_row {
     __device__ uint4 taken() const { return cut_pack<sizeof(T)>(low, high, skipped); }
 };
 
-// Of two packs, the first `bytes` of one and the rest of the other.
+// The first `bytes` of vector a, and the rest of vector b.
 __device__ inline uint4 join_packs(const uint4 &a, const uint4 &b, int bytes) {
     const auto join = [&](unsigned x, unsigned y, int low) {
         const unsigned rest = __funnelshift_lc(0, ~0u, low < 0 ? 0u : unsigned(low) * 8);
@@ -745,7 +731,7 @@ __device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan
     const unsigned head = static_cast<unsigned>(0 - reinterpret_cast<uint64>(out)) % 16 / SIZE;
     const uint64 begin = static_cast<uint64>(blockIdx.x) * (TRANSPOSE_ROW_PACKS * TILES_BLOCK);
     const Index items = static_cast<Index>(plan.items);
-    if (begin + threadIdx.x < least(plan.items, head)) // what comes before the first pack
+    if (begin + threadIdx.x < least(plan.items, head)) // elements before the first vector
         out[threadIdx.x] = in[row_items<Index, 1>(plan, threadIdx.x).place()];
 
     Index first = static_cast<Index>((begin + warp + lane) * ITEMS + head);
@@ -753,7 +739,7 @@ __device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan
 #pragma unroll
     for (unsigned done = 0; done < TRANSPOSE_ROW_PACKS; done += IN_FLIGHT) {
         cut_row<T> row[IN_FLIGHT], next[IN_FLIGHT];
-        unsigned bytes[IN_FLIGHT]; // of the row; 0: nothing is to be stored
+        unsigned bytes[IN_FLIGHT]; // of the row; 0: nothing to store
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++, at.next(), first += 32 * ITEMS) {
             const unsigned left = least(at.columns - at.column, ITEMS);
@@ -789,7 +775,7 @@ __device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan
     }
 }
 
-// --- a square matrix in place: a block swaps a tile with the one that mirrors it, and turns both
+// --- a square matrix in place: a block swaps a tile with its mirror image, and transposes both
 template <class T> constexpr unsigned SQUARE = sizeof(T) == 1 ? 128 : sizeof(T) <= 4 ? 64 : 32;
 
 template <class T> struct tile_pair {
@@ -833,6 +819,7 @@ __device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
         return;
 #pragma unroll 4
     for (unsigned i = y; i < SIDE; i += WARPS)
+#pragma unroll 1
         for (unsigned j = x; j < SIDE; j += 32) {
             if (i < pair.rows[0] && j < pair.rows[1])
                 upper[i][j] = in[pair.upper + i * plan.in_pitch + j];
@@ -842,6 +829,7 @@ __device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
     __syncthreads();
 #pragma unroll 4
     for (unsigned i = y; i < SIDE; i += WARPS)
+#pragma unroll 1
         for (unsigned j = x; j < SIDE; j += 32) {
             if (i < pair.rows[1] && j < pair.rows[0])
                 out[pair.lower + i * plan.in_pitch + j] = upper[j][i];
@@ -850,8 +838,8 @@ __device__ void swap_items(const T *in, T *out, const transpose_plan &plan,
         }
 }
 
-// New: 16 bytes a load and a store wherever rows allow it, and any axes. Where matrices are too
-// small or too narrow for tiles, transpose_packed.cuh has others.
+// New: 16 bytes a load and a store where rows allow it, and any axes. transpose_packed.cuh has
+// other tiles for matrices that are too small or too narrow for these.
 template <class T>
 __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {
     if (plan.shape == TRANSPOSE_PACKED) {
@@ -888,7 +876,7 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]
 
-// By item size, types that __ldg takes.
+// By element size, types that __ldg accepts.
 using type_uint8 = unsigned char;
 using type_uint16 = unsigned short;
 using type_uint32 = unsigned;
@@ -918,7 +906,7 @@ using type_complex128 = uint4;
         wait_for_kernel_before();                                                                 \
         rung(in, out, plan);                                                                      \
     }
-#define TRANSPOSE_EVERY_RUNG(op, items, same)                 \
+#define TRANSPOSE_SAME_RUNGS(op, items, same)                 \
     TRANSPOSE_KERNEL(transpose_copy, op, items, same)         \
     TRANSPOSE_KERNEL(transpose_1d, op, items, same)           \
     TRANSPOSE_KERNEL(transpose_2d, op, items, same)           \
@@ -928,10 +916,11 @@ using type_complex128 = uint4;
     TRANSPOSE_KERNEL_B(transpose_multi, 64, op, items, same)  \
     TRANSPOSE_KERNEL_B(transpose_multi, 128, op, items, same) \
     TRANSPOSE_KERNEL_B(transpose_multi, 256, op, items, same) \
-    TRANSPOSE_KERNEL_B(transpose_multi, 512, op, items, same) \
-    TRANSPOSE_KERNEL_V(transpose_vector, op, items, same)
+    TRANSPOSE_KERNEL_B(transpose_multi, 512, op, items, same)
+#define TRANSPOSE_NEWER_RUNGS(op, items, same) TRANSPOSE_KERNEL_V(transpose_vector, op, items, same)
 
-TRANSPOSE_SIGNATURES(TRANSPOSE_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(TRANSPOSE_SIGNATURES(TRANSPOSE_SAME_RUNGS))
+TRANSPOSE_SIGNATURES(TRANSPOSE_NEWER_RUNGS)
 
 } // namespace transpose
 

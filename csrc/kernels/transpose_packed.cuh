@@ -1,8 +1,8 @@
 // transpose_packed.cuh: the transpose of any axes by tiles that are runs of memory on both sides,
-// whichever axes and parts of axes these runs take; ops_transpose_packed.c chooses them. Memory is
-// read and written in packs of 16 bytes wherever it can be; in between lie words, and a thread
-// gathers the items of a pack of the output from them. A block keeps tables of where the runs of a
-// tile begin, and if need be of what is where in it, for all its tiles.
+// of any axes and chunks of axes; ops_transpose_packed.c chooses them. Memory is read and written
+// in vectors where possible; in between, elements lie in words, from which a thread gathers a
+// vector of the output. A block keeps tables with the offsets of a tile's runs and, if necessary,
+// of its elements, for all its tiles. Knows no rung.
 #pragma once
 
 #include "common.cuh"
@@ -10,7 +10,8 @@
 
 namespace transpose {
 
-// What an item lies in, in shared memory, also in the other tiles of rung 7; and 16 bytes of both.
+// Type that holds an element in shared memory, also in the other tiles of rung 7; and 16 bytes of
+// both.
 template <unsigned Item> struct word_of { using type = unsigned; };
 template <> struct word_of<8> { using type = uint64; };
 template <> struct word_of<16> { using type = uint4; };
@@ -28,11 +29,11 @@ template <class T> struct pack {
 
 __device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
 
-// Goes through parts of runs, so many parts a run, `blockDim.x` at a time, without dividing.
+// Iterates over parts of runs, `parts` a run, `blockDim.x` at a time, without division.
 struct run_walk {
     unsigned parts, run, part, run_step, part_step;
 
-    // `magic`: 2^32 / parts, rounded up; 0: to be divided by.
+    // `magic`: ceil(2^32 / parts); 0: divide.
     __device__ run_walk(unsigned parts, unsigned magic) : parts(parts) {
         if (magic) {
             run = __umulhi(threadIdx.x, magic);
@@ -54,12 +55,13 @@ struct run_walk {
     }
 };
 
-// The steps of item `index` of some axes, the innermost first, of which the first has `pad` more
-// after every pack's worth of its items.
+// Offsets of element `index` along some axes, the innermost first; on the first axis `pad` is added
+// after each vector's elements.
 struct steps {
     uint64 in = 0, out = 0;
     unsigned pads = 0;
     __device__ steps(const transpose_axis *axes, unsigned count, unsigned index, unsigned items) {
+#pragma unroll 1
         for (unsigned k = 0; k < count; k++) {
             const unsigned extent = static_cast<unsigned>(axes[k].extent), at = index % extent;
             in += at * axes[k].in;
@@ -70,13 +72,14 @@ struct steps {
     }
 };
 
-// A tile: where it begins, and how much of it there is.
+// A tile: its first element, and its extents.
 struct packed_tile {
     uint64 in = 0, out = 0;
     unsigned load_run, load_runs, run, runs;
 
     __device__ packed_tile(const transpose_plan &plan, unsigned index)
         : load_run(plan.load_run), load_runs(plan.load_runs), run(plan.run), runs(plan.runs) {
+#pragma unroll 1
         for (unsigned k = 0; k < plan.grid_axes; k++) {
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             const unsigned at = index % extent;
@@ -98,13 +101,14 @@ struct packed_tile {
 
 static_assert(sizeof(packed_tile) == TRANSPOSE_PART_BYTES);
 
-// The block's tables, and behind them the tile. Places in the tile are in bytes.
+// The block's tables, followed by the tile. Offsets in the tile are in bytes.
 struct packed_tables {
     packed_tile *part;
-    uint64 *from, *to;      // where in the input the load's runs begin; the store's, in the output
+    uint64 *from,
+        *to; // first elements of the load's runs in the input; of the store's, in the output
     unsigned *base, *place; // and both in the tile
-    // How much further on an item of the store's runs is there: segment by segment the first of
-    // them, or those of a period; or all, first those that come first in packs, and so on.
+    // Offsets of elements in the store's runs: the first of each segment, or those of a period; or
+    // all, first those that come first in vectors, and so on.
     unsigned short *items;
     char *tile;
 
@@ -121,22 +125,26 @@ struct packed_tables {
         const transpose_axis *load_axes = plan.axes + plan.grid_axes;
         const transpose_axis *run_axes = load_axes + plan.load_axes;
         const transpose_axis *item_axes = run_axes + plan.run_axes;
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += blockDim.x) {
             const steps run(load_axes, plan.load_axes, k, Items);
             t.from[k] = run.in;
             t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
         }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
             t.place[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
         if (plan.packs)
+#pragma unroll 1
             for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
                 const steps item(item_axes, plan.item_axes, k, Items);
                 t.items[k % Items * plan.packs + k / Items] =
                     static_cast<unsigned short>(item.in + item.pads * plan.pad);
             }
+#pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
             const unsigned number = plan.period ? k : k * plan.item_extent;
             const steps item(item_axes, plan.item_axes, number, Items);
@@ -146,8 +154,8 @@ struct packed_tables {
     }
 };
 
-// 16 bytes of a run on their way into the tile. For TRANSPOSE_LOADS_CUT: its words; or the two
-// packs in which narrower items lie.
+// 16 bytes of a run on their way into the tile. For TRANSPOSE_LOADS_CUT: its words, or the two
+// vectors that hold narrower elements.
 template <unsigned Loads, class T> struct pack_source {
     using word = typename pack<T>::word;
     static constexpr unsigned ITEMS = pack<T>::ITEMS, WORDS = pack<T>::WORDS;
@@ -156,7 +164,7 @@ template <unsigned Loads, class T> struct pack_source {
     uint4 high;
     unsigned skipped; // bytes of the first
 
-    // Nothing is loaded, and false returned, if they are not wanted or not all in the array, which
+    // Loads nothing and returns false if they are not wanted or not entirely in the array, which
     // begins at `in`.
     __device__ bool load_if(bool wanted, const T *from, const T *in, const T *end) {
         skipped = CUTS ? static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 16 : 0;
@@ -189,13 +197,13 @@ template <unsigned Loads, class T> struct pack_source {
     }
 };
 
-// From the input into the tile, 16 bytes of a run at once.
+// Loads the input into the tile, 16 bytes of a run at a time.
 template <unsigned Loads, class T>
 __device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
                             const packed_tile &part) {
     constexpr unsigned ITEMS = pack<T>::ITEMS, NOWHERE = ~0u;
     constexpr unsigned IN_FLIGHT = pack_source<Loads, T>::CUTS ? 2 : 4;
-    // Of items before a run, so many may be loaded with it.
+    // Number of elements before a run that may be loaded with it.
     constexpr unsigned BEFORE = Loads == TRANSPOSE_LOADS_AROUND ? ITEMS - 1 : 0;
     const T *tile = in + part.in, *end = in + plan.items;
     const auto after_pack = [](const T *at) {
@@ -204,6 +212,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     run_walk walk((part.load_run + BEFORE + ITEMS - 1) / ITEMS,
                   part.load_run == plan.load_run_most ? plan.load_magic : 0);
     const unsigned parts = walk.parts * part.load_runs;
+#pragma unroll 1
     for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * blockDim.x) {
         pack_source<Loads, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];
@@ -236,9 +245,9 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     }
 }
 
-// How the items of a run of the store follow each other: as a table says, or a table of a period
-// of them; with a jump after every 2, 3, 4 or 8; or in segments of at least a pack, which may end
-// in one, or do not.
+// Offsets of consecutive elements of a store's run: by a table, or a table of one period; with a
+// jump after every 2, 3, 4 or 8; or in segments of at least a vector, which may end within one, or
+// do not.
 enum packed_items {
     ITEMS_OF_TABLE = 0,
     ITEMS_OF_PERIOD = 16,
@@ -246,7 +255,7 @@ enum packed_items {
     ITEMS_IN_WHOLE_SEGMENTS = 18
 };
 
-// Where in the tile item `item` of a run is, from where the run's first would be.
+// Offset in the tile of element `item` of a run, from the run's first.
 template <unsigned How, unsigned Items>
 __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &tables,
                                unsigned item) {
@@ -262,7 +271,7 @@ __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &
     return item * plan.item_step + before * plan.item_jump;
 }
 
-// The pack that begins at item `first` of a run.
+// The vector that begins at element `first` of a run.
 template <unsigned How, class T>
 __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &tables,
                                const char *run, unsigned first) {
@@ -305,8 +314,8 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
     return gathered.all;
 }
 
-// Stores the first bytes of a pack in as few pieces as there are: the shortest first where what
-// follows them begins at a pack, last where they begin at one.
+// Stores the first bytes of a vector in the fewest accesses: the shortest first if the end is
+// aligned, last if the start is.
 template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned bytes, bool ends) {
     char *at = reinterpret_cast<char *>(to);
     const auto piece = [&](auto word, bool now) {
@@ -329,8 +338,8 @@ template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned byt
     piece(unsigned{}, !ends), piece(uint16_t{}, !ends), piece(uint8_t{}, !ends);
 }
 
-// From the tile into the output: first the packs that a run has whole, then what is left of each
-// run before them and after them.
+// Stores the tile to the output: first the whole vectors of each run, then the rest of each run
+// before and after them.
 template <unsigned How, class T>
 __device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
                              const packed_tile &part, unsigned shift) {
@@ -357,13 +366,13 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
     if (plan.stores_packs && run % ITEMS == 0)
         return;
     for (unsigned i = threadIdx.x; i < 2 * part.runs; i += blockDim.x) {
-        const bool ends = i >= part.runs; // what the run ends with
+        const bool ends = i >= part.runs; // the tail of the run
         const unsigned index = ends ? i - part.runs : i;
         T *to = out + tables.to[index];
         const char *from = tables.tile + (tables.place[index] + shift);
         const unsigned before = before_packs(to), left = run - before;
         const unsigned items = ends ? left % ITEMS : before;
-        if (!packs) { // a pack may hold all of it
+        if (!packs) { // a vector may hold all of it
 #pragma unroll 1
             for (unsigned k = ends; k < run; k += 2)
                 to[k] =
@@ -382,12 +391,12 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
     constexpr unsigned ITEMS = pack<T>::ITEMS;
     const auto tables = packed_tables::filled<ITEMS>(plan);
     for (unsigned index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
-        __syncthreads(); // the tile before is stored
+        __syncthreads(); // the previous tile is stored
         if (threadIdx.x == 0)
             *tables.part = packed_tile(plan, index);
-        __syncthreads(); // and what is common to all is there
+        __syncthreads(); // and the shared data are ready
         const packed_tile &part = *tables.part;
-        unsigned shift = 0; // of the tile after a pack's begin
+        unsigned shift = 0; // offset of the tile within a vector
         if (plan.loads == TRANSPOSE_LOADS_PACKS) {
             load_packed<TRANSPOSE_LOADS_PACKS>(in, plan, tables, part);
         } else if (plan.loads == TRANSPOSE_LOADS_AROUND) {

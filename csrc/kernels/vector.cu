@@ -1,6 +1,7 @@
-// vector.cu: the first kernels of deck D1: add, x + y, and saxpy, a * x + y, item by item.
+// vector.cu: the first kernels of deck D1: add, x + y, and saxpy, a * x + y, element by element.
+// Knows no device and no host code.
 //
-// Two families with the same rungs. A rung's comment says what is new against the one before.
+// Two families with the same rungs. A rung's comment names its difference from the previous one.
 //
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
@@ -56,7 +57,7 @@ struct op_add { // integers wrap
         return static_cast<T>(W(x) + W(y));
     }
 };
-struct op_saxpy { // the compiler makes it one fused operation
+struct op_saxpy { // the compiler fuses it
     template <class T> static __device__ T apply(T a, T x, T y) { return a * x + y; }
 };
 
@@ -66,19 +67,19 @@ __device__ void vector_1(const T *x, const T *y, T *out, uint64 n, T a) {
         out[i] = Op::apply(a, x[i], y[i]);
 }
 
-// New: a block an item.
+// New: one block an element.
 template <class Op, class T> __device__ void vector_2(const T *x, const T *y, T *out, uint64, T a) {
     const unsigned i = blockIdx.x;
     out[i] = Op::apply(a, x[i], y[i]);
 }
 
-// New: a thread an item.
+// New: one thread an element.
 template <class Op, class T> __device__ void vector_3(const T *x, const T *y, T *out, uint64, T a) {
     const unsigned i = threadIdx.x;
     out[i] = Op::apply(a, x[i], y[i]);
 }
 
-// New: both.
+// New: blocks and threads.
 template <class Op, class T> __device__ void vector_4(const T *x, const T *y, T *out, uint64, T a) {
     const uint64 i = global_thread();
     out[i] = Op::apply(a, x[i], y[i]);
@@ -92,7 +93,7 @@ __device__ void vector_5(const T *x, const T *y, T *out, uint64 n, T a) {
         out[i] = Op::apply(a, x[i], y[i]);
 }
 
-// New: a thread goes on to the item that lies a whole grid further.
+// New: a thread continues with the element one grid further.
 template <class Op, class T>
 __device__ void vector_6(const T *x, const T *y, T *out, uint64 n, T a) {
     for (uint64 i = global_thread(); i < n; i += global_threads())
@@ -101,9 +102,9 @@ __device__ void vector_6(const T *x, const T *y, T *out, uint64 n, T a) {
 
 constexpr unsigned WARP = 32, PACK = 16, BOUNDARY = 64; // threads, bytes, bytes
 
-// A warp's words, of one item or of PACK bytes, one after the other: Words a lane, WARP apart, so
-// that every instruction's are one run of memory. A thread stores after all of its loads: `out` may
-// be x or y.
+// A warp's contiguous words, of one element or of PACK bytes: Words a lane, WARP apart, so that the
+// accesses of one instruction are contiguous. A thread stores after all of its loads: `out` may be
+// x or y.
 template <class Op, class Word, unsigned Words, class T>
 __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
     constexpr unsigned items = sizeof(Word) / sizeof(T);
@@ -136,8 +137,8 @@ __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
         }
 }
 
-// By packs where those of x and y begin at the same items as those of `out`; else by items, as many
-// bytes a thread.
+// By vectors if x and y are aligned like `out`; else by elements, the same number of bytes a
+// thread.
 template <class Op, unsigned Packs, class T>
 __device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, bool packed) {
     if (packed)
@@ -146,9 +147,9 @@ __device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, boo
         combine_words<Op, T, Packs * PACK / sizeof(T)>(x, y, out, n, a);
 }
 
-// New: one or two packs of 16 bytes a thread. They begin at a boundary in `out`, so that no store
-// has parts of sectors; the items before them, and those after the last, fewer than a warp has
-// lanes, are the last block's.
+// New: one or two vectors a thread. They are aligned in `out`, so that no store covers parts of
+// sectors; the last block processes the elements before them, and those after the last, fewer than
+// a warp has lanes.
 template <class Op, class T>
 __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 packs) {
     const uint64 to_boundary = -reinterpret_cast<uint64>(out) % BOUNDARY / sizeof(T);
@@ -157,7 +158,7 @@ __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 p
         (reinterpret_cast<uint64>(x + before) | reinterpret_cast<uint64>(y + before)) % PACK == 0;
     const unsigned after = packed ? static_cast<unsigned>((n - before) % (PACK / sizeof(T))) : 0;
 
-    // Loaded first and stored last: it does not wait for the packs, nor they for it.
+    // Loaded first and stored last: it does not wait for the vectors, nor they for it.
     const bool single = blockIdx.x == gridDim.x - 1 && threadIdx.x < before + after;
     const uint64 i = threadIdx.x < before ? threadIdx.x : n - (before + after) + threadIdx.x;
     T single_x = 0, single_y = 0;
@@ -193,17 +194,19 @@ using type_float64 = float64;
         wait_for_kernel_before();                                                                  \
         rung<op_##op>(x, y, out, n, a, packs);                                                     \
     }
-#define VECTOR_EVERY_RUNG(op, items, same)   \
+#define VECTOR_SAME_RUNGS(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \
     VECTOR_KERNEL(vector_2, op, items, same) \
     VECTOR_KERNEL(vector_3, op, items, same) \
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
-    VECTOR_KERNEL(vector_6, op, items, same) \
-    VECTOR_KERNEL_PACKS(vector_7, op, items, same)
+    VECTOR_KERNEL(vector_6, op, items, same)
+#define VECTOR_NEWER_RUNGS(op, items, same) VECTOR_KERNEL_PACKS(vector_7, op, items, same)
 
-ADD_SIGNATURES(VECTOR_EVERY_RUNG)
-SAXPY_SIGNATURES(VECTOR_EVERY_RUNG)
+SAME_FOR_ALL_GPUS(ADD_SIGNATURES(VECTOR_SAME_RUNGS))
+ADD_SIGNATURES(VECTOR_NEWER_RUNGS)
+SAME_FOR_ALL_GPUS(SAXPY_SIGNATURES(VECTOR_SAME_RUNGS))
+SAXPY_SIGNATURES(VECTOR_NEWER_RUNGS)
 
 } // namespace vector
 

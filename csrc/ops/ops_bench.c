@@ -1,5 +1,5 @@
-/* ops_bench.c: runs and times choices on data that stays on the device. What is a fair measurement
- * (verify first, warm-up, how often, which median) is the caller's business.
+/* ops_bench.c: runs and times choices on data that stays on the device. The caller decides on a
+ * fair measurement: verification, warm-up, repetitions, statistics. Knows no family.
  */
 #include "ops.h"
 
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-    COLD_CACHES = 4,        /* a round over the copies takes this many times the last-level cache */
-    COLD_LEAST = 256 << 20, /* bytes, where that cache is small or unknown */
+    COLD_CACHES = 4, /* a round over the copies exceeds the last-level cache by this factor */
+    COLD_LEAST = 256 << 20, /* bytes, if that cache is small or unknown */
     ALIGNMENT = 4096,
     POISON = 0xff, /* NaN in every float, -1 in every integer, no bool */
 };
@@ -75,7 +75,7 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
     if (status)
         return status;
     if (result_size < plan.result_bytes)
-        status = status_fail(STATUS_BAD_VALUE, "a result of %zu bytes does not fit into %zu",
+        status = status_fail(STATUS_BAD_VALUE, "result: %zu bytes do not fit into %zu",
                              plan.result_bytes, result_size);
     if (!status && plan.scratch)
         status = ops->fill(queue->device, plan.scratch, POISON, plan.scratch_bytes);
@@ -90,7 +90,7 @@ enum status ops_bench_run(struct ops_bench *bench, const struct ops_choice *choi
     return status;
 }
 
-/* The first step's arrays in one of the copies. */
+/* Replaces the first step's arrays by those of one of the copies. */
 static void use_copy(const struct ops_bench *bench, struct ops_plan *plan, uint64_t copy) {
     const struct ops_problem *problem = &bench->problem;
     uint64_t *values = plan->steps[0].values;
@@ -114,7 +114,7 @@ static enum status time_launches(struct ops_bench *bench, struct ops_plan *plan,
     return status ? status : ops->timer_end(queue->device, seconds);
 }
 
-/* So many runs as one graph; cold ones on the copies whose turn it is. */
+/* Captures `runs` runs as one graph; cold runs use the next copies in turn. */
 static enum status open_graph(struct ops_bench *bench, const struct ops_plan *plan, unsigned runs,
                               bool cold, struct device_graph **graph) {
     const struct device_ops *ops = bench->queue->device->ops;
@@ -142,11 +142,10 @@ static enum status open_graph(struct ops_bench *bench, const struct ops_plan *pl
     return status;
 }
 
-/* A GPU that is through with a kernel before the host has started the next tells the host's time,
- * not the kernel's: several runs are one graph, however long they are, or their number would show
- * (three launches, 2^22 int32 on an H200: 32.5 us one by one, 28.5 as a graph; November 2026).
- * What is timed is a second launch, as the GPU is busy when it is asked for. Cold, the first is of
- * another graph: after one of the same, few runs or small data would be in the caches. */
+/* A GPU that finishes a kernel before the host launches the next measures the host. So several runs
+ * form one graph, however long they are (TUNING.md H4). The second launch is timed, since the GPU
+ * is busy when it is enqueued. A cold first launch uses another graph: otherwise few runs or small
+ * data would still be in the caches. */
 static enum status time_as_graph(struct ops_bench *bench, const struct ops_plan *plan,
                                  unsigned runs, bool cold, double *seconds) {
     struct device *device = bench->queue->device;

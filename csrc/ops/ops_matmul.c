@@ -1,5 +1,5 @@
-/* ops_matmul.c: plans a matrix product: one launch of one rung. The inputs are a and b; numbers:
- * the rows of a, the columns of b, and the columns of a.
+/* ops_matmul.c: plans a matrix product: one launch of one rung. Inputs: a and b; numbers: rows of
+ * a, columns of b, columns of a. Knows no device.
  */
 #include "ops.h"
 
@@ -12,18 +12,18 @@
 enum {
     TILE = 32,
     SIDE = 128,
-    GROUP = 8, /* of matmul.cu */
+    GROUP = 8, /* as in matmul.cu */
     GRID_X = 0x7fffffff,
     GRID_Y = 65535,
-    STREAM_K = 11 /* from this rung on the last round's tiles may be cut */
+    STREAM_K = 11 /* from this rung on tiles of the last round may be cut */
 };
 
-/* A block's tile of the result, and the shared memory for the ring of tiles of a and b. */
+/* A block's tile of the result, and the shared memory for its ring of tiles of a and b. */
 struct tiling {
     int rung;
     unsigned threads, rows, columns, depth, stages, slices;
-    unsigned resident; /* blocks of float32 on a multiprocessor */
-    unsigned cost;     /* of an output */
+    unsigned resident; /* blocks a multiprocessor, for float32 */
+    unsigned cost;     /* of an output element */
 };
 static const struct tiling tilings[] = {
 #define TILING(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, stages, slices, \
@@ -34,19 +34,20 @@ static const struct tiling tilings[] = {
 };
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
-    const unsigned words = 16 / (unsigned)item_bytes; /* that a column of a's tile is longer */
+    const unsigned words =
+        16 / (unsigned)item_bytes; /* padding of a column of a's tile, in words */
     const unsigned depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
     const unsigned ring = tiling->stages * depth * (tiling->rows + words + tiling->columns);
     const unsigned sums = tiling->slices > 1 ? tiling->rows * tiling->columns : 0;
     return (unsigned)item_bytes * (ring > sums ? ring : sums);
 }
 
-/* How tiles become blocks: the first `whole` have one each, the layers of the others are cut into
- * `shares` even ones. A tile takes `layers` of tiles of a and b. */
+/* Assignment of tiles to blocks: the first `whole` have one block each; the layers of the others
+ * are divided evenly among `shares` blocks. A tile has `layers` pairs of tiles of a and b. */
 struct work {
     const struct tiling *tiling;
     uint64_t tiles, layers, whole, share, shares;
-    double cost; /* of the busiest multiprocessor's tiles */
+    double cost; /* of the tiles of the busiest multiprocessor */
 };
 
 static struct work work_of(const struct ops_queue *queue, const struct ops_choice *choice,
@@ -63,7 +64,7 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
         .layers = numbers[2] ? ceil_div(numbers[2], depth) : 1,
     };
     work.whole = work.tiles;
-    /* A lone block takes a multiprocessor about as long as two do. */
+    /* One resident block runs about as long as two. */
     double rounds = (double)(ceil_div(work.tiles, at_once) * resident);
     const uint64_t last = work.tiles % at_once;
     const double cut =
@@ -82,7 +83,7 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
     return work;
 }
 
-/* By the cheapest of the rung's tilings, or the one that a sweep names; without a tiling if it has
+/* Chooses the cheapest of the rung's tilings, or the one that a sweep names; no tiling if it has
  * none. */
 static struct work choose(const struct ops_queue *queue, const struct ops_choice *choice,
                           const uint64_t *numbers) {
@@ -100,15 +101,15 @@ static struct work choose(const struct ops_queue *queue, const struct ops_choice
     return best;
 }
 
-/* The choice, or where the caller left it to us and the GPU has too little shared memory for it, or
- * the rung before costs less, that one. */
+/* The choice or, if the caller named no rung and the GPU has too little shared memory for it or the
+ * previous rung costs less, the previous rung. */
 static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
                                  const uint64_t *numbers, struct work *work) {
     const size_t item_bytes = dtype_size(choice->signature->items);
     struct ops_choice fits = *choice;
     for (*work = choose(queue, &fits, numbers); work->tiling && choice->any_rung;) {
         struct ops_choice before = fits;
-        before.rung--; /* there is one: rung 1 has no tiling */
+        before.rung--; /* exists: rung 1 has no tiling */
         before.block = before.rung->block_default;
         const struct work lower = choose(queue, &before, numbers);
         const bool cheaper = fits.rung->number >= STREAM_K && lower.cost < work->cost;
@@ -123,7 +124,7 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
     return fits;
 }
 
-/* The arguments of a rung that cuts tiles, and the memory for their pieces. */
+/* Adds the arguments of a rung that cuts tiles, and the memory for their partial sums. */
 static enum status add_shares(struct ops_queue *queue, const struct work *work, size_t item_bytes,
                               struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[0];
@@ -177,9 +178,10 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     }
     const uint64_t z = ceil_div(y, GRID_Y);
     if (x > GRID_X || z > GRID_Y)
-        return status_fail(STATUS_BAD_VALUE,
-                           "a, b: a result of %llu x %llu items has more tiles than a grid blocks",
-                           (unsigned long long)rows, (unsigned long long)columns);
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "a, b: a result of %llu x %llu elements has more tiles than a grid has blocks",
+            (unsigned long long)rows, (unsigned long long)columns);
     step->grid[0] = (unsigned)x;
     step->grid[1] = (unsigned)(y < GRID_Y ? y : GRID_Y);
     step->grid[2] = (unsigned)z;

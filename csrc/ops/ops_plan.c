@@ -1,4 +1,5 @@
-/* ops_plan.c: the planner of a call's family, and calls whose output is an array. */
+/* ops_plan.c: calls the planner of a call's family, and runs calls whose output is an array. Knows
+ * no kernel. */
 #include "ops.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
     return status;
 }
 
-/* An input in the device's memory: where it is, or a copy. */
+/* Returns an input's address in the device's memory, copying it if necessary. */
 static enum status input_there(struct ops_queue *queue, const struct ops_call *call, unsigned i,
                                bool in_place, device_address *address) {
     const struct device_ops *ops = queue->device->ops;
@@ -42,7 +43,7 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     const bool one_array =
         !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
-    struct ops_problem problem; /* it and the plan are large: nothing is set twice */
+    struct ops_problem problem; /* large structs: set each once */
     struct ops_plan plan;
     enum status status = STATUS_OK;
     problem.input_count = call->input_count;

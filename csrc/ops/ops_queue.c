@@ -18,7 +18,7 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
-/* The simulated GPU's checks want each array to have bounds of its own. */
+/* The simulated GPU's checks need separate bounds for each array. */
 static bool is_kept(const struct ops_queue *queue, size_t bytes) {
     return bytes <= OPS_BLOCK_BYTES && queue->device->capabilities & DEVICE_STREAMS;
 }
@@ -46,7 +46,7 @@ static void forget_tickets(struct ops_queue *queue) {
 
 enum { TICKETS_BYTES = OPS_TICKETS * sizeof(uint32_t) };
 
-/* Of the graph that is being made: scratch, then tickets. */
+/* Memory of the graph that is being captured: scratch, then tickets. */
 static enum status graph_memory(struct ops_queue *queue, device_address *scratch,
                                 device_address *tickets) {
     const enum status status =
@@ -173,6 +173,7 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
         .arguments = arguments,
         .argument_count = step->value_count + step->takes_wide,
         .overlaps = step->overlaps,
+        .any_grid = true, /* planners know the grid limits of CUDA's current GPUs only */
     };
 }
 
@@ -184,25 +185,23 @@ enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
         status = queue->device->ops->launch(queue->device, &launch);
     }
     if (status && !device_is_captured(queue->device))
-        forget_tickets(queue); /* a launch that did not end may have left some drawn */
+        forget_tickets(queue); /* a launch that did not complete may have drawn some */
     return status;
 }
 
-/* The driver starts a graph of one kernel in less time than the kernel: a sum of 1,024 float32 took
- * an H200's host 7.6 us from the launch to the result, and with a graph 5.4 (trial kernels,
- * November 2026). What comes so often is likely to come again. Where there is no memory for a graph
- * the kernel does without. */
-enum { REPEATED_MOST = 16 };
-
+/* The driver starts a graph of one kernel faster than the kernel (TUNING.md H3). A launch that has
+ * repeated this often probably repeats again. Without memory for a graph the kernel runs directly.
+ */
 enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
     const struct device_ops *ops = queue->device->ops;
     struct ops_repeated *last = &queue->repeated;
     const struct ops_step *step = &plan->steps[0];
     if (memcmp(&last->step, step, sizeof *step) != 0) {
         forget_repeated(queue);
-        memcpy(&last->step, step, sizeof *step); /* with its padding, to be compared */
+        memcpy(&last->step, step, sizeof *step); /* including its padding, for memcmp */
     }
-    if (last->times < REPEATED_MOST && ++last->times == REPEATED_MOST) {
+    if (last->times < ops_fixed(queue, repeated_most) &&
+        ++last->times == ops_fixed(queue, repeated_most)) {
         void *arguments[OPS_ARGUMENTS_MAX];
         const struct device_launch launch = ops_launch_of(plan, 0, arguments);
         if (ops->graph_open(queue->device, &launch, 1, &last->graph))

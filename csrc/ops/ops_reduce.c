@@ -1,7 +1,7 @@
-/* ops_reduce.c: plans a reduction: the rung's kernel on the items, then the same rung on its
- * partial results, until one is left. All passes are queued at once: the end of a launch is the
- * barrier between all blocks, and nothing returns to the host in between. The single-pass rung has
- * one launch.
+/* ops_reduce.c: plans a reduction: the rung's kernel on the elements, then the same rung on its
+ * partial results, until one is left. All passes are enqueued at once: the end of a launch is the
+ * barrier between all blocks, and nothing returns to the host in between. The single-pass rungs
+ * have one launch. Knows no device.
  */
 #include "../kernels/reduce_plan.cuh"
 #include "ops.h"
@@ -9,37 +9,38 @@
 #include <string.h>
 
 enum {
-    GRID_MAX = 0x7fffffff,   /* blocks, in x */
+    GRID_MAX = 0x7fffffff,   /* blocks in x */
     SCRATCH_ALIGNMENT = 256, /* bytes, as the device's allocator */
     SHUFFLE = 8,             /* from this rung on a warp has one value in shared memory, */
-    VECTOR = 9,              /* a load takes a pack, */
-    SHARES = 10,             /* a block has an even share, */
-    SINGLE_PASS = 11,        /* one launch does all, */
-    BULK = 12,               /* the share comes through a ring in shared memory, */
-    DYNAMIC = 13,            /* or the last pieces of a long array are for whoever is free */
-    PACK = 16,               /* bytes */
-    RING_PART = REDUCE_RING_PACKS * PACK,
+    VECTORIZED = 9,          /* a load is a vector, */
+    SHARES = 10,             /* blocks have even chunks, */
+    SINGLE_PASS = 11,        /* one launch reduces all, */
+    BULK = 12,               /* chunks pass through a ring in shared memory, */
+    DYNAMIC = 13,            /* blocks draw the last chunks of a long array */
+    VECTOR = 16,             /* bytes */
+    RING_PART = REDUCE_RING_PACKS * VECTOR,
 };
 
-/* Blocks of the rungs with even shares. */
+/* Blocks of the rungs with even chunks. */
 static uint64_t shares(const struct ops_queue *queue, const struct ops_choice *choice,
-                       uint64_t packs) {
-    const uint64_t packs_a_block = ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
-    const uint64_t blocks = (packs - 1) / packs_a_block + 1;
+                       uint64_t vectors) {
+    const uint64_t vectors_a_block =
+        ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
+    const uint64_t blocks = (vectors - 1) / vectors_a_block + 1;
     const uint64_t most =
         (uint64_t)queue->info.multiprocessors * ops_tuned(choice, OPS_TUNING_reduce_share_blocks);
     return blocks < most ? blocks : most;
 }
 
-/* How many blocks a pass over n items has. */
+/* Blocks of a pass over n elements. */
 static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choice *choice,
                             uint64_t n, size_t item) {
     const struct reg_rung *rung = choice->rung;
     const unsigned block = choice->block;
     const uint64_t items_per_block =
-        (uint64_t)block * (rung->items_per_thread   ? rung->items_per_thread
-                           : rung->number >= VECTOR ? REDUCE_IN_FLIGHT * PACK / item
-                                                    : 2);
+        (uint64_t)block * (rung->items_per_thread       ? rung->items_per_thread
+                           : rung->number >= VECTORIZED ? REDUCE_IN_FLIGHT * VECTOR / item
+                                                        : 2);
     const uint64_t blocks = ceil_div(n, items_per_block);
     if (rung->items_per_thread)
         return blocks;
@@ -50,8 +51,8 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
         return parts < 1 ? 1 : parts < most ? parts : most;
     }
     if (rung->number >= SHARES)
-        return n * item > PACK ? shares(queue, choice, n * item / PACK) : 1;
-    /* A grid-stride loop: as many blocks as can be resident at once, or one for what is left. */
+        return n * item > VECTOR ? shares(queue, choice, n * item / VECTOR) : 1;
+    /* A grid-stride loop: as many blocks as can be resident, or one for a short rest. */
     if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;
     const uint64_t resident = (uint64_t)queue->info.multiprocessors *
@@ -59,12 +60,12 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     return blocks < resident ? blocks : resident;
 }
 
-/* What every pass has. */
+/* Plans one pass. */
 static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *choice,
                              const struct reg_signature *signature, uint64_t n, uint64_t blocks,
                              struct ops_step *step) {
     const unsigned number = choice->rung->number, block = choice->block;
-    /* A value a warp; with one launch twice that, and whether the block ends last. */
+    /* One value a warp; a single launch needs twice that, and a flag for the last block. */
     const unsigned warps = block / 32;
     const unsigned values = number < SHUFFLE ? block : number < SINGLE_PASS ? warps : 2 * warps + 1;
     step->grid[0] = (unsigned)blocks;
@@ -76,18 +77,18 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
     return ops_kernel(queue, choice->rung, signature, block, step);
 }
 
-/* The host's rungs have no numbers. */
+/* Rungs of the host have no numbers. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice) {
     return choice->rung->number >= SINGLE_PASS;
 }
 
-/* The choice, or where the caller left it to us and the array is too short for the rung that shares
- * pieces out, the single pass before it. */
+/* The choice or, if the caller named no rung and the array is too short for the rung that draws
+ * chunks, the single-pass rung before it. */
 static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
                                  uint64_t n) {
     struct ops_choice fits = *choice;
     const size_t item = dtype_size(choice->signature->items);
-    const uint64_t round = (uint64_t)REDUCE_IN_FLIGHT * PACK * choice->block;
+    const uint64_t round = (uint64_t)REDUCE_IN_FLIGHT * VECTOR * choice->block;
     if (choice->any_rung && choice->rung->number == DYNAMIC &&
         n * item < REDUCE_LONG_ROUNDS * round * pass_blocks(queue, choice, n, item))
         while (fits.rung->number != SINGLE_PASS)
@@ -95,7 +96,7 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
     return fits;
 }
 
-/* One launch: scratch for the blocks' results and, aligned, for the one result. */
+/* One launch: scratch for the blocks' results and, aligned, for the final one. */
 static enum status plan_single_pass(struct ops_queue *queue, const struct ops_choice *choice,
                                     device_address items, uint64_t n, struct ops_plan *plan) {
     const size_t accumulator = dtype_size(choice->signature->accumulator);
@@ -126,7 +127,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
         struct ops_step *step = &plan->steps[plan->step_count];
         if (blocks > GRID_MAX || plan->step_count == OPS_STEPS_MAX)
             return status_fail(STATUS_UNFIT,
-                               "variant: rung '%s' with block=%u cannot take %llu items; use "
+                               "variant: rung '%s' with block=%u cannot process %llu elements; use "
                                "variant=7 or a larger block",
                                rung->name, choice->block, (unsigned long long)n);
         const enum status status = plan_pass(queue, choice, signature, count, blocks, step);
@@ -150,7 +151,7 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
     return STATUS_OK;
 }
 
-/* The cpu's rungs do the whole in one step. */
+/* The cpu's rungs need one step. */
 static enum status plan_on_host(struct ops_queue *queue, const struct ops_choice *choice,
                                 device_address items, uint64_t n, struct ops_plan *plan) {
     enum status status = ops_scratch(queue, plan, GPUOPT_ITEM_MAX);

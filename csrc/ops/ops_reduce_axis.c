@@ -1,10 +1,10 @@
-/* ops_reduce_axis.c: plans reductions along an axis: which shape of work, how many blocks, and
- * where few results leave the GPU idle, shares of the reduced axis and a second pass over their
- * results.
+/* ops_reduce_axis.c: plans reductions along an axis: the shape of work, the number of blocks and,
+ * where few results would leave the GPU idle, chunks of the reduced axis and a second pass over
+ * their results. Knows no device.
  *
- * numbers: outer, reduced, inner; the step between reduced items, in items (signed); the outer axes
- * and the inner ones, as reduce_axis.cu has them: the last one's step, up to three periods, as many
- * further steps; key, mask, finish and divisor as it explains them.
+ * numbers: outer, reduced, inner; the step between reduced elements, in elements (signed); the
+ * outer axes and the inner ones, as in reduce_axis.cu: the step of the last, up to three periods,
+ * as many further steps; then key, mask, finish and divisor, defined there.
  */
 #include "ops.h"
 
@@ -13,60 +13,34 @@
 #include <string.h>
 
 enum { OUTER, REDUCED, INNER, STRIDE, OUTER_STRIDE };
-enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* after a side's first step; numbers of a side */
+enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* offsets within a side; numbers of a side */
 enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
 enum { NUMBERS = DIVISOR + 1 };
 
-enum { BLOCK = AXIS_BLOCK, WARP = 32, PACK = 16, IN_FLIGHT = 8, RAW = 0 };
-enum { STAGE_EDGES = 2 * PACK }; /* bytes: slabs need not begin or end at packs */
+enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vectors */
 
 enum {
-    GRID_MAX = 0x7fffffff,   /* blocks, in x */
-    WIDEST = BLOCK,          /* columns side by side in a block where the reduced axis is short, */
-    NARROW = 4,              /* and of partial results, which are few */
-    NARROW_MOST = 2048,      /* bytes of few inner items: */
-    NARROW_ROWS = 4,         /* a slab of them has so many rows, */
-    NARROW_LEAST = 128,      /* bytes */
-    NARROW_ITEMS = 64,       /* and items; */
-    PLACES_LEAST = 384,      /* bytes where places count, */
-    PLACES_WIDE = 2048,      /* bytes */
-    PLACES_ROWS = 16,        /* and rows where there are packs of inner items */
-    NARROW_SIDE = 4,         /* threads that take a slab, at least, each */
-    NARROW_PACKS = 16,       /* at most so many packs, if they can be more, and at least */
-    NARROW_LOADS = 4,        /* packs, where some meet other items than others */
-    GROUP_PACKS = 32,        /* of a row, up to which groups of lanes take it at once; */
-    GROUP_BYTES_PACKS = 16,  /* of items of a byte, or where value and place are one word, */
-    GROUP_PLACES_PACKS = 4,  /* and where they are two */
-    LANE_PACKS = 8,          /* of a short row, for each of the lanes that take it, */
-    BANK_BYTES = 128,        /* of all banks together */
-    WARP_BYTES = 2048,       /* up to rows of so many: then a block takes a row, not a warp, */
-    MANY_ROWS = 32,          /* if not so many to a multiprocessor let warps take longer ones; */
-    STAGED_BYTES = 1792,     /* and rows that do not begin at packs go to a warp from here, */
-    STAGED_PLACES = 1024,    /* or here where places count */
-    SECTOR = 32,             /* bytes: items as far apart are read with all that is between, */
-    STRIDED_BYTES = 512,     /* by packs, where a row has so many; */
-    STRIDED_WARP = 4,        /* a warp takes so many times longer ones */
-    SHIFTED_BYTES = 256,     /* of columns side by side that begin between packs, */
-    SHIFTED_ROWS = 4,        /* and items of one, at least, */
-    SHIFTED_SHORT = 32,      /* and at most, where they are not bytes */
-    LONG_COLUMNS = 1024,     /* items, from which on fewer columns stand side by side */
-    COMBINED = 8192,         /* partial results that one block combines; more make a second pass */
-    STREAMED_SHARE = 128,    /* of the array, that the results it is streamed for have at least */
-    USUAL_CACHE = 4 << 20,   /* bytes, where a device does not tell */
+    GRID_MAX = 0x7fffffff,   /* blocks in x */
+    WIDEST = BLOCK,          /* columns side by side in a block, if the reduced axis is short */
+    BANK_BYTES = 128,        /* bytes of all banks of shared memory */
+    SECTOR = 32,             /* bytes: a load of elements this far apart reads all between them */
+    USUAL_CACHE = 4 << 20,   /* bytes of L2, if a device does not tell */
     SCRATCH_ALIGNMENT = 256, /* bytes */
 };
 
-/* One launch: what it works on. */
+/* The work of one launch. */
 struct task {
     const struct ops_choice *choice;
     const struct reg_signature *signature;
     device_address in, out, in_index, partials, partial_index, tickets;
     uint64_t numbers[NUMBERS];
-    bool partial; /* its items are partial results: no third pass */
+    bool partial; /* its elements are partial results: no third pass */
     uint64_t shape, splits, share, wide, group, tiles;
     uint64_t blocks, shared_bytes;
 };
 
+#define fixed(name) ops_fixed(reduce_axis, name)
 #define tuned(task, name) ops_tuned((task)->choice, OPS_TUNING_reduce_axis_##name)
 
 static uint64_t gcd(uint64_t a, uint64_t b) {
@@ -82,14 +56,12 @@ static bool is_argmin(const struct task *task) {
     return strcmp(task->signature->op, "argmin") == 0;
 }
 
-/* Packs of a row, up to which groups of lanes take it. (An H200, a row of 32 packs, by a warp's
- * loop and so: a sum of float32 137 and 124 us, of float16 146 and 122, a maximum of int8 69 and
- * 74, the place of a maximum of float64 127 and 183, November 2026.) */
-static uint64_t group_packs(const struct task *task) {
+/* Vectors of the longest row for which groups of lanes beat a warp's loop (TUNING.md A4). */
+static uint64_t group_vectors(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     if (is_argmin(task))
-        return item <= 4 ? GROUP_BYTES_PACKS : GROUP_PLACES_PACKS;
-    return item == 1 ? GROUP_BYTES_PACKS : GROUP_PACKS;
+        return item <= 4 ? fixed(group_byte_vectors) : fixed(group_argmin_vectors);
+    return item == 1 ? fixed(group_byte_vectors) : fixed(group_vectors);
 }
 
 /* Bytes of a value in shared memory. */
@@ -97,7 +69,7 @@ static size_t value_size(const struct task *task) {
     return is_argmin(task) ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
 }
 
-/* What a partial result is stored as. */
+/* Type of a stored partial result. */
 static enum dtype raw_type(const struct task *task) {
     const char *op = task->signature->op;
     const bool number =
@@ -105,12 +77,12 @@ static enum dtype raw_type(const struct task *task) {
     return number ? task->signature->accumulator : task->signature->items;
 }
 
-/* Sums and counts. */
+/* Whether it sums or counts bytes. */
 static bool adds_bytes(const struct task *task) {
     return dtype_size(task->signature->items) == 1 && dtype_size(raw_type(task)) > 1;
 }
 
-/* Whether a block may have so much shared memory: the oldest simulated GPUs have 16 KiB. */
+/* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
 static bool has_shared(const struct ops_queue *queue, uint64_t bytes) {
     return bytes <= (uint64_t)queue->info.shared_per_block;
 }
@@ -130,8 +102,8 @@ static uint64_t array_bytes(const struct task *task) {
 
 /* --- shapes */
 
-/* Too few blocks become as many as the GPU works on at once, and not a few more, which would take
- * it as long as as many again. */
+/* Splits the reduced axis if there are fewer blocks than the GPU runs at once, into no more blocks
+ * than that: a few more would need a second round. */
 static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
                   uint64_t share_least, uint64_t share_unit) {
     const uint64_t reduced = task->numbers[REDUCED];
@@ -140,17 +112,17 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
     splits = max_u64(1, min_u64(splits, reduced / share_least));
     splits = max_u64(splits, ceil_div(reduced, AXIS_SHARE / apart));
-    if (is_argmin(task) && !task->partial) /* a thread has a place for each of its packs */
+    if (is_argmin(task) && !task->partial) /* a thread has an index for each of its vectors */
         splits = max_u64(splits, ceil_div(reduced, share_unit * (AXIS_PLACES / 4) / apart));
-    if (adds_bytes(task)) /* in 32 bits: columns whose rows overlap can be that long */
+    if (adds_bytes(task)) /* 32-bit sums: columns whose rows overlap can be that long */
         splits = max_u64(splits, ceil_div(reduced, share_unit * AXIS_BYTE_PACKS));
     task->share = ceil_div(ceil_div(reduced, splits), share_unit) * share_unit;
     task->splits = ceil_div(reduced, task->share);
     task->blocks = blocks * task->splits;
 }
 
-/* Whether threads read a slab in shared memory by packs. */
-static bool staged_by_packs(const struct task *task) {
+/* Whether threads read a slab in shared memory by vectors. */
+static bool staged_by_vectors(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     return !is_argmin(task) && task->numbers[INNER] == 1 && item <= 2 &&
            task->numbers[REDUCED] >= AXIS_STAGED_PACKS(item);
@@ -159,18 +131,19 @@ static bool staged_by_packs(const struct task *task) {
 static void plan_staged(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t slab = n[REDUCED] * n[INNER], unit = PACK / item / gcd(slab, PACK / item);
+    const uint64_t slab = n[REDUCED] * n[INNER], unit = VECTOR / item / gcd(slab, VECTOR / item);
     const uint64_t stage = (uint64_t)queue->info.shared_per_block - STAGE_EDGES;
     uint64_t slabs = min_u64(tuned(task, stage_bytes), stage) / (slab * item);
     slabs = max_u64(1, min_u64(slabs, n[OUTER] / (uint64_t)queue->info.multiprocessors));
-    if (slabs > unit) /* blocks begin at packs */
+    if (slabs > unit) /* blocks begin at vectors */
         slabs -= slabs % unit;
     task->shape = AXIS_STAGED;
     task->wide = slabs;
     task->group = 1;
-    /* Threads enough, and rows that begin at the same banks are read by several lanes each. */
+    /* Enough threads; and several lanes share rows that begin at the same banks. */
     const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    const uint64_t read = staged_by_packs(task) ? PACK : item; /* by a lane at once */
+    const uint64_t read =
+        staged_by_vectors(task) ? VECTOR : item; /* bytes that a lane reads at once */
     while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
         task->group *= 2;
@@ -178,7 +151,7 @@ static void plan_staged(const struct ops_queue *queue, struct task *task) {
     task->shared_bytes = slabs * slab * item + STAGE_EDGES;
 }
 
-/* Rows of a word, one after the other, the first where a word may begin. */
+/* Rows of one word each, contiguous and word-aligned. */
 static bool plan_words(struct task *task) {
     const uint64_t bytes = task->numbers[REDUCED] * dtype_size(task->signature->items);
     if (task->numbers[REDUCED] == 1 || (bytes != 2 && bytes != 4 && bytes != 8) ||
@@ -190,13 +163,13 @@ static bool plan_words(struct task *task) {
     return true;
 }
 
-/* Rows of three items, one after the other, the first where a pack may begin. */
+/* Rows of three elements, contiguous, the first at a vector. */
 static bool plan_triples(const struct ops_queue *queue, struct task *task) {
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t rows = PACK / item; /* of a thread */
+    const uint64_t rows = VECTOR / item; /* a thread's */
     const size_t part = !is_argmin(task) ? value_size(task) : item <= 2 ? 4 : 2 * item;
     const uint64_t shared_bytes = BLOCK * (rows + 1) * part;
-    if (task->numbers[REDUCED] != 3 || task->in % PACK != 0 || !has_shared(queue, shared_bytes))
+    if (task->numbers[REDUCED] != 3 || task->in % VECTOR != 0 || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_TRIPLES;
     task->blocks = ceil_div(task->numbers[OUTER], rows * BLOCK);
@@ -204,94 +177,95 @@ static bool plan_triples(const struct ops_queue *queue, struct task *task) {
     return true;
 }
 
-/* Rows of a few whole packs, one after the other, the first at a pack. */
-static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64_t packs) {
+/* Rows of a few whole vectors, contiguous, the first at a vector. */
+static bool plan_groups(const struct ops_queue *queue, struct task *task, uint64_t vectors) {
     uint64_t group = 1;
-    while (group < packs)
+    while (group < vectors)
         group *= 2;
     const uint64_t rows = AXIS_GROUP_ROWS * BLOCK / group, shared_bytes = rows * value_size(task);
-    if (packs > group_packs(task) || !has_shared(queue, shared_bytes))
+    if (vectors > group_vectors(task) || !has_shared(queue, shared_bytes))
         return false;
     task->shape = AXIS_GROUPS;
-    task->wide = packs;
+    task->wide = vectors;
     task->group = group;
     task->blocks = ceil_div(task->numbers[OUTER], rows);
     task->shared_bytes = shared_bytes;
     return true;
 }
 
-static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_packs) {
+static void plan_rows(const struct ops_queue *queue, struct task *task, bool at_vectors) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE], items = n[REDUCED] * apart;
-    const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * PACK / item;
-    const uint64_t packs = items * item / PACK;
+    const uint64_t pass = (uint64_t)BLOCK * IN_FLIGHT * VECTOR / item;
+    const uint64_t vectors = items * item / VECTOR;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
-    split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * PACK / item);
+    split(queue, task, n[OUTER], ceil_div(pass, apart), BLOCK * VECTOR / item);
     task->group = BLOCK;
-    const uint64_t many = (uint64_t)MANY_ROWS * queue->info.multiprocessors;
-    const uint64_t strided = apart > 1 ? STRIDED_WARP : 1; /* a block has more to do for a row */
+    const uint64_t many = (uint64_t)fixed(many_rows) * queue->info.multiprocessors;
+    const uint64_t strided =
+        apart > 1 ? fixed(strided_warp) : 1; /* a block's overhead for a strided row is higher */
     const uint64_t longest =
-        (n[OUTER] < many ? WARP_BYTES : strided * tuned(task, warp_bytes)) / item;
+        (n[OUTER] < many ? fixed(warp_bytes) : strided * tuned(task, warp_bytes)) / item;
     if (task->splits == 1 && items <= longest && n[OUTER] > 1) {
-        /* Fewer lanes than a warp for what is nothing but whole packs. */
-        for (task->group = at_packs ? 1 : WARP; task->group < WARP;) {
-            if (task->group * LANE_PACKS >= packs)
+        /* Rows of whole vectors get fewer lanes than a warp. */
+        for (task->group = at_vectors ? 1 : WARP; task->group < WARP;) {
+            if (task->group * fixed(lane_vectors) >= vectors)
                 break;
             task->group *= 2;
         }
         task->blocks = ceil_div(n[OUTER], BLOCK / task->group);
     }
-    if (apart > 1) { /* lanes that take packs with the same items; 1 / apart in 2^-20 */
+    if (apart > 1) { /* lanes whose vectors hold the same elements; 1 / apart in 2^-20 */
         task->tiles = task->group / apart * apart;
         task->wide = ((1 << 20) - 1 + apart) / apart;
     }
     task->shared_bytes = BLOCK / WARP * value_size(task);
 }
 
-/* Whether slabs of so many packs, which could go through shared memory, are large enough that each
- * has `side` threads. (An H200, microseconds, by shared memory or by columns, and so: sums of
- * float32 of 2^19 x 16 x 4 50 and 36, 65,536 x 600 x 2 371 and 87, 65,536 x 601 x 3 355 and 118,
- * 8192 x 32 x 128 45 and 34; of bytes, 2^19 x 64 x 4 145 and 48, 4096 x 4096 x 4 63 and 22, 65,536
- * x 512 x 32 948 and 269. But float32 of 2^18 x 2 x 64 81 and 93, 233,016 x 16 x 9 39 and 52;
- * places in bytes, 2^18 x 16 x 32 97 and 107, 65,536 x 8 x 256 119 and 130, November 2026.) */
-static bool are_large_slabs(const struct task *task, uint64_t packs, uint64_t unit, uint64_t side) {
+/* Whether slabs that would fit shared memory are large enough for `side` threads each (TUNING.md
+ * A5). */
+static bool are_large_slabs(const struct task *task, uint64_t vectors, uint64_t unit,
+                            uint64_t side) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t inner = n[INNER] * item, bytes = n[REDUCED] * inner;
-    const bool aligned = bytes % PACK == 0 && task->in % PACK == 0;
-    const uint64_t loads = unit == 1 ? 1 : aligned ? NARROW_LOADS : 2 * NARROW_LOADS;
-    if (bytes <= tuned(task, slab_bytes) && loads * side > packs)
+    const bool aligned = bytes % VECTOR == 0 && task->in % VECTOR == 0;
+    const uint64_t loads = unit == 1 ? 1 : aligned ? fixed(narrow_loads) : 2 * fixed(narrow_loads);
+    if (bytes <= tuned(task, slab_bytes) && loads * side > vectors)
         return false;
     if (!is_argmin(task))
-        return n[REDUCED] >= NARROW_ROWS && bytes >= max_u64(NARROW_LEAST, NARROW_ITEMS * item);
-    return inner < PACK ? bytes >= PLACES_LEAST : bytes >= PLACES_WIDE && n[REDUCED] >= PLACES_ROWS;
+        return n[REDUCED] >= fixed(narrow_rows) &&
+               bytes >= max_u64(fixed(narrow_least), fixed(narrow_items) * item);
+    return inner < VECTOR ? bytes >= fixed(argmin_least)
+                          : bytes >= fixed(argmin_wide) && n[REDUCED] >= fixed(argmin_rows);
 }
 
-/* How many slabs of few inner items a block takes, where there are enough of them for all
- * multiprocessors; else 0. `unit` threads meet the same inner items in all their packs. */
+/* Slabs of few inner elements per block, if all multiprocessors get one; else 0. `unit` threads
+ * have the same inner elements in all their vectors. */
 static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *task,
                              uint64_t unit) {
     const uint64_t *n = task->numbers;
     const uint64_t inner = n[INNER] * dtype_size(task->signature->items);
-    const uint64_t packs =
-        max_u64(n[REDUCED] * inner / PACK, 1) - 1; /* whole ones, wherever it is */
-    const bool possible = n[INNER] > 1 && inner <= NARROW_MOST && without_gaps(n) &&
-                          !task->partial && !task->in_index && packs / BLOCK < AXIS_PLACES / 4;
+    const uint64_t vectors =
+        max_u64(n[REDUCED] * inner / VECTOR, 1) - 1; /* whole ones, at any alignment */
+    const bool possible = n[INNER] > 1 && inner <= fixed(narrow_most) && without_gaps(n) &&
+                          !task->partial && !task->in_index && vectors / BLOCK < AXIS_PLACES / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
-    uint64_t side = NARROW_SIDE;
-    while (side < BLOCK &&
-           (side < unit || side * NARROW_PACKS <= packs || n[OUTER] * side / BLOCK < blocks))
+    uint64_t side = fixed(narrow_side);
+    while (side < BLOCK && (side < unit || side * fixed(narrow_vectors) <= vectors ||
+                            n[OUTER] * side / BLOCK < blocks))
         side *= 2;
-    const bool fits = unit <= side && side <= packs, many = n[OUTER] * side >= blocks * BLOCK;
-    return possible && fits && many && are_large_slabs(task, packs + 1, unit, side) ? BLOCK / side
-                                                                                    : 0;
+    const bool fits = unit <= side && side <= vectors, many = n[OUTER] * side >= blocks * BLOCK;
+    return possible && fits && many && are_large_slabs(task, vectors + 1, unit, side) ? BLOCK / side
+                                                                                      : 0;
 }
 
-/* The answer: whether that is how. */
+/* Returns whether the narrow shape serves. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     const uint64_t shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
-    const uint64_t inner = task->numbers[INNER], count = PACK / dtype_size(task->signature->items);
+    const uint64_t inner = task->numbers[INNER],
+                   count = VECTOR / dtype_size(task->signature->items);
     const uint64_t unit = inner / gcd(inner, count), slabs = narrow_slabs(queue, task, unit);
     if (!slabs || !has_shared(queue, shared_bytes))
         return false;
@@ -302,20 +276,18 @@ static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     return true;
 }
 
-/* Columns, or packs of `count` of them, side by side in a block: the more of a row it reads the
- * better, but for what the last blocks have to combine, and threads one below the other overlap
- * better where columns are long. (An H200, 64 and 32 packs, microseconds: 8192 x 8192 bytes 26.3
- * and 23.4, float32 64.2 and 63.7, their places 65.4 and 64.7; 512 x 100,000 float32 48.8 and 52.1,
- * 16 x 2^20 bytes 12.3 and 20.0, November 2026.) */
+/* Columns, or vectors of `count` of them, side by side in a block. Wide blocks read more of a row;
+ * narrow ones leave less for the last blocks to combine, and overlap better for long columns
+ * (TUNING.md A6). */
 static uint64_t side_by_side(const struct ops_queue *queue, const struct task *task,
                              uint64_t columns, uint64_t count) {
     const uint64_t tuned_wide = tuned(task, wide);
     const uint64_t widest =
-        task->numbers[REDUCED] < LONG_COLUMNS ? min_u64(2 * tuned_wide, WIDEST) : tuned_wide;
+        task->numbers[REDUCED] < fixed(long_columns) ? min_u64(2 * tuned_wide, WIDEST) : tuned_wide;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     for (uint64_t side = widest; side >= widest / 2; side /= 2) {
         const uint64_t splits = blocks / (task->numbers[OUTER] * ceil_div(columns, side));
-        if (splits * min_u64(side, columns) * count <= COMBINED)
+        if (splits * min_u64(side, columns) * count <= fixed(combined))
             return side;
     }
     return widest;
@@ -324,32 +296,34 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
 static void plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const bool packs = shape != AXIS_ITEMS;
-    const uint64_t count = packs ? PACK / item : 1;
-    const uint64_t columns = ceil_div(n[INNER], count), at_once = packs ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const bool vectors = shape != AXIS_ITEMS;
+    const uint64_t count = vectors ? VECTOR / item : 1;
+    const uint64_t columns = ceil_div(n[INNER], count),
+                   at_once = vectors ? IN_FLIGHT / 2 : IN_FLIGHT;
     const uint64_t wide_blocks = n[OUTER] * ceil_div(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
                         (n[REDUCED] <= 4 * at_once && wide_blocks >= 2 * multiprocessors);
     const uint64_t side = widest          ? WIDEST
-                          : task->partial ? n[REDUCED] > BLOCK ? NARROW : 4 * NARROW
+                          : task->partial ? n[REDUCED] > BLOCK ? fixed(narrow) : 4 * fixed(narrow)
                                           : side_by_side(queue, task, columns, count);
-    /* Partial results are written and read: they have to be few beside the items. */
+    /* Partial results are written and read again, so they must be few compared with the elements.
+     */
     const uint64_t few = 16 * dtype_size(raw_type(task)) / item;
     task->shape = shape;
     task->group = 1;
     task->tiles = ceil_div(columns, side);
-    /* Even tiles, in whole lines of 128 bytes. */
+    /* Even tiles, in whole 128-byte lines. */
     task->wide = min_u64(side, min_u64(columns, ceil_div(ceil_div(columns, task->tiles), 8) * 8));
     task->tiles = ceil_div(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * at_once * tuned(task, share_passes)), high);
-    task->shared_bytes = BLOCK * (packs ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
+    task->shared_bytes = BLOCK * (vectors ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
 }
 
-/* A pack is within one innermost row, and all rows begin at packs. */
-static bool packs_along(const uint64_t *n, uint64_t count) {
+/* Whether each vector lies within one innermost row, and all rows begin at vectors. */
+static bool vectors_along(const uint64_t *n, uint64_t count) {
     const uint64_t *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
     bool fit = *inner == 1 && n[INNER] % count == 0 && (n[OUTER] == 1 || *outer % count == 0) &&
                (n[REDUCED] == 1 || n[STRIDE] % count == 0);
@@ -359,7 +333,7 @@ static bool packs_along(const uint64_t *n, uint64_t count) {
     return fit;
 }
 
-/* Whether packs along it have items of a row only, or as good as that. */
+/* Whether vectors along the axis hold (nearly) only elements of one row. */
 static bool is_row(const struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
@@ -367,36 +341,37 @@ static bool is_row(const struct task *task) {
         return true;
     return item <= (is_argmin(task) ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM) &&
            n[STRIDE] > (item <= 2 ? 1 : 2) && n[STRIDE] <= SECTOR / item &&
-           n[REDUCED] >= STRIDED_BYTES / item / n[STRIDE];
+           n[REDUCED] >= fixed(strided_bytes) / item / n[STRIDE];
 }
 
-/* Whether columns lie side by side, so many that packs of them which begin anywhere pay. */
+/* Whether enough columns are contiguous for unaligned vectors to pay. */
 static bool is_shifted(const struct task *task) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     return item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) && n[INNER_STRIDE] == 1 &&
-           n[INNER] * item >= SHIFTED_BYTES && n[REDUCED] >= SHIFTED_ROWS &&
-           (item == 1 || n[REDUCED] <= SHIFTED_SHORT);
+           n[INNER] * item >= fixed(shifted_bytes) && n[REDUCED] >= fixed(shifted_rows) &&
+           (item == 1 || n[REDUCED] <= fixed(shifted_short));
 }
 
 static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const uint64_t count = PACK / item;
+    const uint64_t count = VECTOR / item;
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
-        const bool at_packs = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % PACK == 0;
+        const bool at_vectors = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
         if (n[INNER] == 1 && (plan_words(task) || plan_triples(queue, task)))
             return;
-        if (at_packs && plan_groups(queue, task, n[REDUCED] / count))
+        if (at_vectors && plan_groups(queue, task, n[REDUCED] / count))
             return;
-        if (!at_packs && slab <= tuned(task, slab_bytes) / item &&
-            (n[INNER] > 1 || slab <= (is_argmin(task) ? STAGED_PLACES : STAGED_BYTES) / item)) {
+        if (!at_vectors && slab <= tuned(task, slab_bytes) / item &&
+            (n[INNER] > 1 ||
+             slab <= (is_argmin(task) ? fixed(staged_argmin) : fixed(staged_bytes)) / item)) {
             plan_staged(queue, task);
             return;
         }
         if (n[INNER] == 1) {
-            plan_rows(queue, task, at_packs);
+            plan_rows(queue, task, at_vectors);
             return;
         }
     }
@@ -404,7 +379,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
         plan_rows(queue, task, false);
         return;
     }
-    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread a row, side by side */
+    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* one thread a row, side by side */
         n[INNER] = n[OUTER];
         memmove(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
         n[OUTER] = 1;
@@ -412,7 +387,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     }
     if (task->in_index)
         plan_columns(queue, task, AXIS_ITEMS);
-    else if (task->in % PACK == 0 && packs_along(n, count))
+    else if (task->in % VECTOR == 0 && vectors_along(n, count))
         plan_columns(queue, task, AXIS_PACKS);
     else
         plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);
@@ -420,22 +395,19 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
 
 /* --- launches */
 
-/* Whether loads are such that the cache gives them up first. It gives up nothing else for them
- * (common.cuh): the results stay, which are to be read next, and so does what other kernels have
- * left. That pays where results are a fair share of all that is moved, and fit. (An H200, 2^27
- * float32, microseconds so after a run of its own, so after a kernel with other arrays, and by
- * plain loads: rows of 48 items 118, 121 and 130; of 64 items 119, 126 and 126; of 100 items 121,
- * 124 and 130; of 8192 items, half as many, 61.3, 65.8 and 61.4, November 2026.) */
+/* Whether to use streaming loads. A streaming line displaces only its like (see
+ * common.cuh): the results, which are read next, stay in L2. That pays if the results fit and are a
+ * fair share of all bytes (TUNING.md A7). */
 static bool is_streamed(const struct ops_queue *queue, const struct task *task, uint64_t results) {
     const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
     const uint64_t bytes = array_bytes(task), fits = cache / 2;
-    return bytes > fits && results <= fits && results >= bytes / STREAMED_SHARE;
+    return bytes > fits && results <= fits && results >= bytes / fixed(streamed_share);
 }
 
 static enum status too_many(const struct task *task) {
     return status_fail(STATUS_BAD_VALUE,
-                       "array: %llu x %llu x %llu items are too many blocks for one launch; "
-                       "reduce parts of it",
+                       "array: %llu x %llu x %llu elements need too many blocks for one launch; "
+                       "reduce slices of it",
                        (unsigned long long)task->numbers[OUTER],
                        (unsigned long long)task->numbers[REDUCED],
                        (unsigned long long)task->numbers[INNER]);
@@ -469,7 +441,8 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
     return ops_kernel(queue, choice->rung, task->signature, choice->block, step);
 }
 
-/* The second pass: over `count` partial results for each of the task's, which follow in `in`. */
+/* The second pass: over `count` partial results for each result of the task; the next ones follow
+ * in `in`. */
 static struct task second_pass(const struct ops_choice *choice, const struct task *task,
                                uint64_t count, device_address partials, device_address indices) {
     struct task last = {
@@ -485,29 +458,28 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
     if (strcmp(op, "sum") == 0)
         last.numbers[KEY] = UINT64_MAX; /* signed */
     if (is_argmin(task))
-        last.numbers[MASK] = 0; /* the places are counted already */
+        last.numbers[MASK] = 0; /* the partial results hold indices already */
     last.signature = reg_signature(choice->family, choice->rung, op, raw,
                                    is_argmin(task) ? DTYPE_int64 : task->signature->accumulator);
     return last;
 }
 
-/* Columns whose rows do not begin at packs: as many rows as make whole packs are taken for one.
- * What is left of the rows makes one more partial result; several outer items, and places, have
- * none. */
+/* For columns whose rows do not begin at vectors: the number of rows that together form whole
+ * vectors and are treated as one. Remaining rows make one more partial result, which several outer
+ * elements, and indices, cannot have. */
 static uint64_t rows_to_fold(const struct task *task) {
     const uint64_t *n = task->numbers;
-    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const uint64_t count = VECTOR / dtype_size(task->signature->items);
     const uint64_t rows = count / gcd(n[INNER], count);
     const bool possible =
-        n[INNER] > 1 && without_gaps(n) && task->in % PACK == 0 && !task->partial &&
+        n[INNER] > 1 && without_gaps(n) && task->in % VECTOR == 0 && !task->partial &&
         (n[OUTER] == 1 ? !is_argmin(task) || n[REDUCED] % rows == 0
                        : n[REDUCED] % rows == 0 &&
-                             n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (PACK / count));
+                             n[REDUCED] * n[INNER] > tuned(task, slab_bytes) / (VECTOR / count));
     return possible && rows > 1 && n[REDUCED] >= rows * tuned(task, folded_rows) ? rows : 1;
 }
 
-/* Plans the shape with so many rows taken for one; the answer: whether the blocks make them one
- * again. */
+/* Plans the shape with `rows` rows treated as one; returns whether the blocks rejoin them. */
 static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64_t rows) {
     task->numbers[REDUCED] /= rows;
     task->numbers[INNER] *= rows;
@@ -519,16 +491,16 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
     return whole;
 }
 
-/* Whether the blocks that end last combine the shares' results: so few of each block's that a
- * launch would take longer. */
+/* Whether the last blocks combine the chunks' results themselves, because they are too few to repay
+ * a launch. */
 static bool combines_itself(const struct task *task) {
-    const uint64_t count = PACK / dtype_size(task->signature->items);
+    const uint64_t count = VECTOR / dtype_size(task->signature->items);
     const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED;
     const uint64_t of_a_block = row                         ? 1
                                 : task->shape == AXIS_ITEMS ? task->wide
                                                             : task->wide * count / task->group;
     const uint64_t groups = task->numbers[OUTER] * (row ? 1 : task->tiles);
-    return groups <= OPS_TICKETS && task->splits * of_a_block <= COMBINED;
+    return groups <= OPS_TICKETS && task->splits * of_a_block <= fixed(combined);
 }
 
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -553,13 +525,13 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     const bool narrow = plan_narrow(queue, &first);
     uint64_t rows = narrow ? 1 : rows_to_fold(&task);
     bool rejoined = !narrow && plan_folded(queue, &first, rows);
-    if (is_argmin(&task) && !rejoined && rows > 1) { /* the places would be lost */
+    if (is_argmin(&task) && !rejoined && rows > 1) { /* the indices would be lost */
         rows = 1;
         first = task;
         rejoined = plan_folded(queue, &first, rows);
     }
     const uint64_t rest = task.numbers[REDUCED] % rows;
-    if (rows == 1) { /* rows side by side have become columns: so their partial results lie */
+    if (rows == 1) { /* rows side by side have become columns, and so have their partial results */
         task.numbers[OUTER] = first.numbers[OUTER];
         task.numbers[INNER] = first.numbers[INNER];
     }

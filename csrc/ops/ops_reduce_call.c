@@ -1,5 +1,5 @@
-/* ops_reduce_call.c: calls of reduce: items of the host or of the device, in pieces where they are
- * too many, and results that the host waits for or that stay.
+/* ops_reduce_call.c: calls of reduce: elements of the host or of the device, in chunks where they
+ * are too many, with results that the host waits for or that stay on the device. Knows no kernel.
  */
 #include "ops.h"
 
@@ -7,9 +7,9 @@
 
 enum {
     STREAM_BYTES = 256 << 20
-}; /* of an array on a GPU at a time; long enough to hide its launches */
+}; /* bytes of an array on a GPU at a time; large enough to hide launches */
 
-/* Items that are on the device. */
+/* Reduces elements on the device. */
 static enum status reduce_there(struct ops_queue *queue, const struct ops_choice *choice,
                                 device_address items, uint64_t n, void *accumulator) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
@@ -25,7 +25,7 @@ static enum status reduce_there(struct ops_queue *queue, const struct ops_choice
     return status;
 }
 
-/* On the cpu, an array with gaps: read where it is. */
+/* Reduces a strided array on the cpu, in place. */
 static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *choice,
                               const struct device_box *box, uint64_t n, void *accumulator) {
     static const struct reg_rung rung = {.kernel = "cpu_reduce_box", .flags = RUNG_HOST};
@@ -34,34 +34,34 @@ static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *
     return reduce_there(queue, &boxed, (device_address)(uintptr_t)box, n, accumulator);
 }
 
-/* On the cpu, one that NumPy has to convert: a piece at a time, then the pieces' results, as
- * cpu_reduce.c joins its segments. */
-static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choice *choice,
+/* Reduces an array that NumPy has to convert, on the cpu: chunk by chunk, then the chunks' results,
+ * as cpu_reduce.c combines its segments. */
+static enum status reduce_chunks(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
                                  void *accumulator) {
     static const struct reg_rung join = {.kernel = "cpu_reduce_join", .flags = RUNG_HOST};
     const struct device_ops *ops = queue->device->ops;
     const size_t item = dtype_size(choice->signature->items);
     const size_t result = dtype_size(choice->signature->accumulator);
-    const uint64_t pieces = ceil_div(n, DEVICE_SEGMENT);
+    const uint64_t chunks = ceil_div(n, DEVICE_SEGMENT);
     device_address buffer = 0, results = 0;
     enum status status =
         ops->alloc(queue->device, (n < DEVICE_SEGMENT ? n : DEVICE_SEGMENT) * item, &buffer);
     if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * DEVICE_SEGMENT < DEVICE_SEGMENT
-                                   ? n - piece * DEVICE_SEGMENT
+        status = ops->alloc(queue->device, chunks * result, &results);
+    for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
+        const uint64_t count = n - chunk * DEVICE_SEGMENT < DEVICE_SEGMENT
+                                   ? n - chunk * DEVICE_SEGMENT
                                    : DEVICE_SEGMENT;
         status = ops->copy_in(queue->device, buffer, source, count * item);
         if (!status)
             status = reduce_there(queue, choice, buffer, count,
-                                  (void *)(uintptr_t)(results + piece * result));
+                                  (void *)(uintptr_t)(results + chunk * result));
     }
     if (!status) {
         struct ops_choice last = *choice;
         last.rung = &join;
-        status = reduce_there(queue, &last, results, pieces, accumulator);
+        status = reduce_there(queue, &last, results, chunks, accumulator);
     }
     if (results)
         ops->free(queue->device, results);
@@ -70,7 +70,7 @@ static enum status reduce_pieces(struct ops_queue *queue, const struct ops_choic
     return status;
 }
 
-/* The result of items that are on the device, left there; nobody waits. */
+/* Reduces elements on the device to a result there, without waiting. */
 static enum status reduce_to(struct ops_queue *queue, const struct ops_choice *choice,
                              device_address items, uint64_t n, device_address to) {
     const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
@@ -85,32 +85,32 @@ static enum status reduce_to(struct ops_queue *queue, const struct ops_choice *c
     return status;
 }
 
-/* More items than shall be on the device at once: a piece after the other through one buffer, then
- * the rung on the pieces' results. The queue's order is all that keeps a piece from the one before:
- * while that is reduced, the next is on its way through the host's buffers. */
+/* Reduces more elements than the device should hold: chunk by chunk through one buffer, then the
+ * rung on the chunks' results. The queue's order alone separates the chunks: while one is reduced,
+ * the host already fills its buffers with the next. */
 static enum status reduce_stream(struct ops_queue *queue, const struct ops_choice *choice,
                                  struct device_source source, uint64_t n, void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
     const struct reg_signature *given = choice->signature;
     const size_t item = dtype_size(given->items), result = dtype_size(given->accumulator);
-    const uint64_t most = STREAM_BYTES / item, pieces = ceil_div(n, most);
+    const uint64_t most = STREAM_BYTES / item, chunks = ceil_div(n, most);
     struct ops_choice last = *choice;
     last.signature = reg_signature(choice->family, choice->rung, given->op, given->accumulator,
                                    given->accumulator);
     device_address buffer = 0, results = 0;
     enum status status = ops->alloc(queue->device, STREAM_BYTES, &buffer);
     if (!status)
-        status = ops->alloc(queue->device, pieces * result, &results);
-    for (uint64_t piece = 0; piece < pieces && !status; piece++) {
-        const uint64_t count = n - piece * most < most ? n - piece * most : most;
+        status = ops->alloc(queue->device, chunks * result, &results);
+    for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
+        const uint64_t count = n - chunk * most < most ? n - chunk * most : most;
         status = ops->copy_in(queue->device, buffer, &source, count * item);
         if (!status)
-            status = reduce_to(queue, choice, buffer, count, results + piece * result);
+            status = reduce_to(queue, choice, buffer, count, results + chunk * result);
         if (source.data)
             source.data = (const char *)source.data + count * item;
     }
     if (!status)
-        status = reduce_there(queue, &last, results, pieces, accumulator);
+        status = reduce_there(queue, &last, results, chunks, accumulator);
     if (results)
         ops->free(queue->device, results);
     if (buffer)
@@ -126,7 +126,7 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
     if (queue->device->capabilities & DEVICE_HOST_MEMORY)
         return source->data ? reduce_there(queue, choice, (device_address)(uintptr_t)source->data,
                                            n, accumulator)
-                            : reduce_pieces(queue, choice, source, n, accumulator);
+                            : reduce_chunks(queue, choice, source, n, accumulator);
     const size_t bytes = n * dtype_size(choice->signature->items);
     if (bytes > STREAM_BYTES && queue->device->capabilities & DEVICE_STREAMS)
         return reduce_stream(queue, choice, *source, n, accumulator);
@@ -141,7 +141,7 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
     return status;
 }
 
-/* --- items that are in the device's memory before the call */
+/* --- elements in the device's memory */
 
 /* One launch, no copy: the kernel itself writes the result to the queue's word. */
 static enum status reduce_polled(struct ops_queue *queue, const struct ops_choice *choice,
@@ -177,7 +177,7 @@ enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice
 
 static bool is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
 
-/* Between two places on the device, also where it copies only between itself and the host. */
+/* Copies between two addresses on the device, also on one that only copies to and from the host. */
 static enum status move(struct ops_queue *queue, device_address to, device_address from,
                         size_t bytes) {
     const struct device_ops *ops = queue->device->ops;
@@ -189,7 +189,8 @@ static enum status move(struct ops_queue *queue, device_address to, device_addre
     return status ? status : ops->copy_in(queue->device, to, &source, bytes);
 }
 
-/* An accumulator becomes an item of the result's type: integers wrap, a truth value is 0 or 1. */
+/* Converts an accumulator to an element of the result's type: integers wrap, a bool becomes 0 or 1.
+ */
 static enum status convert(struct ops_queue *queue, device_address to, enum dtype result,
                            device_address from, enum dtype accumulator) {
     const size_t wide = dtype_size(result), given = dtype_size(accumulator);

@@ -1,7 +1,7 @@
-/* ops_roofline.c: plans the kernels that find a device's ceilings. numbers: words of 4 bytes (of
- * the input; for `write` of the output), and how often over. A rung either has so many words of
- * output a thread, or (0) one a block, and then the output's length is the grid. On the cpu a word
- * of output is a thread's.
+/* ops_roofline.c: plans the kernels that measure a device's ceilings. numbers: words of 4 bytes (of
+ * the input; for `write` of the output), and repetitions. `items` of a rung are words of output a
+ * thread, or (0) one a block, and then the output's length is the grid. On the cpu each thread has
+ * one word of output. Knows no device.
  */
 #include "ops.h"
 
@@ -10,7 +10,7 @@
 enum {
     WORD = 4,
     GRID_MAX = 0x7fffffff,
-    ARITHMETIC_LEAST = 256, /* words: factors, and more than no first value */
+    ARITHMETIC_LEAST = 256, /* words: the factors, and more than none as a first value */
 };
 
 enum status ops_roofline_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -25,10 +25,11 @@ enum status ops_roofline_plan(struct ops_queue *queue, const struct ops_choice *
         return status;
     const bool writes = strstr(rung->name, "write");
     if (n == 0 || output == 0 || n > (writes ? output : problem->input_bytes[0] / WORD))
-        return status_fail(STATUS_BAD_VALUE, "problem: an array is shorter than its %llu words",
+        return status_fail(STATUS_BAD_VALUE, "problem: an array has fewer than its %llu words",
                            (unsigned long long)n);
     if (strstr(rung->name, "ma-") && n < ARITHMETIC_LEAST)
-        return status_fail(STATUS_BAD_VALUE, "problem: arithmetic wants %d words or more, not %llu",
+        return status_fail(STATUS_BAD_VALUE,
+                           "problem: arithmetic requires at least %d words, not %llu",
                            ARITHMETIC_LEAST, (unsigned long long)n);
     if (rung->flags & RUNG_HOST) {
         step->values[step->value_count++] = output;

@@ -1,24 +1,24 @@
-/* ops_stencil1d.c: plans a stencil: one launch of one rung. The inputs are the array and the
- * weights (none for a plain sum); numbers: items of a row, outputs of a row, the middle input of
- * output 0, radius, mode, the constant beyond the ends, by its bits in the accumulator's type, and
- * rows.
+/* ops_stencil1d.c: plans a stencil: one launch of one rung. Inputs: the array and the weights (none
+ * for a plain sum); numbers: elements of a row, outputs of a row, the middle input of output 0,
+ * radius, mode, the constant beyond the ends as bits of the accumulator's type, and rows. Knows no
+ * device.
  */
 #include "../kernels/stencil1d_plan.cuh"
 #include "ops.h"
 
 #include <string.h>
 
+#define fixed(name) ops_fixed(stencil1d, name)
+
 enum {
-    GRID_MAX = 0x7fffffff, /* blocks, in x */
+    GRID_MAX = 0x7fffffff, /* blocks in x */
     NUMBERS = 7,
-    MODE = 4, /* of the numbers */
-    /* of stencil1d.cu: */
-    PACK = 16,               /* bytes */
+    MODE = 4, /* index of the mode in numbers */
+    /* as in stencil1d.cu: */
+    VECTOR = 16,             /* bytes */
     PIECE = 1024,            /* inputs of a window in shared memory at a time */
-    PACKED_RADIUS = 4,       /* of rung 4 */
-    GROUP = 15,              /* outputs a thread of rung 5 */
-    WIDE_RADIUS = GROUP / 2, /* from which on its plain sums share those of groups */
-    WIDEST_RADIUS = 1024,    /* of rung 5 */
+    GROUP = 15,              /* outputs of a thread of rung 5 */
+    WIDE_RADIUS = GROUP / 2, /* from this radius on its plain sums share sums of groups */
 };
 
 struct shape {
@@ -41,22 +41,22 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
     };
 }
 
-/* Shared memory of a block of rung 5: its inputs in whole groups, and either the groups' sums twice
- * over, or the weights. */
+/* Shared memory of a block of rung 5: its inputs in whole groups, and two sets of the groups' sums
+ * or the weights. */
 static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
     const uint64_t groups = block + ceil_div(2 * shape->radius, GROUP);
     const uint64_t weights = shape->sum ? 0 : 2 * shape->radius + 1;
     const uint64_t numbers = shape->sum && shape->radius >= WIDE_RADIUS ? 2 * groups : weights;
-    const uint64_t number_bytes = round_up(numbers * shape->accumulator, PACK);
-    const uint64_t inputs = round_up(groups * GROUP * shape->item, PACK);
-    return number_bytes + inputs + PACK; /* the first input may be anywhere in its pack */
+    const uint64_t number_bytes = round_up(numbers * shape->accumulator, VECTOR);
+    const uint64_t inputs = round_up(groups * GROUP * shape->item, VECTOR);
+    return number_bytes + inputs + VECTOR; /* the first input may have any offset in its vector */
 }
 
-/* Whether a pack of outputs lies where its inputs do, at a boundary. */
-static bool lies_in_packs(const struct shape *shape, const struct ops_problem *problem) {
+/* Whether a vector of outputs and that of their inputs are both aligned. */
+static bool is_aligned(const struct shape *shape, const struct ops_problem *problem) {
     const bool same_numbers = shape->rows == 1 || shape->outputs == shape->n;
-    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % PACK == 0 &&
-           problem->output % PACK == 0;
+    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % VECTOR == 0 &&
+           problem->output % VECTOR == 0;
 }
 
 static const struct reg_rung *rung_numbered(const struct reg_family *family, int number) {
@@ -66,29 +66,29 @@ static const struct reg_rung *rung_numbered(const struct reg_family *family, int
     return rung;
 }
 
-/* The rung whose kernel serves: rungs 4 and 5 leave to those before them what is not for them. */
+/* The rung whose kernel runs: rungs 4 and 5 fall back to lower ones for unsuitable problems. */
 static const struct reg_rung *serving(const struct ops_queue *queue,
                                       const struct ops_choice *choice, const struct shape *shape,
                                       const struct ops_problem *problem) {
     const struct reg_rung *rung = choice->rung;
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
-    if (shape->radius <= PACKED_RADIUS && lies_in_packs(shape, problem))
+    if (shape->radius <= fixed(vector_radius) && is_aligned(shape, problem))
         return rung_numbered(choice->family, 4);
-    /* Rung 3 takes fewer instructions than tiles for narrow plain windows in rows, and for int64's
-     * of the radius that it is compiled for. */
+    /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, and for int64
+     * with the radius that it is compiled for. */
     const bool compiled =
         shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
     const bool fewer =
-        shape->sum && shape->radius <= PACKED_RADIUS && (shape->rows > 1 || compiled);
-    if (rung->number == 5 && !fewer && shape->radius <= WIDEST_RADIUS &&
+        shape->sum && shape->radius <= fixed(vector_radius) && (shape->rows > 1 || compiled);
+    if (rung->number == 5 && !fewer && shape->radius <= fixed(widest_radius) &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
     return rung_numbered(choice->family, 3);
 }
 
-/* Blocks whose tiles of so many outputs go through shared memory: as stencil1d.cu's tile_of_rows
- * has the places of rows. */
+/* Blocks of tiles of `tile` outputs through shared memory; tile_of_rows in stencil1d.cu lays rows
+ * out likewise. */
 static uint64_t tiles(const struct shape *shape, uint64_t tile) {
     const uint64_t whole = ceil_div(shape->outputs, tile);
     if (shape->rows == 1)
@@ -117,11 +117,11 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                                 ? tiles(&shape, tile)
                                 : ceil_div(shape.outputs * shape.rows, tile);
     if (blocks > GRID_MAX)
-        return status_fail(STATUS_UNFIT,
-                           "variant: rung '%s' with block=%u cannot take %llu items; use a larger "
-                           "block",
-                           rung->name, choice->block,
-                           (unsigned long long)(shape.outputs * shape.rows));
+        return status_fail(
+            STATUS_UNFIT,
+            "variant: rung '%s' with block=%u cannot process %llu elements; use a larger "
+            "block",
+            rung->name, choice->block, (unsigned long long)(shape.outputs * shape.rows));
     const bool nearly = shape.radius == STENCIL1D_DECK_RADIUS && shape.rows == 1 && blocks > 3;
     const bool deck = nearly && choice->block == STENCIL1D_DECK_BLOCK && shape.first == 0;
     const enum stencil1d_deck told = deck     ? STENCIL1D_DECK

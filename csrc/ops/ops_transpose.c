@@ -1,23 +1,19 @@
-/* ops_transpose.c: plans a transpose of any axes: one launch of one rung.
+/* ops_transpose.c: plans a transpose of any axes: one launch of one rung. Knows no device.
  *
- * numbers: how many axes; the input's extents; and for each axis of the output, which of the
- * input's it is. Axes that stay neighbours are merged; what is left is rows that stay whole, a
- * batch of matrices whose rows need not lie one after the other, or runs of memory too short for
- * that.
+ * numbers: the number of axes; the input's extents; and for each axis of the output its index in
+ * the input. Adjacent axes are merged; the result is contiguous rows that stay whole, a batch of
+ * matrices whose rows may be strided, or runs of memory too short for either.
  */
 #include "ops_transpose.h"
 
 #include <string.h>
 
+#define fixed(name) ops_fixed(transpose, name)
+
 enum {
-    TILE = 32, /* of transpose.cu */
+    TILE = 32, /* as in transpose.cu */
     GRID_Y = 65535,
-    SLOW_PITCH = 131072, /* bytes of which rows must not be a multiple apart */
-    TALL = 384,          /* rows of tiles, that the cache remembers until their neighbours come */
-    STRIP = 256,         /* rows of tiles; and, where a matrix has */
-    NARROW = 12288,      /* bytes in a row, or fewer, */
-    FLAT = 8,
-    THREADS = 2048, /* of a multiprocessor */
+    THREADS = 2048, /* threads a multiprocessor */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
@@ -37,12 +33,12 @@ static void find_steps(struct axes *axes) {
     axes->items = in;
 }
 
-/* Takes an axis out: of one item, or after its neighbour has been given its extent. */
+/* Removes an axis: of extent 1, or merged into its neighbour. */
 static void drop(struct axes *axes, unsigned axis) {
     unsigned kept = 0;
-    for (unsigned place = 0; place < axes->count; place++)
-        if (axes->output[place] != axis) {
-            const unsigned other = axes->output[place];
+    for (unsigned position = 0; position < axes->count; position++)
+        if (axes->output[position] != axis) {
+            const unsigned other = axes->output[position];
             axes->output[kept++] = other - (other > axis);
         }
     axes->count--;
@@ -58,7 +54,8 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     for (unsigned k = 0; k < axes->count; k++) {
         const uint64_t axis = numbers[1 + axes->count + k];
         if (axis >= axes->count || seen[axis])
-            return status_fail(STATUS_BAD_VALUE, "axes: are no permutation of %u", axes->count);
+            return status_fail(STATUS_BAD_VALUE, "axes: must be a permutation of %u axes",
+                               axes->count);
         seen[axis] = true;
         axes->extent[k] = numbers[1 + k];
         axes->output[k] = (unsigned)axis;
@@ -66,9 +63,9 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     for (unsigned k = axes->count; k-- > 0;)
         if (axes->extent[k] == 1)
             drop(axes, k);
-    for (unsigned place = axes->count; place-- > 1;) {
-        const unsigned axis = axes->output[place];
-        if (axes->output[place - 1] + 1 == axis) {
+    for (unsigned position = axes->count; position-- > 1;) {
+        const unsigned axis = axes->output[position];
+        if (axes->output[position - 1] + 1 == axis) {
             axes->extent[axis - 1] *= axes->extent[axis];
             drop(axes, axis);
         }
@@ -77,12 +74,13 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     return STATUS_OK;
 }
 
-/* Takes the widest items that rows and addresses are multiples of. */
+/* Uses the widest elements that rows and addresses are multiples of. */
 static void widen(struct axes *axes, uint64_t addresses) {
     const unsigned last = axes->count - 1;
     if (!moves_rows(axes))
         return;
-    while (axes->item < PACK && axes->extent[last] % 2 == 0 && addresses % (2 * axes->item) == 0) {
+    while (axes->item < VECTOR && axes->extent[last] % 2 == 0 &&
+           addresses % (2 * axes->item) == 0) {
         axes->extent[last] /= 2;
         axes->item *= 2;
     }
@@ -91,9 +89,9 @@ static void widen(struct axes *axes, uint64_t addresses) {
     find_steps(axes);
 }
 
-/* --- tiles of a matrix, of the other axes a batch */
+/* --- tiles of a matrix; the other axes are a batch */
 
-/* The sides of SQUARE and of phased_tile are those in transpose.cu. */
+/* The sides of SQUARE and of phased_tile match transpose.cu. */
 static uint64_t tile_rows(enum transpose_shape shape, bool in_place, size_t item) {
     if (in_place)
         return item == 1 ? 128 : item <= 4 ? 64 : 32;
@@ -109,40 +107,36 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
     return TRANSPOSE_TILE_COLUMNS(item);
 }
 
-/* How far apart, in tiles, two columns of them are that are taken in turns: transpose.cu says why.
- * 0: one after the other. */
+/* Distance, in tiles, between two columns of tiles that are interleaved (see transpose.cu); 0:
+ * none. */
 static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     const uint64_t wide = tile_columns((enum transpose_shape)plan->shape, false, item) * item;
-    const uint64_t apart = SLOW_PITCH / 2 / wide;
-    if (plan->in_place || plan->in_pitch * item % SLOW_PITCH || SLOW_PITCH / 2 % wide)
+    const uint64_t apart = fixed(slow_pitch) / 2 / wide;
+    if (plan->in_place || plan->in_pitch * item % fixed(slow_pitch) || fixed(slow_pitch) / 2 % wide)
         return 0;
-    return plan->columns * item % SLOW_PITCH ? 0 : (uint32_t)apart;
+    return plan->columns * item % fixed(slow_pitch) ? 0 : (uint32_t)apart;
 }
 
-/* Of how many rows of tiles all are taken before others: transpose.cu says why. Of a copy's rate on
- * an H200 (November 2026), float32, in one strip, in strips of about 256, 128 and 8: 32,771 x
- * 16,001 0.79, 0.85, 0.83 and 0.80; 30,000 x 3,000 0.85, 0.87, 0.86 and 0.87; 100,000 x 1,000 0.70,
- * 0.82, 0.82 and 0.85; 1,000,000 x 100 0.67, 0.88, 0.89 and 0.89. But in one strip and two: 16,383
- * x 16,385 0.87 and 0.84, 20,011 x 10,007 0.86 and 0.84; and 65,536 x 4096, which shares nothing,
- * in one and four 0.95 and 0.94. */
+/* Rows of tiles in a strip, which is completed before the next (TUNING.md T6; see transpose.cu). */
 static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t wide = tile_columns(shape, false, item) * item;
     const bool shares =
         shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
     const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
-    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= TALL)
+    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= fixed(tall))
         return all;
-    if (plan->columns * item <= NARROW)
-        return least_rows > FLAT ? least_rows : FLAT;
-    return (all - 1) / ((all - 1) / STRIP + 1) + 1;
+    if (plan->columns * item <= fixed(narrow))
+        return least_rows > fixed(flat) ? least_rows : fixed(flat);
+    return (all - 1) / ((all - 1) / fixed(strip) + 1) + 1;
 }
 
-/* Every axis but two, in the output's order: neighbours in time store to neighbouring places. */
+/* Lists every axis but two in the output's order: consecutive blocks store to adjacent addresses.
+ */
 static void list_others(const struct axes *axes, unsigned a, unsigned b,
                         struct transpose_plan *plan) {
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (axis != a && axis != b)
             plan->axes[plan->grid_axes++] =
                 (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
@@ -163,29 +157,26 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     all |= (plan->rows | plan->columns | plan->in_pitch | plan->out_pitch) * axes->item;
     for (unsigned k = 0; k < plan->grid_axes; k++)
         all |= (plan->axes[k].in | plan->axes[k].out) * axes->item;
-    plan->shape = all % PACK ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
+    plan->shape = all % VECTOR ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
 }
 
-/* Rows that stay whole. */
+/* Plans a copy of rows that stay whole. */
 static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     const unsigned last = axes->count ? axes->count - 1 : 0;
     *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS, .items = axes->items, .rows = 1};
     plan->columns = axes->count ? axes->extent[last] : 1;
-    plan->axes[0].extent = 1; /* where there is no other */
+    plan->axes[0].extent = 1; /* if there is no other */
     list_others(axes, last, last, plan);
 }
 
-/* Whether rows that stay whole are so short that packed tiles are better. Of a copy's rate on an
- * H200 (November 2026), rows and tiles: of narrow items, 66 bytes 0.70 and 0.80, 130 bytes 0.73 and
- * 0.76, 201 bytes 0.75 and 0.61; of others, as tiles were then, 28 bytes 0.72 and 0.79, 36 bytes
- * 0.74 and 0.69. */
+/* Whether rows that stay whole are so short that packed tiles are faster (TUNING.md T7). */
 static bool are_short_rows(const struct axes *axes) {
     const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
     return moves_rows(axes) && axes->count > 1 &&
            (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE / 2));
 }
 
-/* Whether the output's matrices are where the input's are, and square. */
+/* Whether input and output of each matrix coincide, and are square. */
 static bool is_square_batch(const struct transpose_plan *plan) {
     for (unsigned k = 0; k < plan->grid_axes; k++)
         if (plan->axes[k].in != plan->axes[k].out)
@@ -193,8 +184,7 @@ static bool is_square_batch(const struct transpose_plan *plan) {
     return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
 }
 
-/* How many blocks of each strip, if they are not too many and not too many of their items outside;
- * else 0. */
+/* Blocks of each strip; 0 if they are too many, or have too many elements outside the matrix. */
 static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan *plan) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t high = tile_rows(shape, plan->in_place, item);
@@ -214,7 +204,7 @@ static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan
     return fills || plan->in_place ? plan->row_tiles * across * matrices : 0;
 }
 
-/* --- the rung that takes any axes */
+/* --- the rung that supports any axes */
 
 static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
@@ -224,15 +214,15 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
         return 0;
     if (shape == TRANSPOSE_PACKED)
         return plan->table_bytes + plan->tile_bytes;
-    if (plan->in_place) /* two tiles, of packs or of items */
-        return (unsigned)(2 * rows * (columns * item + PACK));
+    if (plan->in_place) /* two tiles, of vectors or of elements */
+        return (unsigned)(2 * rows * (columns * item + VECTOR));
     if (shape == TRANSPOSE_PHASED)
         return (unsigned)((rows * item + SECTOR) / max_u64(item, 4) * max_u64(item, 4) *
                           (item == 1 ? 128 : 64));
-    return (unsigned)(rows * (columns * item + PACK));
+    return (unsigned)(rows * (columns * item + VECTOR));
 }
 
-/* The rung's kernel for items of another size. */
+/* Finds the rung's kernel for another element size. */
 static enum status widened_kernel(struct ops_queue *queue, const struct ops_choice *choice,
                                   size_t item, struct ops_step *step) {
     static const enum dtype words[] = {[1] = DTYPE_uint8,
@@ -254,25 +244,29 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     const bool in_place = step->values[0] == step->values[1];
     uint64_t grid = 0, strips = 1;
     widen(axes, addresses);
-    if (axes->count == 0) { /* one item */
+    if (axes->count == 0) { /* one element */
         axes->count = 1;
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = 1;
         axes->output[0] = 0;
     }
     if (moves_rows(axes)) {
         if (in_place && axes->count > 1)
-            return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+            return status_fail(
+                STATUS_BAD_VALUE,
+                "out: only square matrices can be transposed in place; pass another array");
         plan_rows(axes, plan);
-        const bool by_packs = axes->item < WORD && plan->columns * axes->item >= PACK;
-        const uint64_t a_thread = by_packs             ? TRANSPOSE_ROW_PACKS * (PACK / axes->item)
-                                  : axes->item == PACK ? TRANSPOSE_ROW_PACKS
-                                                       : TRANSPOSE_ROW_ITEMS;
+        const bool by_vectors = axes->item < WORD && plan->columns * axes->item >= VECTOR;
+        const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_PACKS * (VECTOR / axes->item)
+                                  : axes->item == VECTOR ? TRANSPOSE_ROW_PACKS
+                                                         : TRANSPOSE_ROW_ITEMS;
         grid = ceil_div(plan->items, a_thread * choice->block);
     } else {
         plan_matrix(axes, addresses, plan);
         plan->in_place = in_place;
         if (in_place && !is_square_batch(plan))
-            return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+            return status_fail(
+                STATUS_BAD_VALUE,
+                "out: only square matrices can be transposed in place; pass another array");
         grid = count_tiles(axes->item, step->values[0], plan);
         if (grid)
             strips = ceil_div(plan->all_row_tiles, plan->row_tiles);
@@ -295,7 +289,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     return widened_kernel(queue, choice, axes->item, step);
 }
 
-/* --- the others: a matrix, or a batch of them one after the other */
+/* --- the other rungs: one matrix, or a contiguous batch */
 
 static enum status plan_host(struct ops_queue *queue, const struct ops_choice *choice,
                              struct axes *axes, struct ops_plan *whole) {
@@ -310,7 +304,9 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     plan_matrix(axes, 0, plan);
     plan->in_place = step->values[0] == step->values[1];
     if (plan->in_place && !is_square_batch(plan))
-        return status_fail(STATUS_BAD_VALUE, "out: only square matrices are turned in place");
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "out: only square matrices can be transposed in place; pass another array");
     return widened_kernel(queue, choice, axes->item, step);
 }
 
@@ -319,12 +315,12 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     const struct reg_rung *rung = choice->rung;
     struct ops_step *step = &whole->steps[0];
     const unsigned n = axes->count;
-    /* A column alone is a matrix too, and so is an item. */
+    /* A single column is a matrix too, and so is an element. */
     const bool batch = n == 3 && axes->output[0] == 0 && axes->output[1] == 2;
     const bool copies = rung->flags & RUNG_CEILING;
     if (!copies && n > 1 && !(n == 2 && axes->output[0] == 1) && !batch)
         return status_fail(STATUS_UNFIT,
-                           "variant: rung '%s' turns matrices, and batches of them in C order; "
+                           "variant: rung '%s' transposes matrices and batches of them in C order; "
                            "these axes need variant='vector'",
                            rung->name);
     const uint64_t rows = copies || n < 2 ? axes->items : axes->extent[n - 2];
@@ -336,11 +332,11 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     uint64_t x, y = 1;
     step->block[0] = choice->block;
     if (copies) {
-        x = ceil_div(rows * axes->item, (uint64_t)choice->block * PACK);
+        x = ceil_div(rows * axes->item, (uint64_t)choice->block * VECTOR);
     } else if (strcmp(rung->name, "1d") == 0) {
         x = ceil_div(rows, choice->block);
     } else {
-        /* 2d and tex count blocks over the output, one item a thread; the others tiles of the
+        /* 2d and tex count blocks over the output, one element a thread; the others tiles of the
          * input */
         const bool tiled = rung->number > 3;
         step->block[0] = TILE;
@@ -350,11 +346,12 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     }
     const uint64_t layers = ceil_div(y, GRID_Y);
     if (x > GRID_X || layers > GRID_Y || batches > GRID_Y / layers)
-        return status_fail(STATUS_UNFIT,
-                           "variant: rung '%s' with block=%u cannot take %llu x %llu x %llu items; "
-                           "use variant='vector' or a larger block",
-                           rung->name, choice->block, (unsigned long long)batches,
-                           (unsigned long long)rows, (unsigned long long)columns);
+        return status_fail(
+            STATUS_UNFIT,
+            "variant: rung '%s' with block=%u cannot process %llu x %llu x %llu elements; "
+            "use variant='vector' or a larger block",
+            rung->name, choice->block, (unsigned long long)batches, (unsigned long long)rows,
+            (unsigned long long)columns);
     step->values[step->value_count++] = layers;
     step->grid[0] = (unsigned)x;
     step->grid[1] = (unsigned)(y < GRID_Y ? y : GRID_Y);

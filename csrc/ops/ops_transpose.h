@@ -1,4 +1,4 @@
-/* ops_transpose.h: what the two files share that plan a transpose of any axes. */
+/* ops_transpose.h: shared by the two files that plan a transpose of any axes. Knows no queue. */
 #pragma once
 
 #include "ops.h"
@@ -8,28 +8,27 @@
 enum {
     GRID_X = 0x7fffffff, /* blocks */
     AXES_MAX = 64,       /* NumPy's */
-    PACK = 16,           /* bytes of the widest access */
+    VECTOR = 16,         /* bytes of the widest access: a vector */
     SECTOR = 32,         /* bytes */
-    LINE = 256,          /* bytes; of memory, not of a cache */
+    LINE = 256,          /* bytes of a DRAM burst, not of a cache line */
     WORD = 4,            /* bytes of a bank of shared memory */
 };
 
-/* Axes in the input's order, C order both, and where in the output each of them is. */
+/* Axes in the input's order, C order both, and the position of each in the output. */
 struct axes {
     unsigned count;
     uint64_t extent[AXES_MAX];
-    unsigned output[AXES_MAX]; /* the input axis at each place of the output */
+    unsigned output[AXES_MAX]; /* the input axis at each position of the output */
     uint64_t in[AXES_MAX], out[AXES_MAX];
     uint64_t items;
-    size_t item; /* bytes */
+    size_t item; /* bytes of an element */
 };
 
-/* Whether the innermost axis stays where it is: rows are moved whole. */
+/* Whether the innermost axis stays innermost: rows are copied whole. */
 static inline bool moves_rows(const struct axes *axes) {
     return axes->count && axes->output[axes->count - 1] == axes->count - 1;
 }
 
-/* Tiles of TRANSPOSE_PACKED, of arrays at these addresses, for so many multiprocessors. False if
- * none fit. */
+/* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns false if none fit. */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);

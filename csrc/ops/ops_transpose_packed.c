@@ -1,30 +1,25 @@
-/* ops_transpose_packed.c: plans tiles of a few axes that are runs of memory in the input, and a few
- * that are in the output: where they lie, and how in shared memory.
+/* ops_transpose_packed.c: plans tiles that are runs of memory on both sides: of a few axes in the
+ * input, and of a few in the output. It chooses their extents and their layout in shared memory.
+ * Knows no queue.
  */
 #include "ops_transpose.h"
 
-enum {
-    TILE_BYTES = 16384,
-    TILE_LEAST = 2048,    /* bytes, where an array is small: one for every block */
-    BLOCKS = 8,           /* of a multiprocessor */
-    SHARED_BYTES = 49152, /* of a block, its tables too */
-    RUN_LEAST = 8,        /* items, where there are so many */
-    PERIOD_MOST = 1024,   /* items of a table */
-    BANKS = 128,          /* bytes of all of them */
-    FEW_PACKS = 8,        /* of an axis, whose lanes need no pads */
+#define fixed(name) ops_fixed(transpose, name)
 
-    /* where an array is worth some microseconds' search for a layout without bank conflicts */
-    LARGE = 33554432, /* bytes */
-    LAYOUTS = 8,      /* that are tried */
+enum {
+    SHARED_BYTES = 49152, /* bytes of shared memory a block, tables included */
+    BANKS = 128,          /* bytes of all banks */
+
+    /* bounds of the search for a layout without bank conflicts */
     GATHERED_AXES = 8,
     GATHERED_WARPS = 2,
     GATHERED_LANES = GATHERED_WARPS * 32,
 };
 
-/* Axes whose parts are a tile's runs of memory, on one side. */
+/* Axes whose chunks form a tile's runs of memory, on one side. */
 struct group {
     bool has[AXES_MAX];
-    unsigned outermost; /* the last that was taken */
+    unsigned outermost; /* the last one included */
 };
 struct packing {
     const struct axes *axes;
@@ -32,24 +27,23 @@ struct packing {
     struct transpose_plan *plan;
     struct group load, store;
     uint64_t chunk[AXES_MAX]; /* of each axis, in a tile */
-    uint64_t place[AXES_MAX]; /* its step there, in bytes */
-    unsigned listed;          /* axes of the plan */
-    uint64_t tile_bytes;      /* at most */
-    bool searches;            /* for pads without bank conflicts */
+    uint64_t step[AXES_MAX];  /* step of each axis in shared memory, in bytes */
+    unsigned listed;          /* number of axes in the plan */
+    uint64_t tile_bytes;      /* maximum */
+    bool searches;            /* searches for pads without bank conflicts */
 };
 
-static unsigned axis_at(const struct axes *axes, bool output, unsigned place) {
-    return output ? axes->output[place] : place;
+static unsigned axis_at(const struct axes *axes, bool output, unsigned position) {
+    return output ? axes->output[position] : position;
 }
 
-/* Takes axes, the innermost first, until they have so many items, and of the last no more than it
- * takes. */
+/* Includes axes, the innermost first, until they have `items` elements; cuts the last one. */
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
     uint64_t taken = 1;
-    for (unsigned place = axes->count; place-- > 0 && taken < items;) {
-        const unsigned axis = axis_at(axes, output, place);
+    for (unsigned position = axes->count; position-- > 0 && taken < items;) {
+        const unsigned axis = axis_at(axes, output, position);
         const uint64_t part = min_u64(axes->extent[axis], ceil_div(items, taken));
         group->has[axis] = true;
         group->outermost = axis;
@@ -64,24 +58,25 @@ static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t
     packing->listed++;
 }
 
-/* What part of an axis of so many bytes is made a multiple of. 0: of anything. */
+/* Granularity of a chunk in bytes; 0: none. */
 static uint64_t whole_unit(uint64_t bytes) {
-    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= PACK ? PACK : 0;
+    return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= VECTOR ? VECTOR : 0;
 }
 
-/* Whether runs of the input, or of the output, begin at packs if the parts of the axis that ends
- * them do. */
-static bool begins_at_packs(const struct packing *packing, bool output) {
+/* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
+ * axis do. */
+static bool begins_at_vectors(const struct packing *packing, bool output) {
     const struct axes *axes = packing->axes;
     const struct group *group = output ? &packing->store : &packing->load;
     uint64_t all = packing->arrays[output];
     for (unsigned axis = 0; axis < axes->count; axis++)
         if (!group->has[axis])
             all |= (output ? axes->out : axes->in)[axis] * axes->item;
-    return all % PACK == 0;
+    return all % VECTOR == 0;
 }
 
-/* The grid: the chunks of the axis that ends each group, the store's first; then the other axes. */
+/* Lists the grid: the chunks of the outermost axis of each group, the store's first; then the other
+ * axes. */
 static void list_grid(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -91,10 +86,10 @@ static void list_grid(struct packing *packing) {
         const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
         if (taken >= extent || (k && axis == ends[0]))
             continue;
-        /* evenly, and so that runs begin where packs do, longer ones where lines do */
-        const bool packs = (packing->store.has[axis] && begins_at_packs(packing, true)) ||
-                           (packing->load.has[axis] && begins_at_packs(packing, false));
-        const uint64_t unit = packs ? whole_unit(taken * axes->item) / axes->item : 0;
+        /* even chunks; runs begin at vectors, long ones at lines */
+        const bool vectors = (packing->store.has[axis] && begins_at_vectors(packing, true)) ||
+                             (packing->load.has[axis] && begins_at_vectors(packing, false));
+        const uint64_t unit = vectors ? whole_unit(taken * axes->item) / axes->item : 0;
         const uint64_t whole = unit ? taken / unit * unit : taken;
         const uint64_t even = ceil_div(extent, ceil_div(extent, whole));
         const uint64_t chunk = packing->chunk[axis] =
@@ -102,8 +97,8 @@ static void list_grid(struct packing *packing) {
         plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
         list(packing, ceil_div(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
     }
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (!packing->load.has[axis] && !packing->store.has[axis])
             list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
     }
@@ -114,7 +109,7 @@ static void list_grid(struct packing *packing) {
     plan->tiles = (uint32_t)tiles;
 }
 
-/* What the axes of a run, or of the runs, make: all of it, and what is left without a cut axis. */
+/* Extent of the axes of a run, or of the runs: in all, and without a cut axis. */
 struct extents {
     uint64_t most, inner;
 };
@@ -122,8 +117,8 @@ struct extents {
 static struct extents count(struct packing *packing, bool output, const bool *has,
                             const bool *has_not, uint32_t what) {
     struct extents found = {1, 1};
-    for (unsigned place = packing->axes->count; place-- > 0;) {
-        const unsigned axis = axis_at(packing->axes, output, place);
+    for (unsigned position = packing->axes->count; position-- > 0;) {
+        const unsigned axis = axis_at(packing->axes, output, position);
         if (!has[axis] || (has_not && has_not[axis]))
             continue;
         struct transpose_cut *cut = NULL;
@@ -140,15 +135,15 @@ static struct extents count(struct packing *packing, bool output, const bool *ha
     return found;
 }
 
-/* 2^32 / n, rounded up: the high half of its product with i is i / n, if i * n is below 2^32. Of
- * one it is 0. */
+/* ceil(2^32 / n): the high half of its product with i is i / n, if i * n is below 2^32. For n = 1
+ * it is 0. */
 static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
 
-/* Whether lanes need pads to meet different banks: those that gather neighbouring packs of the
- * output are a pack's worth of items of its innermost axis apart. If there are other axes, a pad
- * must come after each pack's worth of the innermost and nowhere else. */
+/* Whether lanes need pads to avoid bank conflicts: lanes that gather adjacent vectors of the output
+ * are a vector's elements apart on its innermost axis. With further axes, pads must follow each
+ * vector's elements of the innermost axis and nothing else. */
 static bool needs_pads(const struct packing *packing, unsigned inner) {
-    const uint64_t items = PACK / packing->axes->item, chunk = packing->chunk[inner];
+    const uint64_t items = VECTOR / packing->axes->item, chunk = packing->chunk[inner];
     const bool whole = chunk % items == 0;
     unsigned others = 0;
     for (unsigned k = 0; k < packing->axes->count; k++)
@@ -157,18 +152,16 @@ static bool needs_pads(const struct packing *packing, unsigned inner) {
         return false;
     if (!others)
         return true;
-    return whole && (packing->load.has[inner] || chunk > FEW_PACKS * items);
+    return whole && (packing->load.has[inner] || chunk > fixed(few_vectors) * items);
 }
 
-/* How the tile's runs are loaded and stored, and by how many threads. Wide items that lie in packs
- * take larger blocks. Of a copy's rate on an H200 (November 2026), 128 and 256 threads: 4 x 2^21
- * float32 0.72 and 0.82, 466,033 x 3 x 3 float64 by axes (0, 2, 1) 0.77 and 0.85; but 222 x 224 x
- * 224 x 3 float64 by (0, 2, 1, 3) 0.87 and 0.78. */
+/* Chooses how runs are loaded and stored, and the number of threads: aligned wide elements get
+ * larger blocks (TUNING.md T9). */
 static void choose_loads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
-    const uint64_t items = PACK / axes->item;
+    const uint64_t items = VECTOR / axes->item;
     uint64_t in = packing->arrays[0], out = packing->arrays[1];
     for (unsigned k = 0; k < plan->grid_axes; k++) {
         in |= plan->axes[k].in * axes->item;
@@ -179,10 +172,10 @@ static void choose_loads(struct packing *packing) {
         in |= store && !load ? axes->in[axis] * axes->item : 0;
         out |= load && !store ? axes->out[axis] * axes->item : 0;
     }
-    plan->stores_packs = out % PACK == 0;
-    plan->block = (in | out) % PACK == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
+    plan->stores_packs = out % VECTOR == 0;
+    plan->block = (in | out) % VECTOR == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
     plan->loads = TRANSPOSE_LOADS_AROUND;
-    if (in % PACK == 0)
+    if (in % VECTOR == 0)
         plan->loads = TRANSPOSE_LOADS_PACKS;
     else if (packing->load.has[inner] && needs_pads(packing, inner))
         plan->loads = TRANSPOSE_LOADS_CUT;
@@ -191,55 +184,55 @@ static void choose_loads(struct packing *packing) {
     plan->store_magic = plan->run_most < 2 * items ? 0 : magic(plan->run_most / items);
 }
 
-/* How a tile is laid out in shared memory: bytes after a pack's worth of items of the output's
- * innermost axis, and more bytes than needed from one of the load's runs to the next. */
+/* Padding of a tile in shared memory: bytes after a vector's elements of the output's innermost
+ * axis, and extra bytes between the load's runs. */
 struct pads {
     uint64_t pad, more;
 };
 
-/* The load's runs, one after the other: where a word begins, or for TRANSPOSE_LOADS_AROUND each as
- * far after a pack's begin as it is in the input, between packs of its own. */
+/* Lays out the load's runs: each begins at a word or, for TRANSPOSE_LOADS_AROUND, at its offset
+ * within a vector in the input, in vectors of its own. */
 static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = plan->loads == TRANSPOSE_LOADS_AROUND, runs = plan->load_runs_most > 1;
-    const uint64_t word = max_u64(axes->item, WORD), items = PACK / axes->item;
-    uint64_t step = ceil_div(plan->load_run_most * axes->item, PACK) * PACK;
+    const uint64_t word = max_u64(axes->item, WORD), items = VECTOR / axes->item;
+    uint64_t step = ceil_div(plan->load_run_most * axes->item, VECTOR) * VECTOR;
     if (wrap)
         step += (step - 1) / wrap * pads.pad;
     if (around)
-        step = plan->load_run_most * axes->item + 2 * (PACK - axes->item) + pads.more;
+        step = plan->load_run_most * axes->item + 2 * (VECTOR - axes->item) + pads.more;
     else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
-        /* Lanes go through the runs within a pack: those of one lie next to each other. */
+        /* Lanes cross the runs of one vector first: these must be adjacent. */
         step = ceil_div(step, BANKS) * BANKS + pads.more;
     else if (runs)
         step = (ceil_div(step, word) | 1) * word + pads.more;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (packing->store.has[axis] && !packing->load.has[axis]) {
-            step += around ? (axes->in[axis] * axes->item - step) % PACK : 0;
-            packing->place[axis] = step;
+            step += around ? (axes->in[axis] * axes->item - step) % VECTOR : 0;
+            packing->step[axis] = step;
             step *= packing->chunk[axis];
             if (axis == inner)
                 step += packing->chunk[axis] / items * pads.pad;
         }
     }
-    plan->tile_bytes = (uint32_t)(around ? ceil_div(step, PACK) * PACK + PACK : step);
+    plan->tile_bytes = (uint32_t)(around ? ceil_div(step, VECTOR) * VECTOR + VECTOR : step);
 }
 
-/* Lays the axes of a tile out in shared memory: how far their steps lead. */
+/* Lays out the axes of a tile in shared memory: sets their steps. */
 static void lay_out(struct packing *packing, struct pads pads) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool wraps = packing->load.has[inner] && pads.pad;
-    uint64_t step = axes->item, wrap = 0; /* pads after so many bytes of a load's run */
+    uint64_t step = axes->item, wrap = 0; /* bytes of a load's run between pads */
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
-            packing->place[axis] = wrap ? step + step / wrap * pads.pad : step;
+            packing->step[axis] = wrap ? step + step / wrap * pads.pad : step;
             if (axis == inner && wraps)
-                wrap = step * (PACK / axes->item);
+                wrap = step * (VECTOR / axes->item);
             step *= packing->chunk[axis];
         }
     lay_runs(packing, pads, wrap);
@@ -248,14 +241,14 @@ static void lay_out(struct packing *packing, struct pads pads) {
     plan->wrap_magic = wrap ? magic(wrap) : 0;
 }
 
-/* Which items the lanes of a few warps gather first: the index of each along some axes, and after
- * how many packs of the innermost it is. */
+/* The elements that the lanes of a few warps gather first: index along each axis, and its vector
+ * along the innermost one. */
 struct gathered {
     unsigned axes[GATHERED_AXES], count, lanes;
-    uint32_t index[GATHERED_LANES][GATHERED_AXES], packs[GATHERED_LANES];
+    uint32_t index[GATHERED_LANES][GATHERED_AXES], vectors[GATHERED_LANES];
 };
 
-/* Adds `axis`, along which lane `lane` is at the index that `*rest` begins with. */
+/* Adds `axis`: its index for lane `lane` is `*rest` modulo its extent. */
 static uint32_t take_index(const struct packing *packing, struct gathered *gathered, unsigned axis,
                            unsigned k, unsigned lane, uint32_t *rest) {
     const uint32_t extent = (uint32_t)packing->chunk[axis], here = *rest % extent;
@@ -265,13 +258,13 @@ static uint32_t take_index(const struct packing *packing, struct gathered *gathe
     return here;
 }
 
-/* False if too many axes say where items are. */
+/* Returns false if too many axes determine the addresses. */
 static bool find_gathered(const struct packing *packing, struct gathered *gathered) {
     enum { WARPS_APART = 37 };
     const struct axes *axes = packing->axes;
     const struct transpose_plan *plan = packing->plan;
-    const uint32_t items = PACK / (uint32_t)axes->item;
-    const uint32_t packs = plan->run_most < items ? 1 : plan->run_most / items;
+    const uint32_t items = VECTOR / (uint32_t)axes->item;
+    const uint32_t vectors = plan->run_most < items ? 1 : plan->run_most / items;
     const unsigned inner = axes->output[axes->count - 1];
     const unsigned lanes = BANKS / (axes->item < WORD ? WORD : (unsigned)axes->item);
     unsigned involved = 0;
@@ -282,40 +275,40 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     if (involved > GATHERED_AXES)
         return false;
     for (unsigned lane = 0; lane < gathered->lanes; lane++) {
-        const uint32_t pack = lane % lanes + lane / lanes * WARPS_APART;
-        uint32_t run = pack / packs, to = (uint32_t)(packing->arrays[1] / axes->item);
+        const uint32_t vector = lane % lanes + lane / lanes * WARPS_APART;
+        uint32_t run = vector / vectors, to = (uint32_t)(packing->arrays[1] / axes->item);
         unsigned k = 0;
         for (unsigned axis = axes->count; axis-- > 0;)
             if (packing->load.has[axis] && !packing->store.has[axis])
                 to += take_index(packing, gathered, axis, k++, lane, &run) *
                       (uint32_t)axes->out[axis];
-        uint32_t item = pack % packs * items + (0 - to) % items;
-        for (unsigned place = axes->count; place-- > 0;) {
-            const unsigned axis = axes->output[place];
+        uint32_t item = vector % vectors * items + (0 - to) % items;
+        for (unsigned position = axes->count; position-- > 0;) {
+            const unsigned axis = axes->output[position];
             if (!packing->store.has[axis])
                 continue;
             const uint32_t here = take_index(packing, gathered, axis, k++, lane, &item);
-            gathered->packs[lane] = axis == inner ? here / items : gathered->packs[lane];
+            gathered->vectors[lane] = axis == inner ? here / items : gathered->vectors[lane];
         }
         gathered->count = k;
     }
     return true;
 }
 
-/* How many words of one bank each of these warps asks for at most, in all. */
+/* Sum over these warps of the maximum number of words that one bank serves. */
 static unsigned bank_conflicts(const struct packing *packing, const struct gathered *gathered) {
     const uint32_t word = packing->axes->item < WORD ? WORD : (uint32_t)packing->axes->item;
     const unsigned lanes = gathered->lanes / GATHERED_WARPS;
-    uint32_t words[BANKS / WORD][BANKS / WORD], place[GATHERED_AXES];
+    uint32_t words[BANKS / WORD][BANKS / WORD], steps[GATHERED_AXES];
     unsigned conflicts = 0;
     for (unsigned k = 0; k < gathered->count; k++)
-        place[k] = (uint32_t)packing->place[gathered->axes[k]];
+        steps[k] = (uint32_t)packing->step[gathered->axes[k]];
     for (unsigned warp = 0; warp < GATHERED_WARPS; warp++) {
         unsigned found[BANKS / WORD] = {0}, most_found = 0;
         for (unsigned lane = warp * lanes; lane < (warp + 1) * lanes; lane++) {
-            uint32_t at = gathered->packs[lane] * packing->plan->pad;
+            uint32_t at = gathered->vectors[lane] * packing->plan->pad;
             for (unsigned k = 0; k < gathered->count; k++)
-                at += gathered->index[lane][k] * place[k];
+                at += gathered->index[lane][k] * steps[k];
             const uint32_t asked = at / word;
             const unsigned bank = asked % lanes;
             bool again = false;
@@ -330,24 +323,23 @@ static unsigned bank_conflicts(const struct packing *packing, const struct gathe
     return conflicts;
 }
 
-/* Lays the axes out; if there is time for it, so that few lanes meet in a bank. (1,783 x 225 x 223
- * x 3 uint8 by axes (0, 2, 1, 3), in tiles of 16 KiB, had 0.28 of a copy's rate without the search
- * and 0.34 with it on an H200, November 2026.) */
+/* Lays out the axes; for large arrays it searches for pads with few bank conflicts (TUNING.md T10).
+ */
 static void choose_pads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
     const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
-    const uint64_t unit = around ? PACK : max_u64(axes->item, WORD);
+    const uint64_t unit = around ? VECTOR : max_u64(axes->item, WORD);
     struct pads best = {pads && !around ? unit : 0, 0};
     struct gathered gathered;
     unsigned fewest = ~0u;
     lay_out(packing, best);
-    /* Lanes that gather neighbouring packs are then an odd number of packs apart. */
-    if (around && pads && packing->place[inner] * (PACK / axes->item) / PACK % 2 == 0)
-        best.pad = PACK;
+    /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
+    if (around && pads && packing->step[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
+        best.pad = VECTOR;
     if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
-        for (unsigned k = 0; k < LAYOUTS && fewest > GATHERED_WARPS; k++) {
+        for (unsigned k = 0; k < fixed(layouts) && fewest > GATHERED_WARPS; k++) {
             struct pads now;
             if (around)
                 now = (struct pads){pads ? k % 2 * unit : 0, (pads ? k / 2 : k) * unit};
@@ -363,28 +355,29 @@ static void choose_pads(struct packing *packing) {
     lay_out(packing, best);
 }
 
-/* How items of a run of the store follow each other: in segments of at least a pack each, or by two
- * steps, or by a table, of a period if it is short. */
+/* Describes the offsets of a store run's elements: segments of at least a vector, or two steps, or
+ * a table, periodic if it is short. */
 static void list_items(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
-    const uint64_t items = PACK / axes->item, outermost = packing->chunk[packing->store.outermost];
-    uint64_t inner = 0, step = 0; /* of the innermost axis */
+    const uint64_t items = VECTOR / axes->item,
+                   outermost = packing->chunk[packing->store.outermost];
+    uint64_t inner = 0, step = 0; /* along the innermost axis */
     unsigned count = 0;
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (!packing->store.has[axis])
             continue;
-        list(packing, packing->chunk[axis], packing->place[axis], 0);
+        list(packing, packing->chunk[axis], packing->step[axis], 0);
         if (count++ == 0) {
             inner = packing->chunk[axis];
-            step = packing->place[axis];
+            step = packing->step[axis];
         }
     }
     const uint64_t period = plan->run_most / outermost;
     const bool unrolled = inner == 2 || inner == 3 || inner == 4 || inner == 8;
     plan->item_step = (uint32_t)step;
-    plan->item_jump = (uint32_t)packing->place[packing->store.outermost];
+    plan->item_jump = (uint32_t)packing->step[packing->store.outermost];
     if (count == 1 || (plan->pad ? inner % items == 0 : inner >= items)) {
         plan->item_extent = (uint32_t)(plan->pad ? items : inner);
         plan->in_segments = true;
@@ -395,7 +388,7 @@ static void list_items(struct packing *packing) {
     } else if (count == 2 && !plan->pad && unrolled) {
         plan->item_extent = (uint32_t)inner;
         plan->item_jump -= (uint32_t)(inner * step);
-    } else if (period <= PERIOD_MOST) {
+    } else if (period <= fixed(period_most)) {
         plan->item_extent = (uint32_t)period;
         plan->period = (uint32_t)(period + items);
     } else {
@@ -406,7 +399,7 @@ static void list_items(struct packing *packing) {
                            (plan->stores_packs && plan->item_extent % items == 0);
 }
 
-/* The tile, and the tables that say where its runs and their items are. */
+/* Lists the tile, and the tables with the offsets of its runs and of their elements. */
 static bool list_tile(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -427,27 +420,28 @@ static bool list_tile(struct packing *packing) {
     plan->runs = (uint32_t)runs.inner;
     choose_loads(packing);
     choose_pads(packing);
-    for (unsigned place = axes->count; place-- > 0;) {
-        const unsigned axis = axes->output[place];
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
         if (store[axis] && !load[axis])
-            list(packing, packing->chunk[axis], axes->in[axis], packing->place[axis]);
+            list(packing, packing->chunk[axis], axes->in[axis], packing->step[axis]);
     }
     plan->load_axes = packing->listed - plan->grid_axes;
     for (unsigned axis = axes->count; axis-- > 0;)
         if (load[axis] && !store[axis])
-            list(packing, packing->chunk[axis], packing->place[axis], axes->out[axis]);
+            list(packing, packing->chunk[axis], packing->step[axis], axes->out[axis]);
     plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
-                            (uint64_t)plan->packs * (PACK / axes->item) * 2 +
+                            (uint64_t)plan->packs * (VECTOR / axes->item) * 2 +
                             (uint64_t)(plan->segments + plan->period) * 2;
-    plan->table_bytes = (uint32_t)(ceil_div(tables, PACK) * PACK);
+    plan->table_bytes = (uint32_t)(ceil_div(tables, VECTOR) * VECTOR);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
 
-/* Tiles of runs of about so many items. False if they take too much shared memory. */
+/* Plans tiles of runs of about `items` elements. Returns false if they need too much shared memory.
+ */
 static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t items,
                        uint64_t tile_bytes, bool searches, struct transpose_plan *plan) {
     struct packing packing = {.axes = axes,
@@ -462,12 +456,13 @@ static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t
     return list_tile(&packing);
 }
 
-/* The longest runs whose tiles fit, within an eighth: how many items they have. 0: none fit. */
+/* Finds the longest runs whose tiles fit, to an eighth; returns their number of elements, 0 if none
+ * fit. */
 static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, uint64_t tile_bytes,
                              struct transpose_plan *plan) {
     struct transpose_plan longer;
     uint64_t items = 0;
-    for (uint64_t more = RUN_LEAST; more <= tile_bytes; more *= 2) {
+    for (uint64_t more = fixed(run_least); more <= tile_bytes; more *= 2) {
         /* Shorter runs may make too many tiles, longer ones too large ones. */
         const bool fits = pack_tiles(axes, arrays, more, tile_bytes, false, &longer);
         if (fits) {
@@ -485,23 +480,23 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
     return items;
 }
 
-/* Tiles for runs that begin anywhere are larger: fewer packs lie across two of them. Of a copy's
- * rate on an H200 (November 2026), in 16 and 24 KiB, uint8: 7 x 4001 x 3001 x 3 by axes (0, 3, 1,
- * 2) 0.67 and 0.71, 7 x 3 x 4001 x 3001 by (0, 2, 3, 1) 0.73 and 0.76. */
+/* Plans packed tiles. Unaligned runs get larger tiles: fewer vectors straddle two of them
+ * (TUNING.md T8). */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
-    const uint64_t bytes = axes->items * axes->item, share = bytes / (multiprocessors * BLOCKS);
-    uint64_t tile_bytes = max_u64(min_u64(share, TILE_BYTES), TILE_LEAST);
+    const uint64_t bytes = axes->items * axes->item,
+                   share = bytes / (multiprocessors * fixed(blocks));
+    uint64_t tile_bytes = max_u64(min_u64(share, fixed(tile_bytes)), fixed(tile_least));
     uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);
-    /* Of wide items the shortest runs may be more than a block's share. */
-    while (!items && tile_bytes < TILE_BYTES) {
+    /* The shortest runs of wide elements may exceed a block's chunk. */
+    while (!items && tile_bytes < fixed(tile_bytes)) {
         tile_bytes *= 2;
         items = longest_runs(axes, arrays, tile_bytes, plan);
     }
     struct transpose_plan other;
-    if (items && bytes >= LARGE) {
+    if (items && bytes >= fixed(large)) {
         const bool begins_anywhere = plan->loads != TRANSPOSE_LOADS_PACKS || !plan->stores_packs;
-        const uint64_t larger = TILE_BYTES + TILE_BYTES / 2;
+        const uint64_t larger = fixed(tile_bytes) + fixed(tile_bytes) / 2;
         const uint64_t longer =
             begins_anywhere && axes->item <= WORD ? longest_runs(axes, arrays, larger, &other) : 0;
         if (longer) {

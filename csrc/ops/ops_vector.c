@@ -1,7 +1,7 @@
-/* ops_vector.c: plans add and saxpy: one launch of one rung. The inputs are x and y; numbers:
- * items, and the factor by its bits (unused by add). Where one of the inputs is repeated, which
- * only the cpu takes, how many axes follow, the last one first, and of each its size and the steps
- * of x and y, in items.
+/* ops_vector.c: plans add and saxpy: one launch of one rung. Inputs: x and y; numbers: elements,
+ * and the factor as bits (unused by add). If an input is broadcast, which only the cpu supports,
+ * the number of axes follows, the last axis first, and for each its size and the steps of x and y,
+ * in elements.
  */
 #include "ops.h"
 
@@ -10,7 +10,7 @@
 enum {
     GRID_MAX = 0x7fffffff,
     BLOCK_MAX = 1024,
-    PACK = 16, /* bytes, of vector.cu's rung 7 */
+    VECTOR = 16, /* bytes of a vector of rung 7 */
 };
 
 enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -44,27 +44,27 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
                                   (unsigned)queue->info.threads_per_multiprocessor / block;
         blocks = blocks < resident ? blocks : resident;
     } else if (rung->number == 7) {
-        const uint64_t packs = ops_tuned(choice, OPS_TUNING_add_packs);
-        step->values[step->value_count++] = packs;
-        const uint64_t items = packs * PACK / dtype_size(choice->signature->items) * block;
-        blocks = ceil_div(n, items); /* at least one, for the items that are in no pack */
+        const uint64_t vectors = ops_tuned(choice, OPS_TUNING_add_packs);
+        step->values[step->value_count++] = vectors;
+        const uint64_t items = vectors * VECTOR / dtype_size(choice->signature->items) * block;
+        blocks = ceil_div(n, items); /* at least one, for elements outside vectors */
     }
     if (block > BLOCK_MAX)
         return status_fail(
             STATUS_UNFIT,
-            "variant: rung '%s' has one block, of at most %d threads, and cannot take "
-            "%llu items; use variant='bounds'",
+            "variant: rung '%s' has one block, of at most %d threads, and cannot process "
+            "%llu elements; use variant='bounds'",
             rung->name, BLOCK_MAX, (unsigned long long)n);
     if (rung->number == 4 && n % block)
         return status_fail(
             STATUS_UNFIT,
-            "variant: rung '%s' takes a multiple of its block's %llu threads, not %llu "
-            "items; use variant='bounds', or a block that divides them",
+            "variant: rung '%s' requires a multiple of its block's %llu threads, not %llu "
+            "elements; use variant='bounds', or a block that divides them",
             rung->name, (unsigned long long)block, (unsigned long long)n);
     if (blocks > GRID_MAX)
         return status_fail(
             STATUS_UNFIT,
-            "variant: rung '%s' cannot take %llu items: a grid has at most %d blocks; "
+            "variant: rung '%s' cannot process %llu elements: a grid has at most %d blocks; "
             "use variant='grid-stride'",
             rung->name, (unsigned long long)n, GRID_MAX);
     step->grid[0] = (unsigned)blocks;

@@ -1,4 +1,4 @@
-/* py_about.c: what the extension holds: its rungs, its image, how it was built. */
+/* py_about.c: describes the extension: its rungs, its image, how it was built. Opens no device. */
 #include "py_core.h"
 
 #include "../devices.h"
@@ -22,7 +22,8 @@ static PyObject *signatures_list(const struct reg_family *family, const struct r
     return list;
 }
 
-/* The symbols in the images, one a signature and, where the block is a template argument, a block.
+/* The symbols in the images, one for each signature and, where the block size is a template
+ * argument, for each block size.
  */
 static PyObject *kernels_list(const struct reg_family *family, const struct reg_rung *rung) {
     size_t count;
@@ -110,8 +111,8 @@ PyObject *py_probes(PyObject *module, PyObject *nothing) {
     return list;
 }
 
-/* The simulated GPUs, as [{name: ..., ...}, ...]. The rows are read here once more, as text and
- * numbers: nothing of the simulator is needed for that. */
+/* Returns the simulated GPUs as [{name: ..., ...}, ...]. The rows are included once more, as text
+ * and numbers, so nothing of the simulator is needed. */
 PyObject *py_presets(PyObject *module, PyObject *nothing) {
     static const struct {
         const char *name, *title, *coalescing;
@@ -176,12 +177,12 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
                          about.cpu_instruction_set);
 }
 
-/* --- the embedded kernels' texts */
+/* --- texts of the embedded kernels */
 
-/* The devices' decompressor. Threads that released the GIL take it here. */
+/* The decompressor of the devices. Called by threads that released the GIL, which it takes. */
 static enum status inflate(const char *packed, size_t packed_bytes, char *to, size_t bytes) {
     const PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *kind, *value, *trace; /* what the caller has pending stays */
+    PyObject *kind, *value, *trace; /* an exception of the caller stays pending */
     PyErr_Fetch(&kind, &value, &trace);
     PyObject *zlib = PyImport_ImportModule("zlib");
     PyObject *text = zlib ? PyObject_CallMethod(zlib, "decompress", "y#in", packed,
@@ -225,8 +226,37 @@ PyObject *py_kernel_ptx(PyObject *module, PyObject *arguments) {
         return NULL;
     enum status status = gpuopt_kernel_of(symbol, &kernel);
     if (!status)
-        status = gpuopt_kernel_ptx(kernel, target >= 90 ? PTX_90 : PTX_75, &text, &bytes);
+        status = gpuopt_kernel_ptx(kernel, gpuopt_ptx_target(kernel, target), &text, &bytes);
     return unicode_of(status, text, bytes, module);
+}
+
+/* Adds a kernel, or a parameter to the list of one, to the dict `state`. */
+static int entry_found(void *state, const char *kernel, const char *type, size_t bytes) {
+    if (!type) {
+        PyObject *list = PyList_New(0);
+        const int failed = !list || PyDict_SetItemString(state, kernel, list);
+        Py_XDECREF(list);
+        return failed;
+    }
+    PyObject *parameter = Py_BuildValue("(Nn)", PyUnicode_FromFormat(".%s", type), bytes);
+    const int failed = !parameter || PyList_Append(PyDict_GetItemString(state, kernel), parameter);
+    Py_XDECREF(parameter);
+    return failed;
+}
+
+PyObject *py_ptx_entries(PyObject *module, PyObject *ptx) {
+    char *text;
+    Py_ssize_t bytes;
+    PyObject *found = PyDict_New();
+    if (!found || PyBytes_AsStringAndSize(ptx, &text, &bytes)) {
+        Py_XDECREF(found);
+        return NULL;
+    }
+    const enum status status = devices_ptx_entries(text, (size_t)bytes, entry_found, found);
+    if (!status)
+        return found;
+    Py_DECREF(found);
+    return PyErr_Occurred() ? NULL : py_raise(py_state_of(module), status);
 }
 
 PyObject *py_kernels(PyObject *module, PyObject *nothing) {

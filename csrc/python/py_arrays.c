@@ -1,7 +1,7 @@
-/* py_arrays.c: NumPy arrays in. A reduction does not care for the order of its items, so any layout
- * without gaps is one contiguous run, also transposed or reversed, and one with gaps a box; the
- * rest is read through NumPy's own iterator, a piece at a time, which converts byte order,
- * alignment and dtype on the way.
+/* py_arrays.c: reads NumPy arrays. The result of a reduction does not depend on the order of its
+ * elements, so any dense layout is one contiguous run, also when transposed or reversed, and a
+ * strided layout is a box. All others are read in chunks through NumPy's iterator, which converts
+ * byte order, alignment and dtype. Knows no device.
  */
 #define PY_CORE_IMPORTS_NUMPY
 #include "py_core.h"
@@ -14,7 +14,7 @@ int py_import_numpy(void) { return PyArray_ImportNumPyAPI(); }
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
     const npy_intp size = PyDataType_ELSIZE(descr);
     if (descr->type_num >= NPY_NTYPES_LEGACY)
-        return 0; /* somebody's own dtype, whatever its kind says */
+        return 0; /* a user-defined dtype, whatever its kind says */
     switch (descr->kind) {
     case 'b':
         *dtype = DTYPE_bool;
@@ -71,8 +71,7 @@ PyArray_Descr *py_descr(enum dtype dtype) {
     return PyArray_DescrFromType(type_numbers[dtype]);
 }
 
-/* Where numpy.ma was never imported nothing is masked; importing it here would take milliseconds.
- */
+/* If numpy.ma was never imported, nothing is masked; importing it here would take milliseconds. */
 int py_is_masked(struct py_state *state, PyObject *object) {
     if (PyArray_CheckExact(object) || !PyArray_Check(object))
         return 0;
@@ -117,8 +116,8 @@ int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in
     return 0;
 }
 
-/* The first byte of an array whose items fill a run of memory without gaps or overlaps, in whatever
- * order of axes and directions; NULL where they do not. */
+/* The lowest address of an array whose elements fill memory without gaps or overlaps, in any order
+ * of axes and directions; otherwise NULL. */
 static const void *contiguous_start(PyArrayObject *array) {
     if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array))
         return NULL;
@@ -127,14 +126,14 @@ static const void *contiguous_start(PyArrayObject *array) {
     const npy_intp *shape = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
     const char *start = PyArray_DATA(array);
     npy_intp expected = PyArray_ITEMSIZE(array);
-    char used[64] = {0}; /* axes: NumPy has at most 64 */
+    char used[64] = {0}; /* by axis; NumPy has at most 64 */
     const int axes = PyArray_NDIM(array);
     for (int axis = 0; axis < axes; axis++) {
         used[axis] = shape[axis] == 1;
         if (strides[axis] < 0)
             start += strides[axis] * (shape[axis] - 1);
     }
-    /* Axis by axis, the one whose step is the size of all found so far. */
+    /* Finds the axis whose step equals the size of all axes found so far. */
     for (int found = 0; found < axes; found++) {
         int next = 0;
         while (next < axes &&
@@ -148,13 +147,14 @@ static const void *contiguous_start(PyArrayObject *array) {
     return memchr(used, 0, (size_t)axes) ? NULL : start;
 }
 
-/* The axes of an array, those merged that are one, in the order in which NumPy's iterator goes
- * through them: the same bits. False where they are too many, not whole items apart, or repeat. */
+/* The axes of an array in the order of NumPy's iterator, with adjacent axes merged: the results are
+ * bitwise equal. False if there are too many, steps are no multiples of an element, or elements
+ * repeat. */
 static bool box_of(PyArrayObject *array, struct device_box *box) {
     const npy_intp *shape = PyArray_DIMS(array), *strides = PyArray_STRIDES(array);
     const npy_intp item = PyArray_ITEMSIZE(array);
     const char *first = PyArray_DATA(array);
-    char used[64]; /* axes: NumPy has at most 64 */
+    char used[64]; /* by axis; NumPy has at most 64 */
     const int axes = PyArray_NDIM(array);
     if (!PyArray_ISALIGNED(array) || PyArray_ISBYTESWAPPED(array))
         return false;
@@ -165,7 +165,7 @@ static bool box_of(PyArrayObject *array, struct device_box *box) {
     }
     box->first = first;
     box->axes.count = 0;
-    for (;;) { /* the axis with the smallest step of those left */
+    for (;;) { /* find the remaining axis with the smallest step */
         npy_intp step = 0;
         int next = -1;
         for (int axis = axes - 1; axis >= 0; axis--) {
@@ -191,7 +191,7 @@ static bool box_of(PyArrayObject *array, struct device_box *box) {
     }
 }
 
-/* The source's read(): the iterator's next `bytes` bytes. Called without the GIL. */
+/* The source's read(): copies the iterator's next `bytes` bytes. Called without the GIL. */
 static enum status read_items(void *state, void *to, size_t bytes) {
     struct py_array_in *in = state;
     const npy_intp item = (npy_intp)dtype_size(in->dtype);
@@ -234,7 +234,7 @@ int py_array_source(struct py_array_in *in, enum dtype dtype, bool boxes) {
     in->dtype = dtype;
     npy_uint32 operand_flags =
         NPY_ITER_READONLY | NPY_ITER_NBO | NPY_ITER_ALIGNED | NPY_ITER_CONTIG;
-    /* The buffer, 2^15 items, fits a core's second-level cache. */
+    /* The buffer of 2^15 elements fits a core's second-level cache. */
     in->iterator = NpyIter_AdvancedNew(
         1, &in->array, NPY_ITER_EXTERNAL_LOOP | NPY_ITER_BUFFERED | NPY_ITER_GROWINNER,
         NPY_KEEPORDER, NPY_UNSAFE_CASTING, &operand_flags, &descr, -1, NULL, NULL, 1 << 15);

@@ -1,6 +1,5 @@
-/* py_bench.c: Bench: data on a device, and any rung run or timed on it. The measuring in Python
- * (gpuopt/measure/ladder.py) is built from these two; what is verified and what is printed is its
- * business.
+/* py_bench.c: Bench: data on a device, on which any rung can be run and timed. gpuopt/measure
+ * builds its measurements from run() and time(); it decides what to verify and what to print.
  */
 #include "py_core.h"
 
@@ -9,7 +8,7 @@
 struct bench {
     PyObject_HEAD
     PyObject *module;
-    struct ops_bench bench; /* bench.queue NULL: not open */
+    struct ops_bench bench; /* bench.queue NULL: closed */
     const struct device_ops *kind;
     char which[DEVICE_WHICH];
     struct py_problem problem;
@@ -18,7 +17,7 @@ struct bench {
 
 /* --- tuned constants */
 
-/* The family's rows, as dicts. */
+/* Returns the family's rows as dicts. */
 PyObject *py_tunings(PyObject *module, PyObject *argument) {
     (void)module;
     const char *family = py_text(argument, "family");
@@ -46,7 +45,7 @@ PyObject *py_tunings(PyObject *module, PyObject *argument) {
     return list;
 }
 
-/* Raises ValueError with what there is: names, or the values of a row. */
+/* Raises ValueError that lists the valid names, or the values of a row. */
 static int refuse(PyObject *given, const char *family, const struct ops_tuning_row *row) {
     char list[256] = "";
     size_t length = 0;
@@ -61,16 +60,16 @@ static int refuse(PyObject *given, const char *family, const struct ops_tuning_r
         PyErr_Format(PyExc_ValueError, "tuning: %s is %R; use one of %s", row->name, given, list);
     else
         PyErr_Format(PyExc_ValueError, "tuning: %R is no constant of %s; use one of %s", given,
-                     family, length ? list : "none: it has no such");
+                     family, length ? list : "none: it has no constants");
     return -1;
 }
 
-/* A value of a row, which must be one of those that it lists. */
+/* Reads a value of a row, which must be one that the row lists. */
 static int read_value(PyObject *given, const char *family, const struct ops_tuning_row *row,
                       uint64_t *value) {
     const unsigned long long number = PyLong_Check(given) ? PyLong_AsUnsignedLongLong(given) : 0;
     const int known = PyLong_Check(given) && !PyErr_Occurred();
-    PyErr_Clear(); /* too large, or negative: no value of any row */
+    PyErr_Clear(); /* out of range of any row */
     for (size_t k = 0; known && k < row->tried_count; k++)
         if (row->tried[k] == number) {
             *value = number;
@@ -106,9 +105,9 @@ static int read_tuning(PyObject *given, const char *family, struct ops_tuning *t
 
 /* --- the type */
 
-/* A reduction's problem: an array and the operation. */
+/* Reads a reduction's problem: an array and the operation. */
 static int read_array(struct py_state *state, PyObject *family, PyObject *array, PyObject *op,
-                      PyObject *dtype, struct py_array_in *in, struct py_call *read) {
+                      PyObject *dtype, struct py_array_in *in, struct py_family_call *read) {
     struct py_problem *problem = &read->problem;
     enum py_operation operation = PY_OP_sum;
     memset(read, 0, sizeof *read);
@@ -133,7 +132,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
     problem->op = py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
     if (py_array_source(in, problem->given, false))
         return -1;
-    if (!in->source.data) { /* a source is read once, a bench may copy several times */
+    if (!in->source.data) { /* a source is read once, a bench may copy repeatedly */
         PyErr_SetString(PyExc_ValueError, "array: must be contiguous to be measured; pass "
                                           "numpy.ascontiguousarray(array)");
         return -1;
@@ -159,7 +158,7 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     struct bench *self = (struct bench *)allocate(type, 0);
     struct py_array_in in = {0};
     struct py_target target;
-    struct py_call read;
+    struct py_family_call read;
     if (!self)
         return NULL;
     self->module = Py_NewRef(module);
@@ -169,11 +168,12 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->problem = read.problem;
     if (PyTuple_Check(family) && (read.gaps || read.call.resident)) {
         PyErr_SetString(PyExc_ValueError,
-                        "problem: a bench accepts contiguous arrays of the host only");
+                        "problem: a Bench requires contiguous arrays of the host; "
+                        "pass np.ascontiguousarray(array)");
         goto fail;
     }
     if (read.call.input_bytes[0] == 0) {
-        PyErr_SetString(PyExc_ValueError, "array: there is nothing to measure in an empty one");
+        PyErr_SetString(PyExc_ValueError, "array: has no elements to measure; pass at least one");
         goto fail;
     }
     if (py_choose(state, &self->problem, NULL, NULL, device, &target))
@@ -213,8 +213,7 @@ static void bench_dealloc(struct bench *self) {
     Py_DECREF(type);
 }
 
-/* The choice that variant=, block= and tuning= mean on the bench's device; `tuning` must outlive
- * it.
+/* Chooses for variant=, block= and tuning= on the bench's device; `tuning` must outlive the choice.
  */
 static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObject *given,
                   struct ops_tuning *tuning, struct py_target *target) {
@@ -228,7 +227,7 @@ static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObje
     return read_tuning(given, self->problem.family->name, tuning);
 }
 
-/* Between these the GIL is free and no other thread may use the bench. */
+/* Between begin and end the GIL is free and no other thread may use the bench. */
 static int begin(struct bench *self, struct py_unlocked *unlocked) {
     if (self->busy) {
         PyErr_SetString(PyExc_RuntimeError, "this Bench is in use by another thread");
@@ -349,13 +348,13 @@ static PyMethodDef bench_methods[] = {
      "of `tunings` to other values."},
     {"time", (PyCFunction)(void (*)(void))bench_time, METH_VARARGS | METH_KEYWORDS,
      "time($self, /, variant=None, block=None, *, runs=1, cold=False, tuning=None)\n--\n\n"
-     "Seconds a run takes, of `runs` back to back; cold: on another copy of the data each time."},
+     "Return seconds per run, over `runs` back to back; cold: each on another copy of the data."},
     {"bytes", (PyCFunction)(void (*)(void))bench_bytes, METH_VARARGS | METH_KEYWORDS,
      "bytes($self, /, variant=None, block=None)\n--\n\n"
-     "Bytes that the algorithm reads and writes, each once."},
+     "Return the bytes that the algorithm reads and writes, each counted once."},
     {"rung", (PyCFunction)bench_rung, METH_NOARGS,
      "rung($self, /)\n--\n\n"
-     "The name of the rung that runs where none is named: the best one, or a lower one that fits "
+     "Return the name of the default rung: the best one, or a lower one that fits "
      "the\n"
      "device and the problem better."},
     {NULL, NULL, 0, NULL},
@@ -366,7 +365,7 @@ static PyGetSetDef bench_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot bench_slots[] = {
     {Py_tp_new, __extension__(void *) bench_new},
     {Py_tp_dealloc, __extension__(void *) bench_dealloc},
@@ -374,7 +373,7 @@ static PyType_Slot bench_slots[] = {
     {Py_tp_getset, bench_getset},
     {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
                 "Data on a device, on which rungs are run and timed: an array to reduce, or, as"
-                "\nthe one argument in place of it, a problem as `call` takes it."},
+                "\nthe only argument, a problem as `call` accepts it."},
     {0, NULL},
 };
 

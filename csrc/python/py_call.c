@@ -1,5 +1,6 @@
-/* py_call.c: the families whose output is an array. Python checks the arguments and makes every
- * array one aligned run in C order (gpuopt/arrays/inout.py); here a rung is chosen and run on them.
+/* py_call.c: calls of families whose output is an array. Python checks the arguments and makes each
+ * array one aligned run in C order (gpuopt/arrays/inout.py); this file chooses a rung and runs it.
+ * Knows no family's rules.
  */
 #include "py_core.h"
 
@@ -20,8 +21,7 @@ static int dtype_by_name(PyObject *value, const char *argument, enum dtype *dtyp
     return -1;
 }
 
-/* The registry's own text of an operation, which outlives the caller's; NULL if it has none such.
- */
+/* The registry's own string of an operation, which outlives the caller's; NULL if there is none. */
 static const char *op_of(const struct reg_family *family, PyObject *value) {
     const char *name = py_text(value, "op");
     for (size_t i = 0; name && i < family->kernel_signature_count; i++)
@@ -32,7 +32,8 @@ static const char *op_of(const struct reg_family *family, PyObject *value) {
     return NULL;
 }
 
-/* Whether an aligned array's items lie in one run, in whatever order; no stride is negative. */
+/* Whether an aligned array's elements fill one run of memory, in any order of axes; no stride is
+ * negative. */
 static int is_dense(PyArrayObject *array) {
     npy_intp last = 0;
     for (int k = 0; k < PyArray_NDIM(array); k++) {
@@ -44,8 +45,9 @@ static int is_dense(PyArrayObject *array) {
     return last == PyArray_NBYTES(array) - PyArray_ITEMSIZE(array);
 }
 
-/* The memory of an array that is one run in C order, or of a pair. A tuple of an array alone is one
- * whose strides the numbers tell: `gaps` where it is no run. The caller can convert it. */
+/* The memory of an array that is one run in C order, or of a pair (address, bytes). A tuple of one
+ * array is read by the strides in the numbers: `gaps` is set if it is strided. The caller can
+ * convert it. */
 static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident,
                   int *gaps, int *converts) {
     if (PyTuple_Check(object) && PyTuple_Size(object) == 1) {
@@ -83,7 +85,7 @@ static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, i
     return 0;
 }
 
-int py_call_read(PyObject *tuple, struct py_call *read) {
+int py_call_read(PyObject *tuple, struct py_family_call *read) {
     memset(read, 0, sizeof *read);
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != FIELDS ||
         !PyTuple_Check(PyTuple_GetItem(tuple, INPUTS)) ||
@@ -126,7 +128,7 @@ int py_call_read(PyObject *tuple, struct py_call *read) {
 
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     if (count != 4) {
         PyErr_Format(PyExc_TypeError, "call() takes 4 positional arguments (%zd given)", count);
@@ -136,7 +138,8 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
     if (read.call.resident) {
-        PyErr_SetString(PyExc_ValueError, "problem: arrays of a device are for call_resident");
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: holds arrays in a device's memory; use call_resident");
         return NULL;
     }
     if ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||

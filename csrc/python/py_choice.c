@@ -1,5 +1,5 @@
-/* py_choice.c: from a call's arguments to the device, the rung and the signature that serve it, or
- * to an error that lists what would.
+/* py_choice.c: derives device, rung and signature from a call's arguments, or raises an error that
+ * lists the valid ones. Runs nothing.
  */
 #include "py_core.h"
 
@@ -46,8 +46,8 @@ static char kind_of(enum dtype dtype) {
 
 static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
 
-/* What is computed in where `out` receives it: sums and products of integers in its own dtype, all
- * else as NumPy promotes both. */
+/* The dtype to compute in when `out` receives the result: sums and products of integers in out's
+ * dtype, all others as NumPy promotes both. */
 static int dtype_for_out(enum py_operation operation, enum dtype given, PyArray_Descr *out,
                          enum dtype *result) {
     enum dtype stored;
@@ -115,8 +115,9 @@ enum py_operation py_effective_operation(enum py_operation operation, enum dtype
                                                                                 : operation;
 }
 
-/* Whether an accumulator of one signature gives what NumPy would compute in `result`: integers wrap
- * alike in every width, floats may be wider than asked but not read wider than asked. */
+/* Whether a signature's accumulator produces NumPy's values in `result`: integers wrap alike at
+ * every width; floats may accumulate wider than requested, but must not read elements as a wider
+ * type. */
 static int serves(const struct reg_signature *signature, enum dtype items, enum dtype result) {
     const enum dtype accumulator = signature->accumulator;
     if (signature->items != items)
@@ -136,8 +137,8 @@ static int serves(const struct reg_signature *signature, enum dtype items, enum 
     return result == items; /* float16 compared as float32 */
 }
 
-/* The rung's signature for the problem, reading the array as it is or else, where the caller named
- * a dtype, as that one. */
+/* Finds the rung's signature for the array's dtype or, failing that, for the dtype that the caller
+ * named. */
 static const struct reg_signature *find_signature(const struct py_problem *problem,
                                                   const struct reg_rung *rung, enum dtype *items) {
     size_t count;
@@ -161,14 +162,14 @@ static const struct reg_signature *find_signature(const struct py_problem *probl
     return NULL;
 }
 
-/* How to mend it. */
+/* The end of the error text: how to fix it. */
 static const char *remedy(const struct py_problem *problem, const struct reg_rung *rung) {
     return rung->flags & RUNG_HOST ? ""
            : problem->resident     ? "; convert the array on its device"
                                    : "; convert the array, or use device='cpu'";
 }
 
-/* Raises TypeError with the item types that the rung has for the operation. */
+/* Raises TypeError that lists the rung's element types for the operation. */
 static void raise_no_signature(const struct py_problem *problem, const struct reg_rung *rung) {
     char list[256] = "";
     size_t count, length = 0;
@@ -212,7 +213,7 @@ static const struct reg_rung *best_rung(const struct reg_family *family,
     return NULL;
 }
 
-/* Raises ValueError with the variants that the kind of device has (all of them for NULL). */
+/* Raises ValueError that lists the variants for the kind of device (NULL: for all kinds). */
 static void raise_no_rung(const struct reg_family *family, PyObject *variant,
                           const struct device_ops *kind) {
     char list[512] = "";
@@ -233,7 +234,7 @@ static void raise_no_rung(const struct reg_family *family, PyObject *variant,
                  family->name, kind ? " on " : "", kind ? kind->kind : "", list);
 }
 
-/* The rung that `variant` names, on any kind of device if kind is NULL. */
+/* Finds the rung that `variant` names, for any kind of device if kind is NULL. */
 static const struct reg_rung *find_rung(const struct reg_family *family, PyObject *variant,
                                         const struct device_ops *kind) {
     const char *name = NULL;
@@ -254,7 +255,7 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
         number = PyLong_AsLongLongAndOverflow(integer, &overflow);
         Py_DECREF(integer);
         if (overflow || number < 0)
-            number = -2; /* a number that no rung has: -1 is for those without one */
+            number = -2; /* no rung has this number: -1 marks rungs without one */
     }
     for (size_t i = 0; i < family->rung_count; i++) {
         const struct reg_rung *rung = &family->rungs[i];
@@ -302,8 +303,8 @@ static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *
 
 /* --- devices */
 
-/* The kind that `device=`, an enclosing profile or GPUOPT_DEVICE names; leaves NULL where none
- * does. */
+/* Sets the kind from `device=`, an enclosing profile or GPUOPT_DEVICE; leaves it NULL if none names
+ * one. */
 static int named_device(struct py_state *state, PyObject *device, const struct device_ops **kind,
                         char which[DEVICE_WHICH]) {
     const char *argument = "device", *name = NULL, *number = "";
@@ -338,9 +339,9 @@ static const struct device_ops *kind_named(const char *name) {
     return *kind;
 }
 
-/* The kind for a call that names none: a GPU if there is one, else the simulated GPU for a rung
- * that is a kernel, else the cpu. A fork after CUDA has started is an error, not a machine without
- * a GPU: the caller would get a slower answer for a reason that nobody told. */
+/* The kind for a call that names none: a GPU if there is one; else the simulated GPU for a rung
+ * that is a kernel; else the cpu. A fork after CUDA's start raises an error: falling back would be
+ * slow without a visible reason. */
 static int default_kind(struct py_state *state, const struct py_problem *problem,
                         const struct reg_rung *rung, const struct device_ops **kind) {
     const struct device_ops *cuda = kind_named("cuda");
@@ -356,7 +357,7 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
         return -1;
     }
     if (count && (rung || find_signature(problem, best_rung(problem->family, cuda), &items)))
-        *kind = cuda; /* with no rung named, only where it has a kernel for these types */
+        *kind = cuda; /* without a named rung, only if it has a kernel for these types */
     else
         *kind = kind_named(rung ? "sim" : "cpu");
     return 0;
@@ -379,7 +380,7 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
     return 0;
 }
 
-/* The rung on the target's kind of device. */
+/* Chooses the rung for the target's kind of device. */
 static int choose_rung(const struct py_problem *problem, const struct reg_rung *rung, bool any,
                        PyObject *block, struct py_target *target) {
     target->choice = (struct ops_choice){.family = problem->family, .rung = rung, .any_rung = any};

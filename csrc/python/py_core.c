@@ -1,5 +1,5 @@
-/* py_core.c: the extension module gpuopt._core: its methods, its state, its start. Importing it
- * touches no device.
+/* py_core.c: the extension module gpuopt._core: its methods, its state, its initialization.
+ * Importing it touches no device.
  */
 #include "py_core.h"
 
@@ -58,97 +58,104 @@ static void module_free(void *module) {
 static PyMethodDef module_methods[] = {
     {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
      "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
-     "See gpuopt.reduce; initial=... is none given."},
+     "Reduce an array; see gpuopt.reduce. initial=... means that none is given."},
     {"axis_kind", py_axis_kind, METH_O,
      "axis_kind($module, device, /)\n--\n\n"
-     "The kind of device that a reduction of the family reduce_axis runs on, if it names no rung."},
+     "Return the kind of device that a call of the family reduce_axis without a rung runs on."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
      "Run a family whose output is an array; see gpuopt/arrays/inout.py."},
     {"reduce_resident", (PyCFunction)(void (*)(void))py_reduce_resident, METH_FASTCALL,
      "reduce_resident($module, device, streams, address, n, items, op, variant, result, initial, "
      "block, to, /)\n--\n\n"
-     "Reduce items in a device's memory: to there (an address, nobody waits), or return the "
-     "value."},
+     "Reduce elements in a device's memory: into the address `to` without waiting, or return "
+     "the value."},
     {"call_resident", (PyCFunction)(void (*)(void))py_call_resident, METH_FASTCALL,
      "call_resident($module, device, streams, problem, variant, block, /)\n--\n\n"
-     "As call, for arrays in the device's memory: pairs of address and bytes. Nobody waits."},
+     "Call a family on arrays in the device's memory, pairs (address, bytes), without waiting."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
-     "owner($module, kind, address, /)\n--\n\nThe number of the device whose memory an address is "
-     "in."},
+     "owner($module, kind, address, /)\n--\n\nReturn the ordinal of the device that owns an "
+     "address."},
     {"is_current", (PyCFunction)(void (*)(void))py_is_current, METH_FASTCALL,
-     "is_current($module, kind, address, /)\n--\n\nWhether this thread works on the device whose "
-     "memory an address is in."},
+     "is_current($module, kind, address, /)\n--\n\nReturn whether the device that owns an address "
+     "is current in this thread."},
     {"put", (PyCFunction)(void (*)(void))py_put, METH_FASTCALL,
      "put($module, device, streams, address, array, /)\n--\n\n"
-     "Queue a copy of a NumPy array in C order to an address; it may change as soon as this\n"
-     "returns."},
+     "Enqueue a copy of a C-contiguous NumPy array to an address; the array may change as soon\n"
+     "as this returns."},
     {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
      "order($module, device, streams, /)\n--\n\n"
-     "What the first stream is given from now on waits for what the others have been given."},
+     "Make later work of the first stream wait for earlier work of the others."},
     {"wait", (PyCFunction)(void (*)(void))py_wait, METH_FASTCALL,
-     "wait($module, device, stream, /)\n--\n\nWait for all that a stream has been given."},
+     "wait($module, device, stream, /)\n--\n\nWait for all work of a stream."},
     {"dlpack_export", (PyCFunction)(void (*)(void))py_dlpack_export, METH_FASTCALL,
      "dlpack_export($module, owner, address, shape, code, bits, device_type, device_id, "
-     "versioned, read_only, /)\n--\n\nA DLPack capsule of an array in C order, which keeps its "
-     "owner."},
+     "versioned, read_only, /)\n--\n\nReturn a DLPack capsule of a C-contiguous array, which "
+     "keeps its owner alive."},
     {"dlpack_take", py_dlpack_take, METH_O,
      "dlpack_take($module, capsule, /)\n--\n\n"
-     "Consume a DLPack capsule: (holder, address, shape, strides in items or None, code, bits, "
+     "Consume a DLPack capsule: (holder, address, shape, strides in elements or None, code, bits, "
      "lanes, device_type, device_id, read_only)."},
     {"exchange", py_exchange, METH_O,
      "exchange($module, type, /)\n--\n\n"
-     "A type's DLPack exchange API, for borrow; None where it has none that we know."},
+     "Return a type's DLPack exchange API for borrow(), or None if there is no supported one."},
     {"borrow", (PyCFunction)(void (*)(void))py_borrow, METH_FASTCALL,
      "borrow($module, exchange, value, library, dtypes, /)\n--\n\n"
-     "The View of an array on a GPU, on its library's current stream. dtypes: by DLPack's code\n"
-     "and bits, code << 8 | bits. None for what is not on a GPU or cannot be described."},
+     "Return the View of an array on a GPU, on its library's current stream, or None for other\n"
+     "values. dtypes: a dict from DLPack's code << 8 | bits."},
     {"probes", py_probes, METH_NOARGS,
-     "probes($module, /)\n--\n\nThe kernels of experiments: [(symbol, experiment, idea), ...]."},
-    {"rungs", py_rungs, METH_O, "rungs($module, family, /)\n--\n\nThe family's rows, as dicts."},
+     "probes($module, /)\n--\n\nList the kernels of experiments: [(symbol, experiment, idea), "
+     "...]."},
+    {"rungs", py_rungs, METH_O,
+     "rungs($module, family, /)\n--\n\nList the family's rungs as dicts."},
     {"tunings", py_tunings, METH_O,
-     "tunings($module, family, /)\n--\n\nThe planners' constants that Bench may set, as dicts."},
+     "tunings($module, family, /)\n--\n\nList the planners' constants that Bench may set, as "
+     "dicts."},
     {"float_state", py_float_state, METH_O,
      "float_state($module, before, /)\n--\n\n"
-     "Enter the floating-point state that results are defined in, for None: return the caller's,\n"
-     "None where it is the same. Restore what that returned."},
+     "For None, enter the floating-point state that results are defined in, and return the\n"
+     "caller's, or None if it is the same. Otherwise restore the returned state."},
     {"float32_bits", py_float32_bits, METH_O,
-     "float32_bits($module, value, /)\n--\n\nThe bits of a float, rounded to nearest."},
+     "float32_bits($module, value, /)\n--\n\nReturn the bits of a float, rounded to nearest."},
     {"host_threads", py_host_threads, METH_NOARGS,
-     "host_threads($module, /)\n--\n\nHow many threads of the host a call may use."},
+     "host_threads($module, /)\n--\n\nReturn the number of host threads that a call may use."},
     {"device_count", py_device_count, METH_O,
-     "device_count($module, kind, /)\n--\n\nHow many devices of a kind there are; raises the "
-     "reason."},
+     "device_count($module, kind, /)\n--\n\nCount the devices of a kind; raise if none can be "
+     "used."},
     {"device_info", py_device_info, METH_O,
-     "device_info($module, name, /)\n--\n\nWhat is known of a device, as a dict."},
+     "device_info($module, name, /)\n--\n\nDescribe a device as a dict."},
     {"counter_table", py_counter_table, METH_O,
-     "counter_table($module, kind, /)\n--\n\nA kind's counters: name, metric, meaning."},
+     "counter_table($module, kind, /)\n--\n\nList a kind's counters: name, metric, meaning."},
     {"recorders", py_recorders, METH_O,
-     "recorders($module, change, /)\n--\n\nOne more or one less looks at the context variable "
-     "`recording`."},
+     "recorders($module, change, /)\n--\n\nAdd `change` to the number of recordings in "
+     "force."},
     {"tracing", py_tracing, METH_VARARGS,
      "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
-     "What a recording holds to have a launch traced: (x, y, z) of the block, warp or -1."},
+     "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1."},
     {"close_idle", py_close_idle, METH_NOARGS,
-     "close_idle($module, /)\n--\n\nClose the queues that wait for their next call; what they "
-     "hold is freed.\nReturns (allocations, bytes) that simulated GPUs of this process still had "
-     "when they were\nclosed: memory that gpuopt lost."},
+     "close_idle($module, /)\n--\n\nClose idle queues and free their memory.\nReturn the "
+     "(allocations, bytes) that simulated GPUs of this process still held when they\nwere "
+     "closed: memory that gpuopt leaked."},
     {"presets", py_presets, METH_NOARGS,
-     "presets($module, /)\n--\n\nThe simulated GPUs: their names, limits and datasheet peaks."},
-    {"config", py_config, METH_NOARGS, "config($module, /)\n--\n\nHow the extension was built."},
+     "presets($module, /)\n--\n\nList the simulated GPUs: names, limits and datasheet peaks."},
+    {"config", py_config, METH_NOARGS,
+     "config($module, /)\n--\n\nDescribe how the extension was built."},
     {"kernels", py_kernels, METH_NOARGS,
-     "kernels($module, /)\n--\n\nThe embedded kernels: {symbol: its file's name without .cu}."},
+     "kernels($module, /)\n--\n\nReturn the embedded kernels: {symbol: file name without .cu}."},
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
-     "An embedded kernel's PTX as a module of its own; target is 75 or 90."},
+     "Return an embedded kernel's PTX, a module of its own, for compute capability target / 10."},
+    {"ptx_entries", py_ptx_entries, METH_O,
+     "ptx_entries($module, ptx, /)\n--\n\n"
+     "The kernels of PTX, as bytes, and their parameters: {name: [(type, bytes), ...]}."},
     {"sources", py_sources, METH_NOARGS,
-     "sources($module, /)\n--\n\nThe kernels' source files: each a form feed, its name, its "
-     "lines."},
+     "sources($module, /)\n--\n\nReturn the kernels' source files: for each a form feed, its "
+     "name, its lines."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot module_slots[] = {
-    /* __extension__: ISO C has no void pointer to a function, the C API wants one */
+    /* __extension__: ISO C has no function pointers in void pointers, which the C API requires */
     {Py_mod_exec, __extension__(void *) module_exec},
     {0, NULL},
 };

@@ -1,5 +1,5 @@
-/* py_devices.c: what devices there are, and a pool of open queues for each. The GIL guards the
- * pools.
+/* py_devices.c: lists the devices, and keeps a pool of open queues for each. The GIL guards the
+ * pools. Knows no operation.
  */
 #include "py_core.h"
 
@@ -23,14 +23,15 @@ static struct py_pool *pool_of(struct py_state *state, const struct device_ops *
         if (pool->kind == kind && pool->kept == kept && strcmp(pool->which, which) == 0)
             return pool;
     }
-    return NULL; /* more devices than pools: their queues are opened and closed each time */
+    return NULL; /* more devices than pools: queues are opened and closed for each call */
 }
 
-/* A pool's queues stay on the legacy default stream, or go back to their own: a caller's stream may
- * be gone by the next call, or be another one in another thread, as the per-thread default is. */
+/* A pool's queues stay on the legacy default stream, or return to their own: a caller's stream may
+ * be destroyed by the next call, or mean another one in another thread, as the per-thread default
+ * does. */
 static uint64_t kept_on(uint64_t stream) { return stream <= PY_LEGACY ? stream : 0; }
 
-/* Which of a pool's queues a stream takes; -1: a new one. */
+/* Returns the pool's queue for a stream; -1: a new one. */
 static int fitting(const struct py_pool *pool, uint64_t stream) {
     int vacant = -1;
     for (int i = pool->idle_count; i-- > 0;) {

@@ -1,6 +1,6 @@
-/* py_dlpack.c: DLPack (https://dmlc.github.io/dlpack/latest/c_api.html, its versions 1.x):
- * capsules, made and consumed, and the C exchange API. The struct of a producer from before
- * version 1.0 lacks the first three fields of the versioned one.
+/* py_dlpack.c: DLPack (https://dmlc.github.io/dlpack/latest/c_api.html, versions 1.x): exports and
+ * consumes capsules, and reads the C exchange API. Before version 1.0 a producer's struct lacks the
+ * first three fields of the versioned one. Rejects nothing: the caller checks types and devices.
  */
 #include "py_core.h"
 
@@ -13,7 +13,7 @@ struct dl_tensor {
     int32_t ndim;
     uint8_t code, bits;
     uint16_t lanes;
-    int64_t *shape, *strides; /* in items; NULL: C order */
+    int64_t *shape, *strides; /* in elements; NULL: C order */
     uint64_t byte_offset;
 };
 
@@ -37,7 +37,7 @@ static const char plain[] = "dltensor", versioned[] = "dltensor_versioned",
                   used_plain[] = "used_dltensor", used_versioned[] = "used_dltensor_versioned",
                   holder_plain[] = "gpuopt.dltensor", holder_versioned[] = "gpuopt.dltensor_v";
 
-/* --- out */
+/* --- export */
 
 struct exported {
     union {
@@ -49,7 +49,7 @@ struct exported {
 };
 
 static void drop(struct exported *exported) {
-    if (Py_IsInitialized()) { /* whoever consumed it may be in a thread of its own */
+    if (Py_IsInitialized()) { /* the consumer may call from a thread of its own */
         const PyGILState_STATE gil = PyGILState_Ensure();
         Py_DECREF(exported->owner);
         PyGILState_Release(gil);
@@ -59,7 +59,7 @@ static void drop(struct exported *exported) {
 static void drop_plain(struct dl_managed *self) { drop(self->context); }
 static void drop_versioned(struct dl_versioned *self) { drop(self->context); }
 
-/* Of a capsule that nobody consumed. */
+/* Destructor of a capsule that was not consumed. */
 static void capsule_gone(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, versioned))
         drop_versioned(PyCapsule_GetPointer(capsule, versioned));
@@ -123,9 +123,9 @@ PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssiz
     return capsule;
 }
 
-/* --- in */
+/* --- import */
 
-/* Of the capsule that holds a consumed tensor. */
+/* Destructor of the capsule that holds a consumed tensor. */
 static void holder_gone(PyObject *holder) {
     if (PyCapsule_IsValid(holder, holder_versioned)) {
         struct dl_versioned *tensor = PyCapsule_GetPointer(holder, holder_versioned);
@@ -150,7 +150,7 @@ static PyObject *extents_tuple(const int64_t *extents, int ndim) {
     return tuple;
 }
 
-/* Takes the holder over. */
+/* Takes ownership of the holder. */
 static PyObject *described(PyObject *holder, const struct dl_tensor *tensor, int read_only) {
     if (tensor->ndim < 0 || tensor->ndim > DL_DIMENSIONS_MAX || (tensor->ndim && !tensor->shape)) {
         PyErr_Format(PyExc_ValueError, "its DLPack tensor has %d dimensions", tensor->ndim);
@@ -188,7 +188,7 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
     if (!holder)
         return NULL;
     if (PyCapsule_SetName(capsule, newer ? used_versioned : used_plain)) {
-        PyCapsule_SetDestructor(holder, NULL); /* it is still the capsule's */
+        PyCapsule_SetDestructor(holder, NULL); /* the capsule keeps the tensor */
         Py_DECREF(holder);
         return NULL;
     }
@@ -204,18 +204,18 @@ PyObject *py_dlpack_take(PyObject *module, PyObject *capsule) {
     return described(holder, &given->tensor, (int)(given->flags & DL_READ_ONLY));
 }
 
-/* --- the exchange API (DLPack 1.3 and later): a table of functions, which a type has as a capsule;
- * PyTorch's from 2.10 on. One call tells all that the attributes of an array would, at a tenth of
- * the time. An array that is refused here is only not described: the caller then asks for its
- * attributes, and says why it cannot be taken. */
+/* --- the exchange API (DLPack 1.3 and later): a type's table of functions in a capsule; PyTorch
+ * has it from 2.10 on. One call returns all that an array's attributes would, in a tenth of the
+ * time. An array that cannot be described here is no error: the caller then reads its attributes
+ * and reports why it is rejected. */
 
 enum { CUDA = 2, CUDA_MANAGED = 13 }; /* DLPack's device types */
 
-/* The functions fail with -1 and an exception. A table is there as long as the process. */
+/* The functions return -1 with an exception set. A table lives as long as the process. */
 struct dl_exchange {
     uint32_t major, minor;
-    struct dl_exchange *older; /* of an earlier major version, or NULL */
-    void (*others[3])(void);   /* arrays allocated, given away and taken over */
+    struct dl_exchange *older;                             /* an earlier major version, or NULL */
+    void (*others[3])(void);                               /* allocate, export and import arrays */
     int (*borrow)(void *object, struct dl_tensor *tensor); /* may be NULL */
     int (*current_stream)(int32_t device_type, int32_t device_id, void **stream);
 };
@@ -241,7 +241,7 @@ PyObject *py_exchange(PyObject *module, PyObject *type) {
     return PyCapsule_New(exchange, ours, NULL);
 }
 
-/* None, so that the caller asks otherwise; no answer to a KeyboardInterrupt. */
+/* Returns None, so that the caller falls back; a KeyboardInterrupt stays pending. */
 static PyObject *not_described(void) {
     if (PyErr_Occurred()) {
         if (!PyErr_ExceptionMatches(PyExc_Exception))
@@ -265,7 +265,7 @@ static int is_in_c_order(const struct dl_tensor *tensor) {
     return in_order;
 }
 
-/* `unit` times each of the extents. */
+/* The extents, each multiplied by `unit`. */
 static PyObject *tuple_of(const int64_t *extents, int count, int64_t unit) {
     PyObject *tuple = PyTuple_New(count);
     for (int i = 0; tuple && i < count; i++) {
@@ -276,7 +276,7 @@ static PyObject *tuple_of(const int64_t *extents, int count, int64_t unit) {
     return tuple;
 }
 
-/* A new reference to "cuda:0" or the like. */
+/* Returns a new reference to "cuda:0" or the like. */
 static PyObject *gpu_name(struct py_state *state, int32_t index) {
     if (index < 0 || index >= PY_GPU_NAMES)
         return PyUnicode_FromFormat("cuda:%d", index);
@@ -285,7 +285,7 @@ static PyObject *gpu_name(struct py_state *state, int32_t index) {
     return Py_XNewRef(state->gpu_names[index]);
 }
 
-/* The dtype, borrowed; NULL, maybe without an exception, where there is none. */
+/* The dtype, borrowed; NULL, possibly without an exception, if there is none. */
 static PyObject *dtype_of(const struct dl_tensor *tensor, PyObject *dtypes) {
     PyObject *key = tensor->lanes == 1 ? PyLong_FromLong(tensor->code << 8 | tensor->bits) : NULL;
     PyObject *dtype = key ? PyDict_GetItemWithError(dtypes, key) : NULL;

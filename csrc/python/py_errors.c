@@ -1,7 +1,52 @@
-/* py_errors.c: status.def as Python exceptions. */
+/* py_errors.c: the codes of status.def as Python exceptions. Knows no device. */
 #include "py_core.h"
 
 #include <string.h>
+
+/* The end of each own exception's docstring. */
+#define EXAMPLE_DeviceError                                                      \
+    ">>> try:\n"                                                                 \
+    "...     gpuopt.reduce([1, 2], device=\"cuda:99\")\n"                        \
+    "... except (gpuopt.DeviceError, ValueError):  # no driver, or fewer GPUs\n" \
+    "...     print(gpuopt.reduce([1, 2], device=\"cpu\"))\n"                     \
+    "3\n"
+
+#define EXAMPLE_DeviceLost                                                                  \
+    ">>> issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)  # every later call raises it\n" \
+    "True\n"
+
+#define EXAMPLE_DeviceMemoryError                                                              \
+    ">>> ptx = \".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }\"\n" \
+    ">>> try:\n"                                                                               \
+    "...     gpuopt.load_ptx(ptx, device=\"sim\").empty(1 << 60)\n"                            \
+    "... except gpuopt.DeviceMemoryError as error:\n"                                          \
+    "...     print(error.bytes_asked > error.bytes_free)\n"                                    \
+    "True\n"
+
+#define EXAMPLE_PTXError                                                                \
+    ">>> try:\n"                                                                        \
+    "...     gpuopt.load_ptx(\".version 8.0\\n.target sm_75\\n.visible .entry k( {\", " \
+    "device=\"sim\")\n"                                                                 \
+    "... except gpuopt.PTXError as error:\n"                                            \
+    "...     print(error.line)\n"                                                       \
+    "3\n"
+
+#define EXAMPLE_UnfitError                                                                     \
+    ">>> import numpy as np\n"                                                                 \
+    ">>> try:\n"                                                                               \
+    "...     gpuopt.add(np.ones(2000), np.ones(2000), variant=3, device=\"sim\")\n"            \
+    "... except gpuopt.UnfitError as error:  # a ValueError\n"                                 \
+    "...     print(str(error).split(\";\")[0])\n"                                              \
+    "variant: rung 'threads' has one block, of at most 1024 threads, and cannot process 2000 " \
+    "elements\n"
+
+#define EXAMPLE_SimError                                                                   \
+    ">>> import numpy as np\n"                                                             \
+    ">>> try:\n"                                                                           \
+    "...     gpuopt.reduce(np.arange(1000.0), variant=\"5-historical\", device=\"sim\")\n" \
+    "... except gpuopt.SimError as error:\n"                                               \
+    "...     print(\"race\" in str(error))\n"                                              \
+    "True\n"
 
 int py_errors_add(PyObject *module, struct py_state *state) {
 #define STATUS_BUILTIN(code, text, exception) \
@@ -10,14 +55,15 @@ int py_errors_add(PyObject *module, struct py_state *state) {
 #include "../status.def"
 #undef STATUS_BUILTIN
 #undef STATUS_OWN
-    /* An own exception's base is Python's, or an own one of an earlier row. */
+    /* The base of an own exception is Python's, or an own one of an earlier row. */
     const struct {
         enum status code;
         const char *name, *full_name, *text, *base;
     } own[] = {
 #define STATUS_BUILTIN(code, text, exception)
-#define STATUS_OWN(code, text, exception, base) \
-    {STATUS_##code, #exception, "gpuopt." #exception, text, #base},
+#define STATUS_OWN(code, text, exception, base)       \
+    {STATUS_##code, #exception, "gpuopt." #exception, \
+     text "\n\nExamples\n--------\n>>> import gpuopt\n" EXAMPLE_##exception, #base},
 #include "../status.def"
 #undef STATUS_BUILTIN
 #undef STATUS_OWN
@@ -41,7 +87,7 @@ int py_errors_add(PyObject *module, struct py_state *state) {
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* What an exception carries besides its text, as a dict (NULL: out of memory); 0: nothing. */
+/* The exception's attributes as a dict (NULL: out of memory); 0: none. */
 static int attributes_of(enum status status, const struct status_record *record,
                          PyObject **attributes) {
     const struct status_finding *found = &record->finding;
@@ -83,7 +129,7 @@ const char *py_text(PyObject *value, const char *argument) {
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(value, &length);
     if (!text && PyErr_ExceptionMatches(PyExc_UnicodeError))
-        PyErr_Format(PyExc_ValueError, "%s: %R holds half a character", argument, value);
+        PyErr_Format(PyExc_ValueError, "%s: %R holds half of a surrogate pair", argument, value);
     if (text && strlen(text) != (size_t)length) {
         PyErr_Format(PyExc_ValueError, "%s: %R holds a NUL character; leave it out", argument,
                      value);
@@ -115,7 +161,7 @@ PyObject *py_raise(const struct py_state *state, enum status status) {
     if (status == STATUS_INTERRUPTED && PyErr_Occurred())
         return NULL; /* the signal's own exception */
     PyObject *attributes = NULL;
-    /* A name in it may have been cut within a character. */
+    /* The text may cut a name within a character. */
     PyObject *text =
         PyUnicode_DecodeUTF8(record->text, (Py_ssize_t)strlen(record->text), "backslashreplace");
     if (!text)

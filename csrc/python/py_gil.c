@@ -1,5 +1,5 @@
-/* py_gil.c: the GIL given up while a device works, and Ctrl-C heard meanwhile. The work is done in
- * the floating-point state of float_state.h, whatever the caller's is. */
+/* py_gil.c: releases the GIL while a device works, and polls for Ctrl-C meanwhile. The work runs in
+ * the floating-point state of float_state.h, whatever the caller's. */
 #include "py_core.h"
 
 #include <time.h>
@@ -12,7 +12,7 @@ static int64_t milliseconds(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* The device's question while it works: takes the GIL, at most every LOOK_EVERY_MS. */
+/* The device's poll while it works: takes the GIL, at most every LOOK_EVERY_MS. */
 static bool interrupted(void *state) {
     struct py_unlocked *unlocked = state;
     const int64_t now = milliseconds();

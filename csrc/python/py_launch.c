@@ -1,5 +1,5 @@
-/* py_launch.c: a call on a Module: its begin and end, beside arrays that others made, and launches
- * as Python gives them.
+/* py_launch.c: a call on a Module: begin and end, arrays that other libraries own, and launches as
+ * Python passes them. Invariant: every size is checked against the kernel's.
  */
 #include "py_module.h"
 
@@ -7,7 +7,7 @@
 
 /* --- begin and end */
 
-/* All work of a module is waited for, as none in a stream can be that is being captured. */
+/* A module waits for all its work, which is impossible on a stream that is being captured. */
 static enum status check_stream(const struct ptx_module *self, uint64_t stream) {
     return stream ? self->kind->check_stream(self->queue->device, stream, true) : STATUS_OK;
 }
@@ -24,7 +24,7 @@ int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
         PyErr_SetString(PyExc_RuntimeError, "this Module is in use by another thread");
         return -1;
     }
-    /* Mostly it is there; an earlier call may have found no way back. */
+    /* Usually it is there already; an earlier call may have failed to switch back. */
     const enum status status = work_on(self, self->stream);
     if (status) {
         py_raise(py_state_of(self->module), status);
@@ -60,7 +60,7 @@ void py_module_free_unwanted(struct ptx_module *self) {
     self->allocation_count = kept;
 }
 
-/* Or later, where it would become a part of the graph that somebody makes of the stream. */
+/* Frees later if freeing now would add a node to a graph that is being captured. */
 void py_module_free_where_it_may(struct ptx_module *self) {
     if (!check_stream(self, self->stream))
         py_module_free_unwanted(self);
@@ -77,7 +77,7 @@ int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum st
     return status || told ? -1 : 0;
 }
 
-/* --- beside arrays of others */
+/* --- arrays of other libraries */
 
 int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
                    struct beside *beside) {
@@ -86,7 +86,7 @@ int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
         beside->stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
     if (PyErr_Occurred())
         return -1;
-    /* Made now: an interrupted call cannot fail on its way to keep this. */
+    /* Built now: after an interruption, storing it cannot fail. */
     beside->kept = PyTuple_Pack(2, kept, self->kept ? self->kept : Py_None);
     if (!beside->kept)
         return -1;
@@ -118,11 +118,11 @@ void py_beside_close(struct ptx_module *self, struct beside *beside) {
         py_place_close(&beside->place);
     }
     if (beside->work == MAY_RUN) {
-        unused = self->kept; /* is part of it */
+        unused = self->kept; /* contained in the new one */
         self->kept = beside->kept;
     }
     PyErr_Fetch(&type, &value, &traceback);
-    if (beside->work == HAS_ENDED) { /* and what came before it, on whichever stream */
+    if (beside->work == HAS_ENDED) { /* and so has all earlier work, on any stream */
         PyObject *before = self->kept;
         self->kept = NULL;
         Py_XDECREF(before);
@@ -168,7 +168,7 @@ int py_launch_read(PyObject *arguments, struct given *given) {
     return 0;
 }
 
-/* One value for every parameter, each as long as it is. */
+/* Checks that there is one value for every parameter, of its size. */
 static enum status check_sizes(struct ptx_module *self, const struct device_kernel *kernel,
                                const char *name, const size_t *sizes, unsigned count) {
     for (unsigned i = 0; i <= count; i++) {

@@ -1,7 +1,7 @@
-/* py_module.c: Module: somebody's PTX, or the embedded images, on a device: memory, textures,
- * kernels and their launches. Takes arguments as bytes; what they mean and whether they fit is
- * gpuopt/ptx/module.py's business. Here every size is checked against the kernel's own, so that no
- * caller makes a device read past a value.
+/* py_module.c: Module: a user's PTX, or the embedded images, on a device: memory, textures, kernels
+ * and launches. Arguments arrive as bytes; gpuopt/ptx/module.py gives them their meaning. Every
+ * size is checked here against the kernel's own, so that no caller makes a device read past a
+ * value.
  */
 #include "py_module.h"
 
@@ -62,8 +62,8 @@ static int module_traverse(struct ptx_module *self, visitproc visit, void *arg) 
     return 0;
 }
 
-/* Before what it still uses goes. The GIL is free meanwhile: a stream may wait for a function of
- * Python's. */
+/* Waits before the resources in use are freed. The GIL is free meanwhile: a stream may wait for a
+ * Python callback. */
 static void end_work(const struct ptx_module *self) {
     if (self->kept) {
         Py_BEGIN_ALLOW_THREADS
@@ -72,7 +72,7 @@ static void end_work(const struct ptx_module *self) {
     }
 }
 
-/* What is kept may be an object that has the module. */
+/* A kept object may refer to the module. */
 static int module_clear(struct ptx_module *self) {
     end_work(self);
     if (self->stream && !self->kind->adopt(self->queue->device, 0))
@@ -98,7 +98,7 @@ static void module_dealloc(struct ptx_module *self) {
         for (int i = 0; i < STREAMS_MORE; i++)
             if (self->more[i])
                 py_queue_give(state, self->more[i], self->kind, self->which);
-        if (self->kind->adopt(self->queue->device, 0)) /* its stream is gone */
+        if (self->kind->adopt(self->queue->device, 0)) /* its stream was destroyed */
             ops_close(self->queue);
         else
             py_queue_give(state, self->queue, self->kind, self->which);
@@ -114,7 +114,7 @@ static void module_dealloc(struct ptx_module *self) {
 
 /* --- memory */
 
-/* Notes what is to be given back; with the GIL, and nobody else at work. */
+/* Records an allocation; requires the GIL and exclusive use. */
 static int remember(struct ptx_module *self, struct allocation allocation) {
     if (self->allocation_count == self->allocation_capacity) {
         const Py_ssize_t capacity = 2 * self->allocation_capacity + 8;
@@ -131,7 +131,7 @@ static int remember(struct ptx_module *self, struct allocation allocation) {
     return 0;
 }
 
-/* Ends a method that has made something, and answers with its address or handle. */
+/* Ends a method that has allocated something, and returns its address or handle. */
 static PyObject *answer(struct ptx_module *self, struct py_unlocked *unlocked, enum status status,
                         struct allocation made) {
     int failed = py_module_end(self, unlocked, status);
@@ -349,36 +349,37 @@ static PyMethodDef module_methods[] = {
      "pin($self, nbytes, /)\n--\n\nPinned host memory, as its address."},
     {"texture", (PyCFunction)(void (*)(void))module_texture, METH_VARARGS,
      "texture($self, address, dimensions, width, height, depth, channels, texel, linear_filter, "
-     "wrap, normalised, /)\n--\n\nA texture object over device memory, as its handle; dimensions "
-     "and texel are device.h's numbers."},
+     "wrap, normalised, /)\n--\n\nCreate a texture object over device memory; return its handle. "
+     "dimensions and texel are device.h's numbers."},
     {"free", (PyCFunction)(void (*)(void))module_free, METH_O,
-     "free($self, address, /)\n--\n\nGive one of these back; later, while a call runs in another "
+     "free($self, address, /)\n--\n\nFree an allocation or texture; later, while a call runs in "
+     "another "
      "thread."},
     {"copy_in", (PyCFunction)(void (*)(void))module_copy_in, METH_VARARGS,
      "copy_in($self, address, buffer, /)\n--\n\nCopy a contiguous buffer to the device."},
     {"copy_out", (PyCFunction)(void (*)(void))module_copy_out, METH_VARARGS,
-     "copy_out($self, address, buffer, /)\n--\n\nFill a contiguous buffer from the device."},
+     "copy_out($self, address, buffer, /)\n--\n\nCopy device memory to a contiguous buffer."},
     {"kernel", (PyCFunction)(void (*)(void))module_kernel, METH_O,
-     "kernel($self, name, /)\n--\n\nThe sizes of a kernel's parameters; raises where it has none."},
+     "kernel($self, name, /)\n--\n\nReturn the sizes of a kernel's parameters; raise if the module "
+     "lacks it."},
     {"resources", (PyCFunction)(void (*)(void))module_resources, METH_O,
      "resources($self, name, /)\n--\n\n"
-     "A kernel's registers and local bytes a thread, and its static shared bytes a block."},
+     "Return a kernel's registers and local bytes a thread, and static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, launch, streams, kept, /)\n--\n\n"
-     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits), the values\n"
-     "bytes, one for each parameter, the limits steps, seconds, and seconds without the end of a\n"
-     "warp (device.h). streams: those of the arrays among them, a tuple; the work goes to the\n"
-     "first, or to the module's for (). kept: what must live until the kernel has ended."},
+     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits); values holds\n"
+     "bytes for each parameter; limits are steps, seconds, and seconds without the end of a warp\n"
+     "(device.h). streams: a tuple with the streams of its arrays; the kernel runs on the first,\n"
+     "or on the module's for (). kept: objects to keep until the kernel has completed."},
     {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_VARARGS,
      "adopt($self, stream, kept=None, /)\n--\n\n"
-     "Work on a caller's CUstream of this device; on its own again for 0. kept: what must live\n"
-     "as long."},
+     "Work on a caller's CUstream of this device; 0: on its own again. kept: the stream's owner."},
     {"time", (PyCFunction)(void (*)(void))py_module_time, METH_VARARGS,
      "time($self, steps, runs, how, streams, kept, /)\n--\n\n"
-     "Seconds that a round of steps takes, of `runs` rounds after a first one. Each step is\n"
+     "Return seconds per round of steps, over `runs` rounds after a first one. Each step is\n"
      "(stream, launch's arguments) or (stream, (to, from, nbytes)), a copy. how: 0 back to back,\n"
-     "1 waiting for each, 2 as a graph, 3 the host's time until all is handed over. streams and\n"
-     "kept are as for launch(). Raises where the device has no timer."},
+     "1 waiting for each, 2 as a graph, 3 the host's time until all is enqueued. streams and\n"
+     "kept are as for launch(). Raises if the device has no timer."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -387,7 +388,7 @@ static PyGetSetDef module_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot module_slots[] = {
     {Py_tp_new, __extension__(void *) module_new},
     {Py_tp_dealloc, __extension__(void *) module_dealloc},
@@ -396,7 +397,7 @@ static PyType_Slot module_slots[] = {
     {Py_tp_methods, module_methods},
     {Py_tp_getset, module_getset},
     {Py_tp_doc, "Module(ptx, device=None)\n--\n\n"
-                "A text of PTX, or the embedded kernels for None, loaded on a device."},
+                "Load a text of PTX, or the embedded kernels for None, on a device."},
     {0, NULL},
 };
 

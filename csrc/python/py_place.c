@@ -1,9 +1,10 @@
-/* py_place.c: where arrays of a device are: a queue on their stream, and memory of our own there.
+/* py_place.c: places: a queue on the stream of a device's arrays, and memory that gpuopt owns
+ * there.
  *
- * A GPU's memory is the same for all its queues; a pool lends one, on the caller's stream. Memory
- * of the simulated GPU is its queue's own: all arrays there share one queue, which one thread uses
- * at a time. Our own memory is in the order of the legacy default stream (1), as CuPy's and
- * PyTorch's are if nobody says otherwise.
+ * All queues of a GPU share its memory; a pool lends one, on the caller's stream. On the simulated
+ * GPU memory belongs to its queue: all arrays there share one queue, used by one thread at a time.
+ * Our own memory is ordered by the legacy default stream (1), as CuPy's and PyTorch's is by
+ * default.
  */
 #include "py_core.h"
 
@@ -17,13 +18,13 @@ static int has_streams(const struct device_ops *kind) { return kind->adopt != de
 
 /* --- homes */
 
-/* Frees what was given up while another thread had the queue. The lock is held. */
+/* Frees memory that was released while another thread used the queue. The caller holds the lock. */
 static void free_late(struct py_home *home) {
     while (home->late_count)
         home->queue->device->ops->free(home->queue->device, home->late[--home->late_count]);
 }
 
-/* Gives memory back now, or later if another thread has the queue: a destructor must not wait. */
+/* Frees memory, or postpones it if another thread uses the queue: a destructor must not wait. */
 static void home_free(struct py_home *home, device_address address) {
     if (PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
         home->queue->device->ops->free(home->queue->device, address);
@@ -34,14 +35,14 @@ static void home_free(struct py_home *home, device_address address) {
         const size_t room = home->late_room ? 2 * home->late_room : 16;
         device_address *more = realloc(home->late, room * sizeof *more);
         if (!more)
-            return; /* it stays until the device is closed */
+            return; /* it stays allocated until the device is closed */
         home->late = more;
         home->late_room = room;
     }
     home->late[home->late_count++] = address;
 }
 
-/* The home of a name; else NULL, and the first that is free, or NULL. */
+/* The home of a name; else NULL, with *vacant the first free one or NULL. */
 static struct py_home *known_home(struct py_state *state, const char *name,
                                   struct py_home **vacant) {
     *vacant = NULL;
@@ -69,7 +70,8 @@ static struct py_home *home_of(struct py_state *state, const struct device_ops *
     struct ops_queue *queue = py_queue_take(state, kind, which);
     if (!queue)
         return NULL;
-    home = known_home(state, info.name, &vacant); /* the GIL was free: another thread was faster */
+    home = known_home(state, info.name,
+                      &vacant); /* the GIL was free: another thread may have opened it */
     PyThread_type_lock lock = !home && vacant ? PyThread_allocate_lock() : NULL;
     if (lock) {
         *vacant = (struct py_home){.kind = kind, .queue = queue, .lock = lock, .process = getpid()};
@@ -84,12 +86,12 @@ static struct py_home *home_of(struct py_state *state, const struct device_ops *
     return home;
 }
 
-/* Waits for a home's queue, and hears Ctrl-C meanwhile. */
+/* Waits for a home's queue; Ctrl-C interrupts. */
 static int home_acquire(const struct py_state *state, struct py_home *home) {
     const unsigned long me = PyThread_get_thread_ident();
     if (home->process != getpid() && home->owner) {
         PyErr_Format(state->exceptions[STATUS_FORKED],
-                     "device: %s was in the middle of a call of another thread when this process "
+                     "device: %s was executing a call of another thread when this process "
                      "was forked from it; fork at another time, or start processes by 'spawn'",
                      home->queue->info.name);
         return -1;
@@ -98,7 +100,7 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
     PyLockStatus held = PyThread_acquire_lock_timed(home->lock, 0, 0);
     if (held != PY_LOCK_ACQUIRED && home->owner == me) {
         PyErr_Format(PyExc_RuntimeError,
-                     "device: %s is in the middle of a call of this thread; what runs within it (a "
+                     "device: %s is executing a call of this thread; code that runs within it (a "
                      "signal handler, a destructor) cannot use arrays there",
                      home->queue->info.name);
         return -1;
@@ -162,7 +164,7 @@ static int order(const struct py_place *place, PyObject *streams, int others_aft
     return 0;
 }
 
-/* Fills in all but the stream and the queue. */
+/* Sets every field but the stream and the queue. */
 static int find(struct py_state *state, PyObject *device, struct py_place *place) {
     memset(place, 0, sizeof *place);
     place->state = state;
@@ -235,7 +237,7 @@ PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
     return Py_NewRef(Py_None);
 }
 
-/* Whose an address is; -1 with an exception. */
+/* Device ordinal owning an address, or -1 with an exception set. */
 static int owner(PyObject *module, const char *caller, PyObject *const *arguments, Py_ssize_t count,
                  bool *current) {
     const struct device_ops *kind;
@@ -294,7 +296,7 @@ PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
-/* --- memory of our own */
+/* --- memory that gpuopt owns */
 
 struct memory {
     PyObject_HEAD
@@ -361,21 +363,22 @@ static void memory_dealloc(struct memory *self) {
         ops_memory_give(place.queue, self->address, self->bytes);
         py_place_close(&place);
     }
-    PyErr_Clear(); /* a lost device has taken everything back */
+    PyErr_Clear(); /* a lost device has freed everything */
     PyErr_Restore(error_type, error, traceback);
     const freefunc release = __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
 }
 
-/* Copies between an array of the host, which must be one run in C order, and the memory. Waits. */
+/* Copies between a host array, which must be one run in C order, and the memory. Waits. */
 static PyObject *memory_copy(struct memory *self, PyObject *object, int in) {
     PyArrayObject *array = (PyArrayObject *)object;
     struct py_place place;
     struct py_unlocked unlocked;
     if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) ||
         (size_t)PyArray_NBYTES(array) != self->bytes || (!in && !PyArray_ISWRITEABLE(array))) {
-        PyErr_SetString(PyExc_ValueError, "array: must be a C-contiguous array of as many bytes");
+        PyErr_SetString(PyExc_ValueError,
+                        "array: must be a C-contiguous array with the size of the memory in bytes");
         return NULL;
     }
     if (memory_enter(self, &place))
@@ -409,9 +412,9 @@ static PyObject *memory_address(struct memory *self, void *closure) {
 
 static PyMethodDef memory_methods[] = {
     {"copy_in", (PyCFunction)memory_copy_in, METH_O,
-     "copy_in($self, array, /)\n--\n\nFill the memory from an array of the host."},
+     "copy_in($self, array, /)\n--\n\nCopy a host array to the memory."},
     {"copy_out", (PyCFunction)memory_copy_out, METH_O,
-     "copy_out($self, array, /)\n--\n\nFill an array of the host from the memory."},
+     "copy_out($self, array, /)\n--\n\nCopy the memory to a host array."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -421,7 +424,7 @@ static PyGetSetDef memory_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot memory_slots[] = {
     {Py_tp_new, __extension__(void *) memory_new},
     {Py_tp_dealloc, __extension__(void *) memory_dealloc},

@@ -1,12 +1,13 @@
-/* py_profile.c: the counters of devices that count, as dicts for gpuopt/explain/profile.py. */
+/* py_profile.c: the counters of devices that count, as dicts for gpuopt/explain/profile.py.
+ * Interprets none of them. */
 #include "py_core.h"
 
 #include <string.h>
 
-/* gpuopt/explain/recording.py's Recording. */
+/* Fields of Recording in gpuopt/explain/recording.py. */
 enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 
-/* Where the launches of one call go. */
+/* Receiver of the launches of one call. */
 struct telling {
     const struct device_ops *ops;
     const char *device; /* its name */
@@ -22,8 +23,8 @@ int py_recording_add(PyObject *module, struct py_state *state) {
     return state->recording ? PyModule_AddObjectRef(module, "recording", state->recording) : -1;
 }
 
-/* What is in force in this thread's context, a new reference; NULL, without an exception, for
- * nothing. Mostly there is nothing anywhere, which costs nothing. */
+/* The recording in force in this thread's context, a new reference; NULL without an exception if
+ * there is none. The common case, no recording anywhere, costs nothing. */
 static PyObject *recording_of(const struct py_state *state) {
     if (!state->recorders)
         return NULL;
@@ -132,7 +133,7 @@ static PyObject *names_list(const char *const *names) {
     return list;
 }
 
-/* The layout of the events, as numpy.dtype takes it. */
+/* The layout of the events, as numpy.dtype accepts it. */
 static PyObject *layout_dict(const struct device_trace *trace) {
     PyObject *names = PyList_New(0), *types = PyList_New(0), *offsets = PyList_New(0);
     int failed = !names || !types || !offsets;
@@ -212,7 +213,7 @@ void py_recording_begin(struct py_state *state, struct ops_queue *queue) {
     device->tracing = NULL;
     if (recording && PyTuple_GetItem(recording, TRACED) != Py_None)
         device->tracing = PyCapsule_GetPointer(PyTuple_GetItem(recording, TRACED), tracing_name);
-    Py_XDECREF(recording); /* the context keeps it as long as the call is in it */
+    Py_XDECREF(recording); /* the context holds it for the duration of the call */
 }
 
 int py_recording_end(struct py_state *state, struct ops_queue *queue) {

@@ -1,9 +1,9 @@
-/* py_reduce.c: gpuopt.reduce. */
+/* py_reduce.c: gpuopt.reduce: checks arguments, runs, converts the result. Knows no kernel. */
 #include "py_core.h"
 
 #include <string.h>
 
-enum { SMALL_BYTES = 1 << 16 }; /* what is done before others notice */
+enum { SMALL_BYTES = 1 << 16 }; /* arrays this small keep the GIL */
 
 /* --- out= */
 
@@ -40,7 +40,7 @@ static int check_out_cast(PyObject *out, enum dtype result) {
     return allowed ? 0 : -1;
 }
 
-/* A 0-d array becomes what the caller gets: `out`, filled, or a scalar. Steals the array. */
+/* Turns a 0-d array into the caller's result: `out`, filled, or a scalar. Steals the array. */
 static PyObject *deliver(PyObject *array, PyObject *out) {
     PyObject *result = NULL;
     if (!array)
@@ -55,9 +55,9 @@ static PyObject *deliver(PyObject *array, PyObject *out) {
 
 /* --- the call */
 
-/* Reduces the array's items (at least one) on the target, with the GIL free where it takes long. */
-static int reduce_items(struct py_state *state, const struct py_target *target,
-                        struct py_array_in *in, void *accumulator) {
+/* Reduces the array's elements (at least one) on the target; releases the GIL for long work. */
+static int reduce_elements(struct py_state *state, const struct py_target *target,
+                           struct py_array_in *in, void *accumulator) {
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
     if (!queue)
         return -1;
@@ -85,16 +85,16 @@ static int reduce_items(struct py_state *state, const struct py_target *target,
     return status || told ? -1 : 0;
 }
 
-/* In a floating-point state of its own, in which also NumPy converts what it is asked to. */
+/* Enters the default floating-point state first: NumPy's conversions depend on it too. */
 static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
                void *accumulator) {
     const float_state before = float_state_enter();
-    const int failed = reduce_items(state, target, in, accumulator);
+    const int failed = reduce_elements(state, target, in, accumulator);
     float_state_leave(before);
     return failed;
 }
 
-/* What gpuopt.reduce hands over, all by position. */
+/* The positional arguments from gpuopt.reduce. */
 enum { ARRAY, OP, VARIANT, DTYPE, OUT, INITIAL, BLOCK, DEVICE, ARGUMENTS };
 
 static PyObject *reduce_array(struct py_state *state, PyObject *const *values,

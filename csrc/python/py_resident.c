@@ -1,5 +1,6 @@
-/* py_resident.c: calls on arrays that are in a device's memory. Python has found out where they are
- * and on which streams (gpuopt/families/device_calls.py); here a rung is chosen and queued.
+/* py_resident.c: calls on arrays in a device's memory. gpuopt/families/device_calls.py determines
+ * the device and the streams; this file chooses a rung and enqueues it. Waits only for scalar
+ * results.
  */
 #include "py_core.h"
 
@@ -18,7 +19,8 @@ static int dtype_of(PyObject *descr, enum dtype *dtype) {
     return known ? 0 : -1;
 }
 
-/* A host's value to a place on the device. The bytes are staged: nobody waits. */
+/* Enqueues a copy of a host value to an address on the device. The bytes are staged, so nothing
+ * waits. */
 static PyObject *put(struct py_place *place, device_address to, PyObject *array) {
     if (!array)
         return NULL;
@@ -29,7 +31,7 @@ static PyObject *put(struct py_place *place, device_address to, PyObject *array)
     return status ? py_raise(place->state, status) : Py_NewRef(Py_None);
 }
 
-/* A 0-d array is the caller's scalar, or goes to the device. Steals it. */
+/* Returns a 0-d array as a scalar, or copies it to the device. Steals it. */
 static PyObject *deliver(struct py_place *place, device_address to, PyObject *array) {
     if (!array || to)
         return put(place, to, array);
@@ -128,15 +130,15 @@ PyObject *py_put(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     return result;
 }
 
-/* A reduction of a whole array: of this dtype, to the call's output or, if there is a `value`, as
- * the kernel's accumulator to that, which is waited for. */
+/* A reduction of a whole array to this dtype: into the call's output or, if there is a `value`, as
+ * the kernel's accumulator into that, which is waited for. */
 struct whole {
     enum dtype result;
     void *value;
 };
 
-/* Queues a call beside its arrays, on the first of the streams, in order with the others. `whole`:
- * NULL if the family's output is an array. */
+/* Enqueues a call on the first of its arrays' streams, in order with the others. `whole`: NULL if
+ * the family's output is an array. */
 static int queue_call(struct py_state *state, const struct py_target *target, PyObject *streams,
                       const struct ops_call *call, const struct whole *whole) {
     const struct ops_choice *choice = &target->choice;
@@ -167,7 +169,7 @@ static int queue_call(struct py_state *state, const struct py_target *target, Py
 
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     if (count != 5) {
         PyErr_Format(PyExc_TypeError, "call_resident() takes 5 positional arguments (%zd given)",
@@ -184,17 +186,17 @@ PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssiz
     return queue_call(state, &target, arguments[1], &read.call, NULL) ? NULL : Py_NewRef(Py_None);
 }
 
-/* --- what is known of a call before its arrays' addresses are */
+/* --- calls prepared before their arrays' addresses are known */
 
-/* How far an array's items lie from the first of them, and what its address is a multiple of. */
+/* Lowest and highest byte of an array relative to its first element, and the alignment of its
+ * address. */
 struct reach {
     long long low, high;
     unsigned alignment;
-    int in_place; /* an input that the output may be */
+    int in_place; /* the output may be this input */
 };
 
-/* A call whose addresses are those of arrays yet to come, each at some distance from its first
- * item. */
+/* A prepared call: its addresses are offsets from the first element of arrays passed later. */
 struct prepared {
     PyObject_HEAD
     PyObject *module, *device;
@@ -207,7 +209,8 @@ struct prepared {
 
 static int read_reaches(struct prepared *self, PyObject *reaches) {
     if (PyTuple_Size(reaches) != (Py_ssize_t)self->call.input_count + 1) {
-        PyErr_SetString(PyExc_ValueError, "reaches: must be one for each input, and the output's");
+        PyErr_SetString(PyExc_ValueError,
+                        "reaches: must hold one for each input and one for the output");
         return -1;
     }
     for (unsigned i = 0; i <= self->call.input_count; i++) {
@@ -228,15 +231,15 @@ static int read_reaches(struct prepared *self, PyObject *reaches) {
     return 0;
 }
 
-/* A reduction of the whole array: the operation is the caller's, the kernel's may be another. */
-static int read_whole(PyObject *problem, struct py_call *read) {
+/* Reads a reduction of the whole array: the caller's operation; the kernel may run another. */
+static int read_whole(PyObject *problem, struct py_family_call *read) {
     enum py_operation operation;
     const struct ops_call *call = &read->call;
     if (call->input_count != 1 || call->numbers[0] == 0 ||
         call->input_bytes[0] / dtype_size(read->problem.given) != call->numbers[0] ||
         call->output_bytes != dtype_size(read->problem.result)) {
-        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one item of a result, "
-                                          "and the number of items");
+        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one element of a result, "
+                                          "and the number of elements");
         return -1;
     }
     if (py_operation(PyTuple_GetItem(problem, 1), &operation))
@@ -249,7 +252,7 @@ static int read_whole(PyObject *problem, struct py_call *read) {
 static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"device", "problem", "reaches", NULL};
     PyObject *device, *problem, *reaches;
-    struct py_call read;
+    struct py_family_call read;
     struct py_target target;
     PyObject *module = PyType_GetModule(type);
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "UOO!", keys, &device, &problem,
@@ -258,8 +261,9 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
         return NULL;
     const unsigned all = OPS_RESIDENT_OUTPUT | ((1u << read.call.input_count) - 1);
     if (read.call.resident != all || read.call.output_bytes == 0) {
-        PyErr_SetString(PyExc_ValueError, "problem: all its arrays must be a device's, and have "
-                                          "items");
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: all its arrays must be in a device's memory and have "
+                        "items");
         return NULL;
     }
     read.problem.resident = 1;
@@ -294,10 +298,10 @@ static void prepared_dealloc(struct prepared *self) {
     Py_DECREF(type);
 }
 
-/* Whether an output may be written while an input is read. */
+/* Whether the output does not overlap an input, except where it may be that input. */
 static int is_apart(const struct reach *in, unsigned long long input, const struct reach *out,
                     unsigned long long output) {
-    const unsigned long long apart = input - output; /* wraps, as what is added does */
+    const unsigned long long apart = input - output; /* wraps, and so do the sums below */
     if (in->in_place && apart == 0)
         return 1;
     const long long low = (long long)(apart + (unsigned long long)in->low);
@@ -305,7 +309,7 @@ static int is_apart(const struct reach *in, unsigned long long input, const stru
     return (low > out->low ? low : out->low) >= (high < out->high ? high : out->high);
 }
 
-/* The streams, each once, the first array's first. */
+/* The distinct streams, that of the first array first. */
 static PyObject *streams_of(PyObject *const *views, Py_ssize_t count) {
     unsigned long long streams[OPS_INPUTS_MAX + 1];
     Py_ssize_t found = 0;
@@ -326,7 +330,7 @@ static PyObject *streams_of(PyObject *const *views, Py_ssize_t count) {
     return tuple;
 }
 
-/* Whether the i-th array, the output's last, is what the call was prepared for. */
+/* Whether the i-th array (the output is last) matches the prepared call. */
 static int fits(const struct prepared *self, const struct py_view_items *array, unsigned i) {
     return !array->waits && array->address % self->reaches[i].alignment == 0 &&
            (array->device == self->device || PyUnicode_Compare(array->device, self->device) == 0);
@@ -337,7 +341,7 @@ static void place_input(struct ops_call *call, unsigned i, const struct py_view_
         call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)array->address);
 }
 
-/* Fills in the addresses; 0 where these arrays are not for this call. */
+/* Sets the addresses; returns 0 if these arrays do not match the call. */
 static int place_arrays(const struct prepared *self, PyObject *const *views,
                         struct ops_call *call) {
     const unsigned inputs = call->input_count;
@@ -411,25 +415,26 @@ static PyObject *prepared_value(struct prepared *self, PyObject *view) {
 static PyMethodDef prepared_methods[] = {
     {"queue", (PyCFunction)(void (*)(void))prepared_queue, METH_FASTCALL,
      "queue($self, /, *views)\n--\n\n"
-     "Queue the call for the inputs' Views and the output's. False, and nothing is done, where\n"
-     "one is on another device, is not aligned, must be waited for, or may not be written."},
+     "Enqueue the call for the Views of inputs and output. Return False, with nothing done, if "
+     "one\n"
+     "is on another device, is not aligned, must be waited for, or may not be written."},
     {"value", (PyCFunction)prepared_value, METH_O,
      "value($self, view, /)\n--\n\n"
      "Wait for a reduction of a whole array, and return its NumPy scalar, which needs no memory\n"
-     "on the device. None, and nothing is done, where queue() would return False."},
+     "on the device. Return None, with nothing done, where queue() would return False."},
     {NULL, NULL, 0, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot prepared_slots[] = {
     {Py_tp_new, __extension__(void *) prepared_new},
     {Py_tp_dealloc, __extension__(void *) prepared_dealloc},
     {Py_tp_methods, prepared_methods},
     {Py_tp_doc, "Prepared(device, problem, reaches)\n--\n\n"
-                "A call on arrays of one layout, as call_resident's, whose addresses are bytes\n"
-                "from each array's first item. reaches: for each input and the output (low, high,\n"
-                "alignment, in_place), the bytes from the first item that are its, what its\n"
-                "address is a multiple of, and whether an input may be the output itself."},
+                "A call as of call_resident on arrays of one layout; its addresses are offsets in\n"
+                "bytes from each array's first element. reaches: for each input and the output\n"
+                "(low, high, alignment, in_place): its range of bytes around the first element,\n"
+                "the alignment of its address, and whether the output may be this input."},
     {0, NULL},
 };
 

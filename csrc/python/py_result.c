@@ -1,4 +1,4 @@
-/* py_result.c: results as NumPy has them: scalars, `initial`, the identity of an operation. */
+/* py_result.c: results in NumPy's form: scalars, `initial`, identities. Knows no device. */
 #include "py_core.h"
 
 #include <math.h>
@@ -55,12 +55,12 @@ static PyObject *scalar(enum dtype dtype, const void *value) {
     return result;
 }
 
-/* The array as `dtype`, as NumPy's astype gives it. Steals the array. */
+/* Casts the array to `dtype` as NumPy's astype does. Steals the array. */
 static PyObject *cast_0d(PyObject *array, enum dtype dtype) {
     PyArray_Descr *descr = py_descr(dtype);
     PyObject *cast = NULL;
     if (array && descr)
-        cast = PyArray_CastToType((PyArrayObject *)array, descr, 0); /* takes the descr */
+        cast = PyArray_CastToType((PyArrayObject *)array, descr, 0); /* steals the descr */
     else
         Py_XDECREF((PyObject *)descr);
     Py_XDECREF(array);
@@ -77,7 +77,8 @@ PyObject *py_cast(enum dtype accumulator, enum dtype result, const void *value) 
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value) {
     if (accumulator == result)
         return scalar(result, value);
-    if (accumulator == DTYPE_float64 && result == DTYPE_float32) { /* the common one: no array */
+    if (accumulator == DTYPE_float64 &&
+        result == DTYPE_float32) { /* the common case, without an array */
         double wide;
         const float_state before = float_state_enter();
         memcpy(&wide, value, sizeof wide);
@@ -91,7 +92,7 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
     return number;
 }
 
-/* `initial` as an item of the result's dtype, as NumPy takes it. */
+/* Converts `initial` to an element of the result's dtype, as NumPy does. */
 static PyObject *initial_0d(PyObject *initial, enum dtype result) {
     PyArray_Descr *descr = py_descr(result);
     PyObject *array =
@@ -106,8 +107,8 @@ static PyObject *initial_0d(PyObject *initial, enum dtype result) {
     return array;
 }
 
-/* initial op value, in the accumulator's dtype (a product of bools, which was computed as `and`: in
- * the result's), then cast to the result's: a 0-d array. */
+/* Computes initial op value in the accumulator's dtype (a product of bools, which ran as `and`, in
+ * the result's), then casts it to the result's: a 0-d array. */
 PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
                           enum dtype accumulator, enum dtype result, const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;

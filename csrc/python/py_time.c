@@ -1,4 +1,5 @@
-/* py_time.c: the times of launches and copies: on several streams, waiting for each, or as a graph.
+/* py_time.c: times launches and copies: on several streams, one by one, or as a graph. Knows no
+ * kernel's meaning.
  */
 #include "py_module.h"
 
@@ -7,7 +8,7 @@
 
 enum how { BACK_TO_BACK, WAITING, AS_GRAPH, HOST_ONLY, HOW_COUNT };
 
-/* A launch, or a copy, on one of the module's streams. */
+/* A launch or a copy on one of the module's streams. */
 struct step {
     unsigned stream;
     bool is_copy;
@@ -21,8 +22,8 @@ struct rounds {
     struct step *steps;
     Py_ssize_t count;
     unsigned runs;
-    unsigned streams; /* the highest number */
-    bool begun;       /* something was handed over, or may have been */
+    unsigned streams; /* the highest index */
+    bool begun;       /* work was enqueued, or may have been */
 };
 
 static double now(void) {
@@ -57,7 +58,7 @@ static enum status give_all(const struct rounds *rounds, unsigned runs, bool wai
     return status;
 }
 
-/* Who asks for signals while a stream is waited for. */
+/* Turns polling for signals on or off while a stream is waited for. */
 static void watch(const struct rounds *rounds, bool on) {
     const struct device *first = stream_of(rounds, 0);
     for (unsigned i = 1; i <= rounds->streams; i++) {
@@ -66,7 +67,7 @@ static void watch(const struct rounds *rounds, bool on) {
     }
 }
 
-/* The other streams begin after the first has come here; or it goes on after they have. */
+/* The other streams wait for the first; or the first waits for them. */
 static enum status fork_streams(const struct rounds *rounds) {
     enum status status = STATUS_OK;
     for (unsigned i = 1; i <= rounds->streams && !status; i++)
@@ -78,7 +79,9 @@ static enum status join_streams(const struct rounds *rounds, enum status status)
     for (unsigned i = 1; i <= rounds->streams; i++) {
         const enum status joined =
             rounds->self->kind->follow(stream_of(rounds, 0), stream_of(rounds, i));
-        status = status ? status : joined; /* what is freed later waits for all, whatever failed */
+        status = status
+                     ? status
+                     : joined; /* join even after a failure: a later free waits for all streams */
     }
     return status;
 }
@@ -112,7 +115,7 @@ static enum status time_rounds(struct rounds *rounds, enum how how, double *seco
     const struct device_ops *ops = rounds->self->kind;
     struct device *device = stream_of(rounds, 0);
     if (!(device->capabilities & DEVICE_TIMER))
-        return ops->timer_begin(device); /* says so */
+        return ops->timer_begin(device); /* fails with the reason */
     enum status status = STATUS_OK;
     for (Py_ssize_t i = 0; i < rounds->count && !status; i++)
         if (!rounds->steps[i].is_copy)
@@ -146,13 +149,14 @@ static int read_step(PyObject *tuple, struct step *step, enum how how) {
     if (!PyArg_ParseTuple(tuple, "IO!", &step->stream, &PyTuple_Type, &what))
         return -1;
     if (step->stream > STREAMS_MORE) {
-        PyErr_Format(PyExc_ValueError, "stream: %u is not from 0 to %d", step->stream,
+        PyErr_Format(PyExc_ValueError, "stream: %u is not in the range 0 to %d", step->stream,
                      STREAMS_MORE);
         return -1;
     }
     step->is_copy = PyTuple_Size(what) == 3;
     if (how == AS_GRAPH && (step->is_copy || step->stream)) {
-        PyErr_SetString(PyExc_ValueError, "launches: a graph takes launches on stream 0 alone");
+        PyErr_SetString(PyExc_ValueError,
+                        "launches: a graph supports only stream 0; leave `stream` out");
         return -1;
     }
     return step->is_copy ? PyArg_ParseTuple(what, "KKn", &step->to, &step->from, &step->bytes) - 1
@@ -171,7 +175,7 @@ static int open_streams(struct rounds *rounds) {
         struct ops_queue *queue = py_queue_take(state, self->kind, self->which);
         if (!queue)
             return -1;
-        if (self->more[i]) /* the GIL was free: another thread was faster */
+        if (self->more[i]) /* the GIL was free: another thread may have opened it */
             py_queue_give(state, queue, self->kind, self->which);
         else
             self->more[i] = queue;
@@ -179,7 +183,7 @@ static int open_streams(struct rounds *rounds) {
     return 0;
 }
 
-/* Between begin and end. */
+/* Called between begin and end. */
 static enum status time_beside(struct rounds *rounds, enum how how, struct beside *beside,
                                double *seconds) {
     enum status status = py_beside_enter(rounds->self, beside);

@@ -1,12 +1,12 @@
 /* py_view.c: View: an array in a device's memory, as gpuopt/arrays/libraries.py describes it. A C
- * type, since a call makes one for each of its arrays and the calls of py_resident.c read them.
+ * type, since each call creates one for every array and py_resident.c reads them. Owns no memory.
  */
 #include "py_core.h"
 
 #include <stddef.h>
 #include <structmember.h>
 
-/* PyArg's own "K" takes what overflows. */
+/* PyArg's own "K" accepts values that overflow. */
 static int word(PyObject *value, void *to) {
     const unsigned long long number = PyLong_AsUnsignedLongLong(value);
     if (PyErr_Occurred())
@@ -76,26 +76,26 @@ static void view_dealloc(struct py_view *self) {
 #define MEMBER(name, type, doc) \
     { #name, type, offsetof(struct py_view, items.name), READONLY, doc }
 static PyMemberDef view_members[] = {
-    MEMBER(library, T_OBJECT_EX, "The _views.Library whose it is."),
-    MEMBER(address, T_ULONGLONG, "Where the first item is."),
+    MEMBER(library, T_OBJECT_EX, "The _views.Library of the array."),
+    MEMBER(address, T_ULONGLONG, "Address of the first element."),
     MEMBER(shape, T_OBJECT_EX, "A tuple."),
     MEMBER(strides, T_OBJECT_EX, "In bytes; None: C order."),
     MEMBER(dtype, T_OBJECT_EX, "The items' dtype."),
     MEMBER(device, T_OBJECT_EX, "As \"cuda:0\"."),
-    MEMBER(stream, T_ULONGLONG, "Where its work is queued; 1 and 2 are the default streams."),
-    MEMBER(holder, T_OBJECT_EX, "What keeps the memory."),
-    MEMBER(read_only, T_BOOL, "Whether nothing may be written to it."),
-    MEMBER(waits, T_BOOL, "Whether the holder may be let go only after the work."),
+    MEMBER(stream, T_ULONGLONG, "Stream of its work; 1 and 2 are the default streams."),
+    MEMBER(holder, T_OBJECT_EX, "Object that keeps the memory alive."),
+    MEMBER(read_only, T_BOOL, "Whether writing is forbidden."),
+    MEMBER(waits, T_BOOL, "Whether the holder must live until the work has completed."),
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyMethodDef view_methods[] = {
     {"replace", (PyCFunction)(void (*)(void))view_replace, METH_VARARGS | METH_KEYWORDS,
-     "replace($self, /, **changes)\n--\n\nA View with other values of some attributes."},
+     "replace($self, /, **changes)\n--\n\nReturn a View with some attributes replaced."},
     {NULL, NULL, 0, NULL},
 };
 
-/* __extension__: ISO C has no void pointer to a function, the C API wants one. */
+/* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot view_slots[] = {
     {Py_tp_new, __extension__(void *) view_new},
     {Py_tp_dealloc, __extension__(void *) view_dealloc},
@@ -106,7 +106,7 @@ static PyType_Slot view_slots[] = {
     {0, NULL},
 };
 
-/* Not for the garbage collector: what a View holds never holds the View. */
+/* Not tracked by the garbage collector: what a View holds never refers to the View. */
 static PyType_Spec view_spec = {
     .name = "gpuopt._core.View",
     .basicsize = sizeof(struct py_view),

@@ -1,11 +1,9 @@
-/*
- * sim.h: the simulated GPU. PTX text in; modules, kernels, launches, counters and findings out.
+/* sim.h: the simulated GPU. PTX text in; modules, kernels, launches, counters and findings out.
  *
  * A library of its own: it knows nothing of the program that uses it, keeps no mutable globals, and
- * never exits, aborts or prints. Every function that can fail returns a status and fills a
- * caller-supplied sim_error. PTX is untrusted text and kernels are untrusted programs: whatever
- * they are, the host survives. One sim_gpu may be used from several threads; calls on it exclude
- * each other.
+ * never exits, aborts or prints. Every function that can fail returns a status and fills the
+ * caller's sim_error. PTX text and kernels are untrusted: no input harms the host. Several threads
+ * may use one sim_gpu; calls on it exclude each other.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -37,7 +35,7 @@ enum sim_status {
     SIM_STATUS_COUNT
 };
 
-/* What a check can find. */
+/* Kinds of findings. */
 #define SIM_FINDINGS(X)                                       \
     X(OUT_OF_BOUNDS,   "out of bounds")                       \
     X(USE_AFTER_FREE,  "use after free")                      \
@@ -126,15 +124,14 @@ struct sim_counters {
 };
 /* clang-format on */
 
-/* Why a call failed. line and column are 1-based in the PTX text; 0 where there is none. */
+/* Why a call failed. line and column are 1-based in the PTX text; 0 if unknown. */
 struct sim_error {
     enum sim_status status;
     unsigned line, column;
     char text[600];
 };
 
-/* One thing that a check found. file may be NULL (no -lineinfo); line is then 0 and ptx_line stands
- * in. */
+/* One finding. file may be NULL (no -lineinfo); line is then 0 and ptx_line replaces it. */
 struct sim_finding {
     enum sim_finding_kind kind;
     const char *kernel;
@@ -142,19 +139,19 @@ struct sim_finding {
     unsigned line, ptx_line;
     uint32_t block[3], thread[3];
     uint64_t address;
-    int has_other; /* the other party of a race */
+    int has_other; /* a race has a second access */
     uint32_t other_block[3], other_thread[3];
     unsigned other_line; /* its source line, 0 if not known */
-    uint64_t times;      /* how often this instruction did it */
+    uint64_t times;      /* occurrences at this instruction */
     char text[600];      /* the whole message, with the fix */
 };
 
-/* Bounds on what untrusted PTX may ask for. sim_default_limits() fills sensible ones. */
+/* Bounds on the resources of untrusted PTX. sim_default_limits() sets sensible ones. */
 struct sim_limits {
     uint64_t ptx_bytes;    /* size of a module's text */
     uint64_t parse_bytes;  /* memory of a parsed module with its decoded kernels */
     uint64_t registers;    /* virtual registers of one function */
-    uint64_t instructions; /* decoded instructions of one kernel with what it calls */
+    uint64_t instructions; /* decoded instructions of a kernel with its callees */
     uint64_t device_bytes; /* simulated memory, module variables included */
     uint64_t launch_bytes; /* host memory of one launch: registers, shared and local memory */
     uint64_t local_bytes;  /* local memory of one thread, call frames included */
@@ -171,7 +168,7 @@ enum sim_coalescing {
     SIM_COALESCE_SECTORS   /* since 3.0: per warp, 32-byte sectors */
 };
 
-/* What a GPU is, as far as the simulator and a roofline need it. From the datasheets and the
+/* Properties of a GPU that the simulator and a roofline need, from the datasheets and the
  * programming guide. */
 struct sim_preset {
     const char *name, *title;
@@ -179,7 +176,7 @@ struct sim_preset {
     unsigned sm_count, warps_per_sm, blocks_per_sm, threads_per_block;
     unsigned grid_x, grid_z;                  /* most blocks in a dimension; 65,535 in y */
     unsigned registers_per_sm, register_unit; /* allocation granularity, registers */
-    unsigned warp_unit;                       /* warps that the register file serves together */
+    unsigned warp_unit;                       /* warps that share one part of the register file */
     int registers_by_block;                   /* allocated by block (1.x) rather than by warp */
     unsigned shared_per_sm, shared_per_block, shared_unit, shared_reserved;
     unsigned banks, bank_group; /* lanes served together: 16 is a half-warp */
@@ -214,36 +211,37 @@ struct sim_module;
 struct sim_kernel;
 struct sim_report;
 
-/* Called at least every 100 ms while a kernel runs, on one thread at a time; non-zero interrupts
- * the launch. */
+/* Called at least every 100 ms while a kernel runs, on one thread at a time; a non-zero result
+ * interrupts the launch. */
 typedef int (*sim_poll_fn)(void *arg);
 
 enum {
-    SIM_LAUNCH_COLLECT = 1,  /* collect findings and go on, where the kernel can; else the first one
-                                fails the launch */
-    SIM_LAUNCH_NO_RACES = 2, /* switch race detection off */
-    SIM_LAUNCH_NO_UNINIT = 4, /* switch the check for uninitialised reads off */
+    SIM_LAUNCH_COLLECT = 1,   /* collect findings and continue where the kernel can; else the first
+                                 one fails the launch */
+    SIM_LAUNCH_NO_RACES = 2,  /* disable race detection */
+    SIM_LAUNCH_NO_UNINIT = 4, /* disable the check for uninitialized reads */
     SIM_LAUNCH_COOPERATIVE =
-        8 /* all blocks must be resident together (grid-wide synchronisation) */
+        8,                    /* all blocks must be resident together (grid-wide synchronisation) */
+    SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
 };
 
-/* What to record of a launch: one block, or one warp of it, instruction by instruction. */
+/* Part of a launch to record: one block, or one warp of it, instruction by instruction. */
 struct sim_trace_request {
     uint32_t block[3];
     int warp;             /* -1: all of the block's */
-    uint64_t most_events; /* what comes after them is left out, and `truncated` set */
+    uint64_t most_events; /* later events are dropped, and `truncated` is set */
 };
 
-/* One instruction of one warp. An instruction that accesses memory in several ways has an event for
- * each, and they differ in `part`. */
+/* One instruction of one warp. An instruction with several accesses has one event for each,
+ * numbered by `part`. */
 struct sim_event {
-    uint64_t address[32]; /* of the lanes in `mask`; in shared memory an offset. Of a shuffle: the
-                             lane that each lane reads */
-    uint64_t base;        /* global memory: where the first address's allocation begins */
-    uint32_t instruction; /* into the trace's instructions */
+    uint64_t address[32]; /* of the lanes in `mask`; an offset in shared memory; the source lane of
+                             a shuffle */
+    uint64_t base;        /* global memory: base of the first address's allocation */
+    uint32_t instruction; /* index into the trace's instructions */
     uint32_t warp;
-    uint32_t active, mask; /* lanes that are here; those of them that the instruction works for */
-    uint32_t bytes;        /* a lane accesses */
+    uint32_t active, mask; /* active lanes; those for which the instruction has an effect */
+    uint32_t bytes;        /* accessed by a lane */
     uint8_t space, access; /* enum sim_trace_space, enum sim_trace_access */
     uint8_t part, unused;
 };
@@ -267,12 +265,12 @@ struct sim_instruction {
     const char *kind; /* its class: "integer", "shared", "control", ... */
     const char *file; /* NULL where there is no line table */
     unsigned line, ptx_line;
-    unsigned function; /* 0 is the kernel, others are what it calls */
+    unsigned function; /* 0 is the kernel; others are its callees */
 };
 
 struct sim_trace {
     uint32_t block[3];
-    const struct sim_event *events; /* in the order in which they happened */
+    const struct sim_event *events; /* in order of time */
     size_t event_count;
     const struct sim_instruction *instructions;
     size_t instruction_count;
@@ -293,7 +291,7 @@ struct sim_launch {
     double idle_seconds;   /* without the end of any warp; 0: no bound */
     sim_poll_fn poll;
     void *poll_arg;
-    const struct sim_trace_request *trace; /* NULL: nothing is recorded */
+    const struct sim_trace_request *trace; /* NULL: no recording */
 };
 
 /* A source line's share of a launch. */
@@ -316,7 +314,7 @@ enum sim_status sim_occupancy_of(const struct sim_preset *preset, unsigned threa
 /* limits may be NULL. */
 enum sim_status sim_gpu_open(const char *preset, const struct sim_limits *limits,
                              struct sim_gpu **gpu, struct sim_error *error);
-/* Frees everything of the GPU's. leaks (may be NULL) receives the number of allocations never
+/* Frees the GPU and all that it owns. leaks (may be NULL) receives the number of allocations never
  * freed. */
 void sim_gpu_close(struct sim_gpu *gpu, uint64_t *leaks, uint64_t *leaked_bytes);
 const struct sim_preset *sim_gpu_preset(const struct sim_gpu *gpu);
@@ -349,7 +347,14 @@ enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *
                                  uint64_t *handle, struct sim_error *error);
 enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct sim_error *error);
 
-/* The text need not end in NUL and is copied. Bodies are parsed when a kernel is first asked for.
+/* Calls `found` for each kernel of a PTX text that has a body, with its parameters (no offsets, no
+ * alignment); a result other than 0 ends that as interrupted. The text need not end in NUL. */
+typedef int sim_entry_function(void *state, const char *kernel, const struct sim_param *params,
+                               uint32_t count);
+enum sim_status sim_ptx_entries(const char *text, size_t bytes, sim_entry_function *found,
+                                void *state, struct sim_error *error);
+
+/* Copies the text, which need not end in NUL. Bodies are parsed when a kernel is first requested.
  */
 enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t bytes,
                                 struct sim_module **module, struct sim_error *error);
@@ -361,11 +366,11 @@ enum sim_status sim_module_symbol(struct sim_module *module, const char *name, u
 enum sim_status sim_kernel_get(struct sim_module *module, const char *name,
                                struct sim_kernel **kernel, struct sim_error *error);
 void sim_kernel_describe(const struct sim_kernel *kernel, struct sim_kernel_info *info);
-/* Writes the decoded program as text, at most bytes with the NUL; returns the length it wanted. */
+/* Writes the decoded program as text, at most `bytes` with the NUL; returns the length required. */
 size_t sim_kernel_disassemble(const struct sim_kernel *kernel, char *to, size_t bytes);
 
 /* Runs one kernel to its end. report may be NULL; else *report receives counters and findings, also
-   on failure (NULL if the launch never began), and is the caller's to free. */
+ * on failure (NULL if the launch never began); the caller frees it. */
 enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
                            struct sim_report **report, struct sim_error *error);
 void sim_report_free(struct sim_report *report);
@@ -373,14 +378,13 @@ const struct sim_counters *sim_report_counters(const struct sim_report *report);
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
 size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings);
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report);
-/* What the kernel printed, by block and within a block in the order of time: up to 1 MiB, with a
- * note at the end where there was more (a block has 256 KiB). */
+/* Text that the kernel printed, ordered by block and within a block by time: up to 1 MiB in all and
+ * 256 KiB a block, with a note at the end where it was cut. */
 const char *sim_report_output(const struct sim_report *report);
-/* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the most, on
- * average over the multiprocessors' time (sim_occupancy.c says how that is counted). */
+/* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the maximum,
+ * averaged over the multiprocessors' time (see sim_occupancy.c). */
 double sim_report_achieved_occupancy(const struct sim_report *report);
-const struct sim_trace *
-sim_report_trace(const struct sim_report *report); /* NULL: none asked for */
+const struct sim_trace *sim_report_trace(const struct sim_report *report); /* NULL: not requested */
 
 /* Counter names for generic code: iterate i from 0 to sim_counter_count(). */
 size_t sim_counter_count(void);

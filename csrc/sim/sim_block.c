@@ -1,6 +1,5 @@
-/*
- * sim_block.c: a block: its making, and the scheduler of its warps. The order in which warps run
- * depends on the program alone, never on the host.
+/* sim_block.c: creates blocks and schedules their warps. The order in which warps run depends only
+ * on the program, never on the host. Knows no other block.
  */
 #include "sim_block.h"
 
@@ -147,8 +146,7 @@ static int any_state(const struct sim_warp *warp, enum sim_split_state state) {
     return 0;
 }
 
-/* A split gave way: give the others a chance, and do not let those that wait to rejoin wait for
- * ever. */
+/* A split yielded: lets the others run, and bounds the wait of splits that wait to rejoin. */
 static int rotate(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split) {
     if (split->depth > 1 && split->patience > SPLIT_PATIENCE) {
         split->patience = 0;
@@ -206,8 +204,8 @@ static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
 
 /* ---- running a block ---- */
 
-/* Until a barrier opens: some lanes are at one, others may wait for those at a warp-level
- * synchronisation. */
+/* Whether the warp waits for a barrier: some lanes wait at one, others may wait for those at a
+ * warp-level synchronization. */
 static int blocked(const struct sim_warp *warp) {
     return any_state(warp, SIM_SPLIT_BARRIER) && !any_state(warp, SIM_SPLIT_READY) &&
            !any_state(warp, SIM_SPLIT_REJOIN);
@@ -235,7 +233,7 @@ static int deadlock(struct sim_worker *w, struct sim_block *block) {
     return SIM_RUN_DONE;
 }
 
-/* Whoever waits at a barrier may have waited for this exit. */
+/* Threads that wait at a barrier may have waited for this exit. */
 static void note_exit(struct sim_block *block, uint64_t time) {
     block->active_time += time;
     block->duration = block->duration > time ? block->duration : time;
@@ -249,13 +247,13 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
     w->block = block;
     w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
     if (w->run->kernel->communicates && block->turn_left <= 0)
-        return SIM_RUN_TURN_OVER; /* the turn was run ahead */
+        return SIM_RUN_TURN_OVER; /* this turn was already run ahead */
     for (;; block->next_warp++) {
         if (block->next_warp >= block->warp_count)
             block->next_warp = 0;
         struct sim_warp *warp = &block->warps[block->next_warp];
         if (warp->done || blocked(warp)) {
-            if (++idle >= block->warp_count) { /* a whole round without anybody to run */
+            if (++idle >= block->warp_count) { /* a whole round without a runnable warp */
                 if (!block->live_threads)
                     return SIM_RUN_DONE;
                 return deadlock(w, block);
@@ -291,7 +289,7 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             runnable = 0;
             for (uint32_t i = 0; i < block->warp_count; i++)
                 runnable += !block->warps[i].done && !blocked(&block->warps[i]);
-            if (yields >= runnable) { /* nobody in this block gets on by itself */
+            if (yields >= runnable) { /* no warp of this block can proceed by itself */
                 yields = 0;
                 block->idle_rounds++;
                 if (w->run->kernel->communicates && w->run->total_blocks > 1) {
@@ -348,7 +346,7 @@ void sim_block_free(struct sim_block *block) {
     free(block);
 }
 
-/* Everything that a block needs; what does not depend on which block it is, is filled in here. */
+/* Allocates everything that a block needs, and sets the fields that do not depend on its index. */
 struct sim_block *sim_block_new(struct sim_run *run) {
     const struct sim_code_function *cf = &run->kernel->functions[0];
     const uint32_t *dim = run->launch->block;
@@ -415,7 +413,7 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
         warp->split_count = 1;
         warp->local_top = cf->local_bytes;
         block->live_threads += (uint32_t)__builtin_popcount(warp->live);
-        /* temporaries are always written first; registers may be read before */
+        /* temporaries are always written first; registers may be read before a write */
         memset(warp->regs + cf->registers_offset, 0, cf->const_offset - cf->registers_offset);
         if (warp->local_stride)
             memset(warp->local_valid, 0, (size_t)SIM_LANES * (warp->local_stride / 8));

@@ -1,22 +1,21 @@
-/*
- * sim_block.h: between a launch (sim_launch.c: which block runs when) and its blocks (sim_block.c).
+/* sim_block.h: between a launch (sim_launch.c: which block runs when) and its blocks (sim_block.c).
  */
 #ifndef SIM_BLOCK_H
 #define SIM_BLOCK_H
 
 #include "core/sim_run.h"
 
-#define SIM_POLL_STEPS 10000u /* warp instructions of a worker between two looks at the clock */
+#define SIM_POLL_STEPS 10000u /* warp instructions of a worker between two checks of the clock */
 
 enum { SIM_RUN_DONE, SIM_RUN_TURN_OVER, SIM_RUN_WANTS_TOKEN, SIM_RUN_FAILED };
 int sim_block_run(struct sim_worker *w, struct sim_block *block);
 struct sim_block *sim_block_new(struct sim_run *run);
 void sim_block_free(struct sim_block *block);
-/* 0: no memory */
+/* returns 0 when out of memory */
 int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linear);
 
-/* Counts steps and looks at budget, clock and poll function; last: of this turn. 1: the launch
- * ends. */
+/* Counts steps and checks budget, clock and poll function; last: the turn's final call. Returns 1
+ * when the launch ends. */
 int sim_run_poll(struct sim_worker *w, uint64_t steps, int last);
 int64_t sim_now_ns(void);
 

@@ -1,6 +1,4 @@
-/*
- * sim_gpu.c: a simulated GPU from opening to closing.
- */
+/* sim_gpu.c: opens and closes a simulated GPU. Knows no module and no kernel. */
 #include "core/sim_internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/*
- * sim_kernel.c: a module's kernel: decoded when it is first asked for; what it tells about itself.
+/* sim_kernel.c: a module's kernel: decoded when first requested, and queries on it. Runs nothing.
  */
 #include "../float_state.h"
 #include "decode/sim_decode.h"

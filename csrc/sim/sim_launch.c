@@ -1,13 +1,12 @@
-/*
- * sim_launch.c: a launch from its arguments to its report: checks, workers, which block runs when,
+/* sim_launch.c: a launch from its arguments to its report: checks, workers, the order of blocks,
  * findings.
  *
- * Blocks that cannot talk to each other run on any worker in any order. Blocks that can (atomics,
- * volatile or ordered accesses to global memory) form a ring and pass a token: only its holder may
- * do such an access, others run ahead until they need to. The ring's order is that of the block
- * indices, and a turn ends when the block does, when it waits in a loop, or when it has run long
- * enough, all of which depends on the program alone. So results do not depend on the number of
- * workers, and a block that waits for another never starves it.
+ * Blocks that cannot communicate run on any worker in any order. Blocks that can (atomics, volatile
+ * or ordered accesses to global memory) form a ring, ordered by block index, and pass a token: only
+ * its holder may do such an access, others run ahead until they need to. A turn ends when the block
+ * does, when it waits in a loop, or after a fixed number of steps. All of this depends only on the
+ * program, so results do not depend on the number of workers, and a block that waits for another
+ * never starves it.
  */
 #include "sim_block.h"
 
@@ -21,7 +20,7 @@
 #include <time.h>
 
 #define TURN_STEPS 4000000
-#define STALLED_ROUNDS 100u /* of the whole ring, without one write */
+#define STALLED_ROUNDS 100u /* rounds of the whole ring without one write */
 
 /* ---- which block runs ---- */
 
@@ -35,7 +34,7 @@ static struct sim_block *take_idle(struct sim_run *run) {
     return sim_block_new(run);
 }
 
-/* Starts the next block and puts it at the ring's end. NULL: none left, no room, or no memory. */
+/* Starts the next block and appends it to the ring. NULL: none left, no room, or out of memory. */
 static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
     if (run->next_block >= run->total_blocks || run->ring_count >= limit)
         return NULL;
@@ -65,7 +64,7 @@ static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
     return block;
 }
 
-/* The token goes to the next block of the ring, which may have to be started. */
+/* Passes the token to the next block of the ring, starting it if necessary. */
 static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     struct sim_block *next = from->next;
     __atomic_store_n(&from->has_token, 0, __ATOMIC_RELEASE);
@@ -73,9 +72,9 @@ static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     if (over)
         from->turn_left = TURN_STEPS;
     if (!next)
-        next = start_next(
-            run, run->resident_limit +
-                     (over ? 0 : 1)); /* a finished block still counts until it is taken out */
+        next =
+            start_next(run, run->resident_limit +
+                                (over ? 0 : 1)); /* a finished block counts until it is removed */
     if (!next)
         next = run->ring == from && !over ? from->next : run->ring;
     if (next && (over || next != from)) {
@@ -99,7 +98,7 @@ static void take_out(struct sim_run *run, struct sim_block *block) {
     run->idle = block;
 }
 
-/* Under the lock: a block to run, or NULL. */
+/* Returns a block to run, or NULL. The caller holds the lock. */
 static struct sim_block *pick(struct sim_run *run) {
     if (run->token && !run->token->running)
         return run->token;
@@ -164,7 +163,7 @@ static void *work(void *arg) {
                 if (run->token == block) /* it was the only one */
                     run->token = NULL;
             } else if (run->kernel->communicates) {
-                /* it never needed the token: whoever comes after it in the ring does not notice */
+                /* it never needed the token: the next block in the ring is unaffected */
             }
             take_out(run, block);
             if (run->kernel->communicates && !run->token && run->ring) {
@@ -174,7 +173,7 @@ static void *work(void *arg) {
             }
             break;
         case SIM_RUN_TURN_OVER:
-            if (!block->has_token) { /* it ran its turn ahead: nothing left to do in it */
+            if (!block->has_token) { /* it ran its turn ahead: nothing is left to run */
                 block->turn_left = 0;
                 block->wants_token = 1;
             } else {
@@ -221,7 +220,8 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     uint64_t threads = 1, blocks = 1;
     if (!k || k->module->gpu != gpu)
         return sim_fail(error, SIM_ARGUMENT, 0, 0, "the kernel is not of this GPU");
-    const uint32_t grid_most[3] = {p->grid_x, 65535, p->grid_z};
+    const int any = (l->flags & SIM_LAUNCH_ANY_GRID) != 0;
+    const uint32_t grid_most[3] = {any ? INT32_MAX : p->grid_x, 65535, any ? 65535 : p->grid_z};
     const uint32_t block_most[3] = {p->threads_per_block, p->threads_per_block, 64};
     for (int i = 0; i < 3; i++) {
         if (!l->grid[i] || l->grid[i] > grid_most[i])
@@ -284,8 +284,8 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     return SIM_OK;
 }
 
-/* Host memory of one resident block, what sim_undefined.c keeps of its registers included, and with
- * it how many may be resident. */
+/* Host memory of one resident block, including what sim_undefined.c keeps of its registers; bounds
+ * the number of resident blocks. */
 static enum sim_status check_memory(struct sim_run *run, struct sim_error *error) {
     const struct sim_code_function *cf = &run->kernel->functions[0];
     uint64_t warp = 4ull * cf->frame_bytes + 256 + SIM_LANES * (uint64_t)cf->local_bytes * 9 / 8 +
@@ -338,7 +338,7 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
         struct sim_region *r = &run->gpu->regions[i];
         if (!r->touched)
             r->touched = calloc(1, (size_t)(r->bytes / SIM_SECTOR) + 2);
-        else if (run->launch_number % 63 == 0) /* the tags begin again */
+        else if (run->launch_number % 63 == 0) /* the tags wrap */
             memset(r->touched, 0, (size_t)(r->bytes / SIM_SECTOR) + 2);
         if (!r->touched)
             return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for counters");
@@ -354,7 +354,7 @@ static int by_block(const void *a, const void *b) {
                                 : (x->pc > y->pc) - (x->pc < y->pc);
 }
 
-/* 0: no memory */
+/* returns 0 when out of memory */
 static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                        struct sim_report *report) {
     int whole = sim_count_report(run, workers, count, report) &&

@@ -14,7 +14,7 @@ from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.util.checks import whole
 
-LEGACY = 1  # the default stream, of our own arrays and of whoever names none
+LEGACY = 1  # the legacy default stream, of gpuopt's own arrays and of producers without a stream
 CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
 HOSTS = (1, 3)  # DLPack's: the cpu, pinned memory
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}  # DLPack's type codes by NumPy's kinds
@@ -25,11 +25,11 @@ NumberTypes = bool | int | float | complex
 
 
 class DeviceArray:
-    """An array in a device's memory: what `asarray` and `empty` make.
+    """An array in a device's memory, made by `asarray` and `empty`.
 
     It is in C order, and its work is queued on the device's default stream. CuPy, PyTorch, Numba
-    and JAX take it without a copy, through DLPack or the CUDA array interface (not one on the
-    simulated GPU, whose memory nobody else can read). NumPy does not: `get` copies to the host.
+    and JAX accept it without a copy, through DLPack or the CUDA array interface. NumPy does not:
+    `get` copies to the host. Arrays on the simulated GPU are readable by gpuopt only.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class DeviceArray:
         "_holder",
         "_read_only",
         "_shape",
-        "_view",  # arrays/libraries.py's description, once it is asked for
+        "_view",  # the cached View of arrays/libraries.py
         "_waits",
     )
     __array_priority__ = 1000
@@ -73,7 +73,7 @@ class DeviceArray:
 
     @property
     def dtype(self) -> np.dtype:
-        """Return the items' dtype."""
+        """Return the elements' dtype."""
         return self._dtype
 
     @property
@@ -83,12 +83,12 @@ class DeviceArray:
 
     @property
     def address(self) -> int:
-        """Return where the items begin in the device's memory."""
+        """Return the device address of the first element."""
         return self._address
 
     @property
     def read_only(self) -> bool:
-        """Return whether nothing may be written to it."""
+        """Return whether the array is read-only."""
         return self._read_only
 
     @property
@@ -98,21 +98,21 @@ class DeviceArray:
 
     @property
     def size(self) -> int:
-        """Return the number of items."""
+        """Return the number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all items."""
+        """Return the bytes of all elements."""
         return self.size * self.dtype.itemsize
 
     def get(self, out: np.ndarray | None = None) -> np.ndarray:
-        """Copy the items to the host, after all work on the default stream.
+        """Copy the elements to the host, after all work on the default stream.
 
         Parameters
         ----------
         out : ndarray, optional
-            Of the same shape and dtype, in C order; receives the items and is returned.
+            Same shape and dtype, in C order; receives the elements and is returned.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class DeviceArray:
         Raises
         ------
         ValueError, TypeError
-            `out` cannot take the items as they are.
+            `out` has another shape, dtype or layout.
         """
         if out is None:
             out = np.empty(self.shape, self.dtype)
@@ -133,9 +133,9 @@ class DeviceArray:
         return out
 
     def item(self) -> Any:
-        """Return the one item of an array as a Python number."""
+        """Return the one element of an array as a Python number."""
         if self.size != 1:
-            raise ValueError(f"only an array of one item is a number, not one of {self.shape}")
+            raise ValueError(f"only an array of one element is a number, not {self.shape}")
         host = np.empty(self._shape, self._dtype)
         _memory(self).copy_out(host)
         return host.item()
@@ -161,7 +161,7 @@ class DeviceArray:
         return format(self.item(), spec) if spec else str(self)
 
     def __eq__(self, other: object) -> bool:
-        """Compare the one item of an array; several are not compared on a device."""
+        """Compare the one element of an array; several are not compared on a device."""
         if not isinstance(other, NumberTypes | np.generic | np.ndarray | DeviceArray):
             return NotImplemented
         if self.size != 1 or getattr(other, "size", 1) != 1:
@@ -199,7 +199,7 @@ class DeviceArray:
         if is_bfloat16(self.dtype):
             raise AttributeError("the CUDA array interface has no bfloat16; use DLPack")
         current = not self.nbytes or _core.is_current("cuda", self.address)
-        if not current:  # its default stream is not the one that the consumer would wait for
+        if not current:  # the consumer would wait for another device's default stream
             _core.wait(self.device, LEGACY)
         return {
             "shape": self.shape,
@@ -226,7 +226,7 @@ class DeviceArray:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Return a DLPack capsule; what `stream` is given afterwards sees the items."""
+        """Return a DLPack capsule; later work on `stream` sees the elements."""
         kind, index = self.__dlpack_device__()
         if copy or (dl_device is not None and tuple(dl_device) != (kind, index)):
             raise BufferError(f"only the memory on {self.device} itself is exported; use .get()")
@@ -253,7 +253,7 @@ def make(
     read_only: bool = False,
     waits: bool = False,
 ) -> DeviceArray:
-    """Return an array of what a holder keeps; `waits`: it may be let go only after the work."""
+    """Wrap memory that `holder` keeps; `waits`: release it only when the device's work is done."""
     made = DeviceArray.__new__(DeviceArray)
     made._address, made._shape, made._dtype = address, shape, dtype
     made._device, made._holder, made._read_only = device, holder, read_only
@@ -262,7 +262,7 @@ def make(
 
 
 def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceArray:
-    """Return an array on a device, of a shape and a dtype that are known to be good."""
+    """Return a new array on a device; the caller has checked shape and dtype."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes > BYTES_MOST:
         raise ValueError(f"shape: {shape} of {dtype} is more than any memory holds")
@@ -271,7 +271,7 @@ def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceAr
 
 
 def _memory(array: DeviceArray) -> _core.Memory:
-    """Return the array's memory; what another library lent is copied to some of ours."""
+    """Return the array's memory; memory lent by another library is copied first."""
     if isinstance(array._holder, _core.Memory):
         return array._holder
     memory = _core.Memory(array.nbytes, array.device)
@@ -282,7 +282,7 @@ def _memory(array: DeviceArray) -> _core.Memory:
 
 
 def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
-    """Return a dtype in the machine's byte order; TypeError for what no kernel takes."""
+    """Return a dtype in the machine's byte order; TypeError where no kernel accepts it."""
     if not supported(dtype):
         raise TypeError(f"{argument}: dtype {dtype} is not supported; {TYPES}")
     found = dtype.newbyteorder("=")
@@ -292,7 +292,7 @@ def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
 def empty(
     shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: str | None = None
 ) -> DeviceArray:
-    """Return an array on a device whose items are not set.
+    """Allocate an array on a device; its elements are undefined.
 
     Parameters
     ----------
@@ -310,10 +310,10 @@ def empty(
     Raises
     ------
     TypeError
-        A dtype that no kernel takes; a shape that is no integers.
+        A dtype that no kernel accepts; a shape that is not of integers.
     ValueError
         A negative extent, or too many of them; more bytes than 63 bits count; an unknown
-        device, or the cpu, whose arrays are NumPy's.
+        device, or the cpu, which uses NumPy arrays.
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 

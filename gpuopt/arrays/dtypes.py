@@ -1,7 +1,7 @@
-"""Which dtypes there are: NumPy's own, and bfloat16, recognised by its name wherever it comes from.
+"""The dtypes that kernels accept: NumPy's own, and bfloat16, which is recognised by its name.
 
-NumPy has that only through ml_dtypes, which gpuopt does not need: without it, bfloat16 items of
-another library are carried as a stand-in of their two bytes.
+ml_dtypes adds bfloat16 to NumPy. gpuopt does not require it: without it, bfloat16 elements of
+another library are handled as an opaque dtype of two bytes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _STAND_IN = np.dtype([("bfloat16", "<u2")])
 
 
 def is_bfloat16(dtype: np.dtype) -> bool:
-    """Tell whether a dtype is ml_dtypes' bfloat16, or the stand-in for it."""
+    """Return whether a dtype is ml_dtypes' bfloat16, or the opaque dtype in its place."""
     return dtype.kind == "V" and (dtype.name == "bfloat16" or dtype == _STAND_IN)
 
 
 @cache
 def bfloat16() -> np.dtype:
-    """Return ml_dtypes' bfloat16 where it is installed, else the stand-in."""
+    """Return ml_dtypes' bfloat16 where it is installed, else the opaque dtype."""
     try:
         import ml_dtypes
     except ImportError:
@@ -34,13 +34,13 @@ TYPES = "use bool, an integer type, float16, bfloat16, float32, float64, complex
 
 
 def supported(dtype: np.dtype) -> bool:
-    """Tell whether kernels take items of a dtype."""
+    """Return whether kernels accept elements of a dtype."""
     ordinary = dtype.isbuiltin in (0, 1) and 0 < dtype.itemsize <= _WIDEST.get(dtype.kind, 0)
     return ordinary or is_bfloat16(dtype)
 
 
 def named_dtype(dtype: DTypeLike) -> np.dtype:
-    """Return the dtype that a `dtype=` means."""
+    """Return the dtype that a `dtype=` argument names."""
     if isinstance(dtype, str) and dtype == "bfloat16":  # NumPy's only once ml_dtypes is imported
         return bfloat16()
     try:

@@ -1,9 +1,9 @@
-"""Arrays in and out of the families whose result is an array.
+"""Input and output arrays of the families whose result is an array.
 
 A family describes its call as a `Problem`: inputs and output as aligned runs of memory in C order,
-and numbers. `run` gives it to the C part and delivers the result. `out=` is checked before anything
-runs; where it cannot take the result as it is (its layout, its dtype, an overlap with an input),
-the result goes through memory of its own.
+and the family's numbers. `run` passes it to the C part and returns the result. `out=` is checked
+before anything runs. If its layout or dtype differs, or it overlaps an input, a temporary receives
+the result.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ FLOATS = ("float32", "float64")
 
 
 def _is_run(given: object) -> bool:
-    """Tell whether an input is a run of memory: one of a device always is."""
+    """Return whether an input is contiguous; arrays on a device always are."""
     return not isinstance(given, np.ndarray) or given.flags.c_contiguous
 
 
 @dataclass
 class Problem:
-    """What a call of a family works on.
+    """A family's call: its kernel, arrays and numbers.
 
     Attributes
     ----------
     family, op : str
-        As in the registry.
+        Keys of the registry.
     items, result : str
-        The signature: the dtype of the items, and the dtype that the caller wants them
-        accumulated in.
+        The signature: the dtype of the elements, and the accumulator's dtype.
     inputs : tuple of ndarray
-        Runs of memory in C order. An operand of `add` or `saxpy` may be a view in which items are
-        repeated; the cpu reads it in place, as the numbers tell.
+        Contiguous, in C order. On the cpu an operand of `add` or `saxpy` may be a broadcast view,
+        which `numbers` describe.
     shape : tuple of int
         The result's.
     dtype : dtype
@@ -58,7 +57,7 @@ class Problem:
     numbers: tuple[int, ...] = field(default=())
 
     def on(self, output: np.ndarray) -> tuple[object, ...]:
-        """Return the tuple that `_core.call` and `_core.Bench` take."""
+        """Return the tuple that `_core.call` and `_core.Bench` accept."""
         numbers = tuple(number % 2**64 for number in self.numbers)
         inputs = tuple(each if _is_run(each) else (each,) for each in self.inputs)
         return (self.family, self.op, self.items, self.result, inputs, output, numbers)
@@ -69,7 +68,7 @@ _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 def bits(value: object, dtype: np.dtype) -> int:
     """Return a number's bits, as a kernel's argument of that dtype holds them."""
-    if type(value) is float:  # a call's time matters: no array for it
+    if type(value) is float:  # faster than by a NumPy array
         if dtype == _FLOAT64:
             return int.from_bytes(struct.pack("<d", value), "little")
         if dtype == _FLOAT32:
@@ -87,7 +86,7 @@ def _masked(array: np.ndarray) -> bool:
 
 
 def array_in(value: object, name: str) -> np.ndarray:
-    """Return what NumPy makes of an argument; masked arrays are refused."""
+    """Return an argument as a NumPy array; masked arrays are refused."""
     # Only a subclass can be masked: numpy.ma need not be imported to know of the others.
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and _masked(value):
         raise TypeError(
@@ -109,11 +108,11 @@ def common(
     Raises
     ------
     TypeError
-        A dtype, or the common one, is none of `dtypes`.
+        An argument's dtype, or the common one, is not in `dtypes`.
     OverflowError
         A Python integer that the common dtype does not hold.
     """
-    # A Python number has no dtype of its own to bring in; an integer perhaps fits none.
+    # A Python number does not take part in the promotion (NEP 50).
     found = [value if type(value) is int else array_in(value, name) for name, value in values]
     weak = []
     for each, (name, value) in zip(found, values, strict=True):
@@ -133,7 +132,7 @@ def common(
 
 
 def item(value: float, dtype: np.dtype, name: str) -> np.ndarray:
-    """Return a Python number as an item; OverflowError for an integer that is none."""
+    """Return a Python number as an element; OverflowError if the dtype cannot hold it."""
     try:
         return np.array(value, dtype)
     except OverflowError as error:
@@ -141,12 +140,12 @@ def item(value: float, dtype: np.dtype, name: str) -> np.ndarray:
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Return the array as an aligned run of a native dtype in C order; a copy where it is none."""
+    """Return the array aligned, contiguous and of native byte order; copy it if need be."""
     return np.require(array, dtype.newbyteorder("="), ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Raise what NumPy raises where `out` cannot take a result."""
+    """Raise NumPy's errors for an unusable `out`."""
     if not isinstance(out, np.ndarray) or (type(out) is not np.ndarray and _masked(out)):
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
     if out.shape != shape:
@@ -160,7 +159,7 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def takes_in_place(out: np.ndarray, dtype: np.dtype, inputs: Sequence[np.ndarray]) -> bool:
-    """Tell whether a result can be written to `out` as it is."""
+    """Return whether the device can write the result to `out` directly."""
     return (
         out.dtype == dtype
         and out.flags.c_contiguous

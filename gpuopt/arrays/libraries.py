@@ -1,9 +1,9 @@
-"""Arrays that are on a device: whose they are, where, and on which stream.
+"""Arrays on a device: their library, address, layout and stream.
 
-What comes in is described by a `View`: PyTorch's arrays through DLPack's C exchange API, CuPy's and
-those of an older PyTorch by their attributes (the other protocols do not tell their current stream,
-or take several microseconds), any other through `__cuda_array_interface__` (version 3) or DLPack.
-What comes out is made by the caller's own library.
+A `View` describes an input. PyTorch's arrays are read through DLPack's C exchange API, those of
+CuPy and of an older PyTorch by their attributes (the other protocols do not report the current
+stream, or cost several microseconds), all others through `__cuda_array_interface__` (version 3) or
+DLPack. The caller's own library allocates the results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpuopt.arrays.dtypes import bfloat16, name_of
 
 
 class Library:
-    """Makes arrays of one kind; this one makes our own."""
+    """Allocates a library's arrays; this base class allocates gpuopt's own."""
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         """Return a new array beside another one, and its view."""
@@ -41,19 +41,19 @@ class Library:
         return made, _own(made, "")
 
     def finish(self, made: Any) -> Any:
-        """Return what the caller gets, once the work is queued."""
+        """Return the result for the caller, once the work is queued."""
         return made
 
     def writes(self, out: Any) -> None:
-        """Tell the library that one of its arrays is written."""
+        """Notify the library that one of its arrays is written."""
 
     def hold(self, view: View) -> Any:
-        """Return what keeps an array's memory, whatever becomes of the caller's array."""
+        """Return an object that keeps an array's memory alive without the caller's array."""
         return view.holder
 
 
 def _native(dtype: np.dtype, name: str) -> np.dtype:
-    """Return the dtype; TypeError for a byte order that is not the machine's."""
+    """Return the dtype; TypeError for a foreign byte order."""
     if not dtype.isnative:
         raise TypeError(f"{name}: dtype {dtype} is not in the machine's byte order")
     return dtype
@@ -70,7 +70,7 @@ class _Cupy(Library):
 
         with cupy.cuda.Device(int(view.device[5:])):
             made = cupy.empty(shape, dtype)
-        # On the current stream, as the other is; asking it for the rest takes a microsecond.
+        # The stream and dtype are the other array's: asking the new array costs a microsecond.
         return made, View(self, made.data.ptr, shape, None, dtype, view.device, view.stream, made)
 
     def view(self, value: Any, name: str) -> View:
@@ -95,7 +95,7 @@ def _torch_dtype(dtype: Any) -> np.dtype | None:
 
 @cache
 def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
-    """Return what a tensor's maker is told, as PyTorch has it: it takes texts, and reads them."""
+    """Return the arguments of torch.empty as PyTorch's own types: parsing strings costs more."""
     torch = sys.modules["torch"]
     return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
 
@@ -107,13 +107,13 @@ def _increment_version() -> Callable[[Any], None] | None:
 
 class _Torch(Library):
     def writes(self, out: Any) -> None:
-        """Make autograd notice, if it needs what was there before."""
+        """Let autograd detect that saved values were overwritten."""
         increment = _increment_version()
         if increment and not out.is_inference():
             increment(out)
 
     def hold(self, view: View) -> Any:
-        """Return a tensor of its own: the caller's may be given other memory."""
+        """Return a tensor of its own: the caller may assign other memory to theirs."""
         return view.holder.detach() if hasattr(view.holder, "detach") else view.holder
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
@@ -122,28 +122,28 @@ class _Torch(Library):
             made = new_empty(shape)
         else:
             made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
-        # On the current stream, as the other is.
+        # Like the other array, it is on the current stream.
         return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
 
     def borrow(self, kind: type) -> Callable[[Any, str], View | None]:
-        """Return who describes a type's tensors: in one call, where it has the exchange API."""
+        """Return the function that describes a type's tensors, preferably by the exchange API."""
         exchange = _core.exchange(kind)
         if exchange is None:
             return self.view
         dtypes = _dlpack_dtypes()
 
         def view(value: Any, name: str) -> View | None:
-            # These DLPack does not tell.
+            # DLPack does not report these.
             if not (value.requires_grad or value.is_neg()):
                 found = _core.borrow(exchange, value, self, dtypes)
                 if found and not (found.dtype.kind == "c" and value.is_conj()):
                     return found
-            return self.view(value, name)  # which says why not
+            return self.view(value, name)  # raises with the reason
 
         return view
 
     def view(self, value: Any, name: str) -> View | None:
-        """Ask a tensor's attributes."""
+        """Describe a tensor by its attributes."""
         torch = sys.modules["torch"]
         if not value.is_cuda:
             return None
@@ -165,7 +165,7 @@ class _Torch(Library):
             )
         if value.is_neg() or value.is_conj():
             raise TypeError(
-                f"{name}: its items are only to be read negated or conjugated; pass "
+                f"{name}: has a lazy negation or conjugation; pass "
                 f"{name}.resolve_neg().resolve_conj()"
             )
         dtype = _torch_dtype(value.dtype)
@@ -174,7 +174,7 @@ class _Torch(Library):
                 f"{name}: dtype {value.dtype} is not supported; convert it ({name}.to(...))"
             )
         index = value.get_device()
-        # The raw handle: a Stream object takes ten times as long.
+        # The raw handle: a Stream object costs ten times as much.
         stream = sys.modules["torch"]._C._cuda_getCurrentRawStream(index) or LEGACY
         strides = None
         if not value.is_contiguous():
@@ -201,12 +201,12 @@ OWN, CUPY, TORCH, NUMBA, JAX = Library(), _Cupy(), _Torch(), _Numba(), _Jax()
 OTHER = Library()
 
 
-# --- what comes in
+# --- inputs
 
 
 @cache
 def _dlpack_dtypes() -> dict[int, np.dtype]:
-    """Return the dtypes by DLPack's type code and bits, code << 8 | bits."""
+    """Return {DLPack's type code << 8 | bits: dtype}."""
     sizes = {"b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8), "c": (8, 16)}
     found = {
         code << 8 | 8 * size: np.dtype("?" if kind == "b" else f"{kind}{size}")
@@ -238,16 +238,16 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
         shape, strides = tuple(map(index, given["shape"])), given.get("strides")
         strides = None if strides is None else tuple(map(index, strides))
         if min(shape, default=0) < 0 or (strides is not None and len(strides) != len(shape)):
-            raise ValueError(f"shape {shape} and strides {strides} are none of an array")
+            raise ValueError(f"shape {shape} and strides {strides} do not describe an array")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TypeError(f"{name}: its CUDA array interface is not as it must be: {error}") from None
+        raise TypeError(f"{name}: its CUDA array interface is malformed: {error}") from None
     if version < 2 or mask is not None:
         raise TypeError(
             f"{name}: its CUDA array interface is older than version 2 or masked; pass a plain one"
         )
     if stream == 0:
         raise ValueError(f"{name}: its CUDA array interface names stream 0, which is ambiguous")
-    # The protocol has no device: the driver knows whose an address is.
+    # The protocol has no device: the driver finds it from the address.
     try:
         number = _core.owner("cuda", address) if address and 0 not in shape else 0
     except ValueError as error:
@@ -279,7 +279,7 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
             f"{name}: its DLPack dtype (code {code}, {bits} bits, {lanes} lanes) is not supported"
         )
     if min(shape, default=0) < 0:
-        raise ValueError(f"{name}: its DLPack shape {shape} is none of an array")
+        raise ValueError(f"{name}: its DLPack shape {shape} is invalid")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
     where, keep = f"cuda:{at}", (holder, value)
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
@@ -289,8 +289,8 @@ def _jax(value: Any, name: str) -> View | None:
     jax = sys.modules.get("jax")
     if jax and isinstance(value, getattr(jax.core, "Tracer", ())):
         raise TypeError(
-            f"{name}: is traced by JAX and has no items yet; call gpuopt outside of jit, grad and "
-            "vmap, or through jax.pure_callback"
+            f"{name}: is traced by JAX and has no elements yet; call gpuopt outside of jit, grad "
+            "and vmap, or through jax.pure_callback"
         )
     if not hasattr(value, "__dlpack_device__"):
         raise TypeError(f"{name}: {type(value).__name__} of JAX is no array of numbers in memory")
@@ -310,7 +310,7 @@ def _jax(value: Any, name: str) -> View | None:
 
 
 def _any(value: Any, name: str) -> View | None:
-    """Ask the protocols."""
+    """Describe an array by whichever protocol it has."""
     if hasattr(value, "__cuda_array_interface__"):
         return _by_interface(value, name, OTHER)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
@@ -331,7 +331,7 @@ _known[DeviceArray] = _own
 
 
 def _learn(kind: type) -> Callable[[Any, str], View | None]:
-    """Return who describes a type's arrays, and remember it for those that are well known."""
+    """Return the function that describes a type's arrays; cache it for a bounded set of types."""
     if issubclass(kind, (np.ndarray, np.generic)):
         _known[kind] = _none
         return _none
@@ -357,19 +357,19 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
 
 
 def view_of(value: Any, name: str) -> View | None:
-    """Return where an array is; None for what is the host's, or no array at all."""
+    """Describe an array on a device; None for host arrays and all other objects."""
     kind = type(value)
     view = (_known.get(kind) or _learn(kind))(value, name)
     if view is not None and not view.address and 0 not in view.shape:
         raise TypeError(
-            f"{name}: has items, but no memory where they are; pass a plain array (a wrapper of "
-            "tensors has others inside, and a tensor's memory may have been given back)"
+            f"{name}: has no memory behind its elements; pass a plain array (a wrapper of "
+            "tensors holds others, and a tensor's storage may have been freed)"
         )
     return view
 
 
 def check_device(view: View, device: str | None) -> None:
-    """Raise ValueError where the caller names another device than the array's."""
+    """Raise ValueError if the caller names a device other than the array's."""
     if device is None or device in (view.device, view.device.partition(":")[0]):
         return
     raise ValueError(
@@ -379,7 +379,7 @@ def check_device(view: View, device: str | None) -> None:
 
 
 def is_run(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> bool:
-    """Tell whether items of so many bytes are one run in C order."""
+    """Return whether elements of `item` bytes are contiguous in C order."""
     if strides is None or math.prod(shape) == 0:
         return True
     for extent, step in zip(reversed(shape), reversed(strides), strict=True):
@@ -390,15 +390,15 @@ def is_run(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -
 
 
 def in_order(view: View) -> bool:
-    """Tell whether the items are one aligned run in C order."""
+    """Return whether the elements are aligned and contiguous in C order."""
     item = view.dtype.itemsize
     return view.address % item == 0 and is_run(view.shape, view.strides, item)
 
 
 def run_offset(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> int | None:
-    """Return how far before the first item a run of memory begins that the items fill.
+    """Return the distance in bytes from the lowest address to the first element.
 
-    In any order of axes, forwards or backwards; None where they fill none.
+    The axes may be in any order, forwards or backwards; None if there are gaps.
     """
     if strides is None or math.prod(shape) == 0:
         return 0
@@ -413,6 +413,6 @@ def run_offset(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: in
 
 
 def run_start(view: View) -> int | None:
-    """Return where the items begin, if they fill an aligned run of memory in any order of axes."""
+    """Return the lowest address of an aligned array without gaps, whatever its order of axes."""
     start = run_offset(view.shape, view.strides, view.dtype.itemsize)
     return None if start is None or view.address % view.dtype.itemsize else view.address + start

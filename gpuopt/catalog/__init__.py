@@ -1,1 +1,1 @@
-"""The devices there are, and the rungs that the extension registers."""
+"""The available devices, and the rungs that the extension registers."""

@@ -1,4 +1,4 @@
-"""Which devices there are, and how gpuopt was built."""
+"""The available devices, and the configuration of this build."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.listing import Listing
+from gpuopt.util.table import Listing
 
 KINDS = ("cuda", "cpu", "sim")
 
 
 @dataclass(frozen=True)
 class Device:
-    """A device that can serve.
+    """An available device.
 
     Attributes
     ----------
     name : str
-        What ``device=`` takes: "cuda:0", "cpu".
+        The value for ``device=``: "cuda:0", "cpu".
     kind : str
         "cuda", "cpu" or "sim".
     description : str
-        The maker's name of it.
+        The vendor's name.
     memory_total, memory_free : int
         Bytes.
     multiprocessors : int
-        Streaming multiprocessors; on the cpu, threads that OpenMP uses.
+        Streaming multiprocessors; on the cpu, OpenMP's threads.
     compute_capability : str
         "9.0"; empty on the cpu.
     clock_mhz, memory_clock_mhz : float
-        The highest clocks; 0 where they are not known.
+        The highest clocks; 0 if unknown.
     memory_bus_bits : int
-        0 where it is not known.
+        0 if unknown.
     cache_bytes : int
         The last-level cache.
 
@@ -64,16 +64,16 @@ class Device:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a kind of device can serve: true or false, with the reason.
+    """Whether a kind of device is available: true or false, with the reason.
 
     Attributes
     ----------
     kind : str
         "cuda", "cpu" or "sim".
     count : int
-        How many there are.
+        The number of devices.
     reason : str
-        Why there is none, or how many there are.
+        The reason why there is none, or the number of devices.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Availability:
 
 
 def device(name: str) -> Device:
-    """Describe one device, given by the name that ``device=`` takes."""
+    """Return the device of a name, as ``device=`` accepts it."""
     info = _core.device_info(name)
     capability = info["compute_capability"]
     return Device(
@@ -112,12 +112,12 @@ def device(name: str) -> Device:
 
 
 def gpu_number(each: Device) -> int | None:
-    """Return the driver's number of a GPU, 1 for "cuda:1"; None for what is no GPU."""
+    """Return the driver's ordinal of a GPU, 1 for "cuda:1"; None for other devices."""
     return int(each.name.partition(":")[2]) if each.kind == "cuda" else None
 
 
 def available(kind: str = "cuda") -> Availability:
-    """Tell whether a kind of device can serve, and why not.
+    """Report whether a kind of device is available, and why not.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def available(kind: str = "cuda") -> Availability:
 
 
 def device_name(name: str | None, otherwise: str) -> str:
-    """Return the device that is meant: the one named, GPUOPT_DEVICE, a GPU; else `otherwise`."""
+    """Return the device named, else GPUOPT_DEVICE, else a GPU, else `otherwise`."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"device: must be a string, as 'cpu' or 'cuda:1', not {name!r}")
     named = name or os.environ.get("GPUOPT_DEVICE")
@@ -157,12 +157,12 @@ def device_name(name: str | None, otherwise: str) -> str:
 
 
 def devices() -> list[Device]:
-    """List every device that can serve: GPUs, the cpu, simulated GPUs.
+    """List the available devices: GPUs, the cpu, simulated GPUs.
 
     Returns
     -------
     list of Device
-        It shows itself as a table.
+        Its repr is a table.
 
     Examples
     --------
@@ -177,8 +177,8 @@ def devices() -> list[Device]:
 
 
 def config() -> dict[str, Any]:
-    """Return what `show_config` prints, for JSON."""
-    found = devices()  # opens the driver, if there is one: its version is known only then
+    """Return the contents of `show_config`, for JSON."""
+    found = devices()  # opens the driver, if there is one: its version is unknown before
     return {
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -189,16 +189,16 @@ def config() -> dict[str, Any]:
 
 
 def show_config() -> None:
-    """Print how gpuopt was built and what it finds here, for a bug report.
+    """Print the build's configuration and the devices found, for a bug report.
 
-    The cpu's rungs named "simd" use the widest vectors that the CPU has. The environment's
-    GPUOPT_CPU_ISA, read once, names a narrower set: "baseline", "avx2" or "avx512". The results
-    are the same to the last bit.
+    The cpu's rungs named "simd" use the widest vectors of the CPU. The environment variable
+    GPUOPT_CPU_ISA, read once, selects "baseline", "avx2" or "avx512" instead. The results are
+    bitwise equal.
 
     Raises
     ------
     ValueError
-        GPUOPT_CPU_ISA names a set that this CPU has not; the message lists those that it has.
+        GPUOPT_CPU_ISA names an instruction set that this CPU lacks; the message lists valid ones.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def show_config() -> None:
                 print(f"  {'':<12}{kernels_of(each)}")
             if kind == "cpu":
                 print(f"  {'':<12}instruction set {config['instruction_set']} (GPUOPT_CPU_ISA)")
-    config = _core.config()  # again: by now the driver is open, if there is one
+    config = _core.config()  # queried again: the driver is open by now
     driver = config["driver"]
     if driver:
         print(
@@ -238,12 +238,10 @@ def show_config() -> None:
 
 
 def kernels_of(each: Device) -> str:
-    """Return which of the embedded kernels a GPU runs: machine code, or PTX for its driver."""
+    """Return which embedded kernels a GPU runs: machine code, or PTX that its driver compiles."""
     config = _core.config()
     major, minor = map(int, each.compute_capability.split("."))
-    known = [
-        divmod(int(code), 10) for code in config["architectures"].split() if code.isdigit()
-    ]
+    known = [divmod(int(code), 10) for code in config["architectures"].split() if code.isdigit()]
     if config["driver"] // 1000 < config["toolkit"] // 1000:
         reason = "the driver is older than the machine code"
     elif any(each_major == major and each_minor <= minor for each_major, each_minor in known):
@@ -255,7 +253,7 @@ def kernels_of(each: Device) -> str:
 
 
 def describe(each: Device) -> str:
-    """Return a device in one line."""
+    """Describe a device in one line."""
     parts = [each.description, f"{each.memory_total / 2**30:.0f} GiB"]
     if each.kind != "cpu":
         parts.append(f"{each.multiprocessors} multiprocessors")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.listing import Listing
+from gpuopt.util.table import Listing
 
 
 @dataclass(frozen=True)
@@ -19,32 +19,31 @@ class Rung:
     family : str
         "reduce", ...
     number : int or None
-        The deck's number; None for a rung that has only a name.
+        The deck's number; None for a rung without one.
     name : str
-        What `variant` takes as well.
+        The other value that `variant` accepts.
     lesson : str
-        The one idea that is new against the rung before.
+        The one new idea of this rung.
     source : str
         The deck.
     signatures : list of (str, str, str)
-        Operation, dtype of the items, dtype of the accumulator: what the rung is compiled for.
+        Operation, dtype of the elements, dtype of the accumulator: one tuple for each kernel.
     kernels : list of str
-        The symbols in an embedded image (on the cpu: the names of its C functions).
+        Symbols of the embedded kernels (on the cpu: names of C functions).
     block_min, block_max, block_default : int
-        Threads a block, powers of two; 0 for a rung without blocks.
+        Threads per block, powers of two; 0 for a rung without blocks.
     items_per_thread : int
         0 for a grid-stride loop.
     historical : bool
-        As a deck wrote it, undefined on today's hardware: never chosen by default.
+        The deck's original code, undefined on today's hardware: never chosen by default.
     best : bool
-        What ``variant=None`` runs, but where the case (few items, a dtype) has a better one.
+        ``variant=None`` runs it, unless another rung is better for the size or dtype.
     ceiling : bool
-        Bounds the ladder and is no step of it: a plain copy.
+        A plain copy, which bounds the ladder and is no step of it.
     host : bool
-        C on the cpu; otherwise a kernel.
+        Whether it is C on the cpu; otherwise a kernel.
     deck_us, deck_gbs : float
-        The deck's own time in microseconds, or where it tells that alone its rate in GB/s; 0 where
-        it has none.
+        The deck's own time in microseconds, or its rate in GB/s if it states only that; else 0.
 
     Examples
     --------
@@ -76,17 +75,17 @@ class Rung:
 
     @property
     def variant(self) -> int | str:
-        """What to pass as ``variant=``."""
+        """The value to pass as ``variant=``."""
         return self.name if self.number is None or self.historical else self.number
 
 
 def find(family: str, variant: int | str | None) -> Rung:
     """Return a rung by number or name; ValueError lists the valid ones.
 
-    None is the best kernel for many items: what a case takes by itself, its bench's `rung` tells.
+    None means the best kernel for many elements; a bench's `rung` names the one for its case.
     """
     listed = rungs(family)
-    # a bool is an int, and no number of a rung
+    # a bool is an int, but not a rung's number
     named = isinstance(variant, str | int | np.integer) and not isinstance(variant, bool)
     for rung in listed:
         if variant is None and rung.best and not rung.host:
@@ -98,7 +97,7 @@ def find(family: str, variant: int | str | None) -> Rung:
 
 
 def _blocks(rung: Rung) -> str:
-    """Return the threads a block that a rung takes; "" where it has none of its own."""
+    """Return a rung's block sizes as text; "" for a rung without blocks."""
     if rung.host or not rung.block_default:
         return ""
     if rung.block_min == rung.block_max:
@@ -148,7 +147,7 @@ def rungs(family: str = "reduce") -> list[Rung]:
 
 
 def check_kernel(rung: Rung, verb: str) -> None:
-    """Raise ValueError where a rung has no kernel to trace, or to count."""
+    """Raise ValueError if a rung has no kernel to trace or to count."""
     if rung.host:
         kernels = ", ".join(repr(each.variant) for each in rungs(rung.family) if not each.host)
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The commands that show what rungs do: profile, trace, source, diff, report."""
+"""The commands that explain rungs: profile, trace, source, diff, report."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _add_report(commands: Any) -> None:
         example="report --quick -o report.html",
     )
     options.device(add, "cuda, cuda:1, cpu, sim:m2090")
-    add("--quick", action="store_true", help="fewer items and samples: less than a minute")
+    add("--quick", action="store_true", help="fewer elements and samples: less than a minute")
     add("--family", action="append", choices=report.FAMILIES, help="only this ladder; repeatable")
     add("--json", action="store_true", help="also print the numbers, for 'compare'")
     page = "report.html"

@@ -66,7 +66,7 @@ def _ladder(arguments: argparse.Namespace) -> int:
 
 
 def _check_files(plot: Path | None, page: Path | None = None, marks: str = "") -> None:
-    """Refuse files that cannot be written to, before anything is measured."""
+    """Reject unwritable files before anything is measured."""
     if plot:
         from gpuopt.show import plots
 
@@ -76,7 +76,7 @@ def _check_files(plot: Path | None, page: Path | None = None, marks: str = "") -
 
 
 def _save(axes: Any, path: Path) -> None:
-    """Write a plot in the format that the file's name asks for."""
+    """Write a plot in the format of the file's extension."""
     picture = io.BytesIO()
     axes.figure.savefig(picture, dpi=150, format=path.suffix[1:].lower())
     files.write(path, picture.getvalue())
@@ -177,7 +177,7 @@ def _add_ladder(commands: Any) -> None:
     options.family(add, FAMILIES)
     options.items(add, "the deck's, or what outgrows the caches")
     add("--op", choices=UFUNCS, help="the reduction's (default: sum)")
-    options.dtype(add, "of items and result", choices=DTYPES)
+    options.dtype(add, "of elements and result", choices=DTYPES)
     options.block(add)
     options.device(add, "cuda, cuda:1, sim, sim:g80 or cpu", "a GPU, else sim and cpu")
     options.rounds(add)
@@ -290,23 +290,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _open_streams() -> None:
-    """Let what goes to a stream that was closed before the start go nowhere."""
+    """Redirect streams that were closed before the start to the null device."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def main() -> int:
-    """Run a command; an error is one line on stderr, and with --traceback a traceback."""
+    """Run a command; print an error in one line, or as a traceback with --traceback."""
     _open_streams()
     arguments = _parser().parse_args()
-    # JAX takes three quarters of a GPU's memory when it first uses it, unless it is told not to.
+    # By default JAX allocates three quarters of a GPU's memory at its first use.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     try:
         status = arguments.run(arguments)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # who read our output has enough of it
+    except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
-"""What the commands' arguments share: how each is declared, and how its text is read.
+"""Arguments shared by several commands: their declarations and parsers.
 
-`otherwise` is what the help says of the argument's default.
+`otherwise` is the help text for the argument's default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def count(text: str) -> int:
     """Read 4194304, 4_194_304 or 2^22."""
     base, _, exponent = text.replace("**", "^").partition("^")
     try:
-        value = int(base) ** min(int(exponent or 1), 64)  # more would take for ever
+        value = int(base) ** min(int(exponent or 1), 64)  # larger exponents would take for ever
     except (ValueError, ZeroDivisionError):
         value = 0
     if not isinstance(value, int) or not 0 < value < 2**62:
@@ -48,7 +48,7 @@ def command(
     description: str,
     example: str,
 ) -> Add:
-    """Add a command that `run` does; return what adds its arguments."""
+    """Add a command that calls `run`; return its add_argument."""
     parser = commands.add_parser(
         name, help=help, description=description, epilog=f"example: python -m gpuopt {example}"
     )
@@ -63,7 +63,7 @@ def command(
 
 
 def family(add: Add, names: Iterable[str]) -> None:
-    """Add the family, which must be named."""
+    """Add the required family."""
     add("family", choices=list(names), help="the family of kernels")
 
 
@@ -74,20 +74,20 @@ def rung(add: Add, otherwise: str = "what the library takes for the case") -> No
 
 
 def items(add: Add, otherwise: str, **more: Any) -> None:
-    """Add the number of items."""
-    text = f"items, as 4194304 or 2^22 (default: {otherwise})"
+    """Add the number of elements."""
+    text = f"elements, as 4194304 or 2^22 (default: {otherwise})"
     add("-n", "--n", type=count, help=text, **more)
 
 
 def dtype(
-    add: Add, what: str = "of the items", otherwise: str = DEFAULT_DTYPE, **more: Any
+    add: Add, what: str = "of the elements", otherwise: str = DEFAULT_DTYPE, **more: Any
 ) -> None:
     """Add a dtype."""
     add("--dtype", help=f"{what} (default: {otherwise})", **more)
 
 
 def block(add: Add, otherwise: str = "the deck's") -> None:
-    """Add the threads a block."""
+    """Add the threads per block."""
     add("--block", type=int, help=f"threads a block, 32, 64, ..., 1024 (default: {otherwise})")
 
 
@@ -97,7 +97,7 @@ def device(add: Add, names: str, otherwise: str = "a GPU, else the cpu", **more:
 
 
 def simulated(add: Add) -> None:
-    """Add the device of what only the simulated GPU can do."""
+    """Add the device of a command that needs the simulated GPU."""
     device(add, "sim, or a preset as sim:g80", "sim", default="sim")
 
 
@@ -107,7 +107,7 @@ def rounds(add: Add) -> None:
 
 
 def as_json(add: Add, more: str = "") -> None:
-    """Add that JSON is printed instead of a table."""
+    """Add --json: print JSON instead of a table."""
     add("--json", action="store_true", help=f"print JSON{more}")
 
 
@@ -117,7 +117,7 @@ def output(add: Add, text: str, metavar: str = "FILE", **more: Any) -> None:
 
 
 def readme(add: Add, what: str, marks: str | None = None) -> None:
-    """Add a page to write to, and, if there may be several tables, between which marks."""
+    """Add a page to write to and, if it may have several tables, the marks around this one."""
     text = f"also write the {what} between its marks"
     add("--write-readme", type=Path, metavar="FILE", help=text)
     if marks:

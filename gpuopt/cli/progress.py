@@ -1,4 +1,4 @@
-"""A bar on a terminal for what takes longer than two seconds; in pipes only lines that stay."""
+"""A progress bar on a terminal for work of more than two seconds; in pipes, plain lines only."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ DELAY = 2.0  # seconds without a bar
 
 
 class Bar:
-    """What goes on, and the share of it that is done; and lines that stay."""
+    """A progress bar with permanent lines above it."""
 
     def __init__(self, stream: TextIO, shown: Any) -> None:
         self._stream, self._shown = stream, shown  # tqdm's bar, or None
 
     def __call__(self, text: str, share: float) -> None:
-        """Show on the bar what goes on and the share of the work that is done."""
+        """Show the current step and the fraction of the work that is done."""
         if self._shown is not None:
             self._shown.set_description_str(text, refresh=False)
             self._shown.update(max(0.0, share - self._shown.n))
 
     def line(self, text: str) -> None:
-        """Write a line, above the bar where there is one."""
+        """Write a permanent line, above the bar if one is shown."""
         if self._shown is None:
             print(text, file=self._stream, flush=True)
         else:
@@ -32,10 +32,10 @@ class Bar:
 
 @contextmanager
 def bar(stream: TextIO | None = None) -> Iterator[Bar]:
-    """Give a bar, which is called with what goes on and the share of the work that is done.
+    """Yield a bar: call it with the current step and the fraction of the work that is done.
 
-    Where the stream is no terminal, or tqdm (``pip install 'gpuopt[plot]'``) is missing, nothing is
-    shown but the bar's lines.
+    If the stream is no terminal, or tqdm (``pip install 'gpuopt[plot]'``) is missing, only the
+    permanent lines are shown.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The commands that set one thing against another: bench, sweep, compare."""
+"""The commands that compare: bench, sweep, compare."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _print_json(told: dict[str, Any], path: str) -> None:
 def _run_bench(arguments: argparse.Namespace) -> int:
     from gpuopt.measure import bench
 
-    # What cannot be written is said before hundreds of works, not after them.
+    # Check the page now, not after hundreds of measurements.
     if arguments.write_readme:
         parts(arguments.write_readme, arguments.marks)
     if arguments.json and arguments.json != "-":
@@ -132,7 +132,7 @@ def _add_sweep(commands: Any) -> None:
     )
     options.family(add, [*ITEMS, "reduce_axis"])
     options.items(add, "few to many", nargs="+")
-    options.dtype(add, "of the items", "float32", default="float32", choices=NUMBERS)
+    options.dtype(add, "of the elements", "float32", default="float32", choices=NUMBERS)
     options.device(add, "cuda, cuda:1 or cpu; sim has no timer")
     options.as_json(add, ", every sample too")
 

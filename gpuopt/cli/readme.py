@@ -1,4 +1,4 @@
-"""Writes what a command printed between its marks in a page."""
+"""Writes a command's output between its marks in a page."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MARKS = ("<!-- {marks}: written by `{command}` -->", "<!-- end of {marks} -->")
 
 
 def parts(path: Path, marks: str) -> tuple[str, str, str]:
-    """Return what is before a page's marks, the last mark, and what is behind it.
+    """Return the text before a page's marks, the closing mark, and the text after it.
 
     Raises
     ------
     ValueError
         The page has no such marks.
     """
-    text = path.read_bytes().decode()  # with the line ends that it has
+    text = path.read_bytes().decode()  # keeps its line ends
     begin, end = (mark.format(marks=marks, command="").split("`")[0] for mark in MARKS)
     before, found, rest = text.partition(begin)
     _, also_found, after = rest.partition(end)
@@ -29,7 +29,7 @@ def parts(path: Path, marks: str) -> tuple[str, str, str]:
 
 
 def write_between_marks(path: Path, marks: str, table: str) -> None:
-    """Put a table, and the command that runs, in the place of what is between a page's marks.
+    """Replace the text between a page's marks by a table and the command that made it.
 
     Raises
     ------

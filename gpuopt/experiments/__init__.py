@@ -54,7 +54,7 @@ __all__ = ["EXPERIMENTS", "Column", "Experiment", "Row", "run", "summary", *EXPE
 
 
 def summary() -> dict[str, str]:
-    """Return every experiment's name, with what it shows in a line.
+    """Return every experiment's name and a line about its subject.
 
     Returns
     -------

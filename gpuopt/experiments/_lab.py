@@ -1,4 +1,4 @@
-"""What experiments are made of: launches that are verified, then timed or counted, then verified.
+"""Probes, of which experiments consist: launches that are verified, and timed or counted.
 
 On a GPU the launches take turns, sample by sample, so that a drift of the machine meets all of
 them; outputs are poisoned before each check. Cold: every launch works on another copy of the data,
@@ -8,7 +8,6 @@ launch runs once and is counted.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,14 +16,13 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.explain.profile import Launch, profile
-from gpuopt.measure.ceilings import VerificationError, spread
-from gpuopt.measure.ladder import SAMPLE_SECONDS
+from gpuopt.measure.race import Contender, Effort, VerificationError, race
 from gpuopt.ptx.module import Buffer, Module, Prepared
 from gpuopt.util.checks import whole
 
-CACHES = 4  # cold: the copies are together so many times as large as the last-level cache
+CACHES = 4  # cold: size of all copies over that of the last-level cache
 COPIES_MOST = 64
-RUNS_MOST = 1000
+SAMPLE_SECONDS = 2e-3  # least duration of a sample
 POISON = 0xFF  # NaN in every floating-point type, -1 in integers
 
 
@@ -37,7 +35,7 @@ def choose(device: str | None, preset: str) -> Device:
         "cuda", "cuda:1", "sim:h200", ...; None: GPUOPT_DEVICE, else a GPU if there is one, else
         "sim".
     preset : str
-        What "sim" stands for: the simulated GPU that the deck used.
+        The simulated GPU that the deck used: the meaning of "sim".
     """
     name = device_name(device, "sim")
     described = describe_device(f"sim:{preset}" if name == "sim" else name)
@@ -50,20 +48,20 @@ def choose(device: str | None, preset: str) -> Device:
 
 
 @dataclass
-class Trial:
+class Probe:
     """One launch of an experiment.
 
     Attributes
     ----------
     name : str
     kernel : str
-        Of an embedded image.
+        A symbol of the embedded kernels.
     grid, block : int or tuple of int
     arguments : tuple
-        Its arguments: arrays are inputs, each copied to the device; `Output` is what it writes;
+        Arrays are inputs, each copied to the device; `Output` is memory that the kernel writes;
         anything else is passed as it is.
     check : callable
-        From the output to what is wrong with it, or "".
+        Returns the error of the output, or "".
     shared : int
         Bytes of dynamic shared memory a block.
     parameters : dict
@@ -83,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Output:
-    """What a launch writes: so many items of a dtype."""
+    """Memory that a launch writes: a number of elements of a dtype."""
 
     items: int
     dtype: str = "float32"
@@ -96,9 +94,9 @@ class Output:
 
 @dataclass
 class Outcome:
-    """A trial and what was found: seconds a launch on a GPU, counters on a simulated one."""
+    """A probe with its seconds a launch on a GPU, or its counters on a simulated one."""
 
-    trial: Trial
+    probe: Probe
     seconds: float = 0.0
     spread: float = 0.0
     launch: Launch | None = None
@@ -107,7 +105,7 @@ class Outcome:
 class Lab:
     """The embedded kernels on a device, and the data of an experiment there.
 
-    Inputs are kept by identity: trials that share an array share its copies on the device.
+    Inputs are kept by identity: probes that share an array share its copies on the device.
     """
 
     def __init__(self, device: Device) -> None:
@@ -129,9 +127,9 @@ class Lab:
             self._outputs[key] = self.module.empty(nbytes)
         return self._outputs[key]
 
-    def _arguments(self, trial: Trial, copy: int) -> tuple[list[Any], Buffer, Output]:
+    def _arguments(self, probe: Probe, copy: int) -> tuple[list[Any], Buffer, Output]:
         values, written, output = [], None, None
-        for argument in trial.arguments:
+        for argument in probe.arguments:
             if isinstance(argument, Output):
                 output, written = argument, self._output(argument.nbytes, copy)
                 values.append(written)
@@ -140,65 +138,64 @@ class Lab:
             else:
                 values.append(argument)
         if written is None or output is None:
-            raise TypeError(f"trial {trial.name!r} has no Output to verify")
+            raise TypeError(f"probe {probe.name!r} has no Output to verify")
         return values, written, output
 
-    def run(self, trial: Trial) -> Launch | None:
-        """Poison the output, run the trial once, verify it; return what a simulated GPU counts."""
-        values, written, output = self._arguments(trial, 0)
+    def run(self, probe: Probe) -> Launch | None:
+        """Poison the output, run the probe once, verify it; return what a simulated GPU counts."""
+        values, written, output = self._arguments(probe, 0)
         poison = np.full(output.nbytes, POISON, np.uint8)
         self.module._core.copy_in(written.address, poison)
-        kernel = self.module[trial.kernel]
+        kernel = self.module[probe.kernel]
         launches: list[Launch] = []
         if self.timed:
-            kernel(trial.grid, trial.block, *values, shared=trial.shared)
+            kernel(probe.grid, probe.block, *values, shared=probe.shared)
         else:
             counted = profile(
-                kernel, trial.grid, trial.block, *values, shared=trial.shared,
+                kernel, probe.grid, probe.block, *values, shared=probe.shared,
                 device=self.device.name,
             )  # fmt: skip
             launches = counted.launches
-        error = trial.check(written.get(output.dtype))
+        error = probe.check(written.get(output.dtype))
         if error:
-            raise VerificationError(f"{trial.name}: kernel {trial.kernel} gave {error}")
+            raise VerificationError(f"{probe.name}: kernel {probe.kernel} gave {error}")
         return launches[-1] if launches else None
 
-    def _bound(self, trial: Trial, cold: bool) -> list[Prepared]:
+    def _bound(self, probe: Probe, cold: bool) -> list[Prepared]:
         """Return the launches of one round: one, or one for each copy of the data."""
         copies = 1
         if cold:
             size = sum(
-                each.nbytes for each in trial.arguments if isinstance(each, np.ndarray | Output)
+                each.nbytes for each in probe.arguments if isinstance(each, np.ndarray | Output)
             )
             copies = min(COPIES_MOST, 2 + CACHES * self.device.cache_bytes // max(1, size))
-        kernel = self.module[trial.kernel]
+        kernel = self.module[probe.kernel]
         return [
             kernel.bind(
-                trial.grid, trial.block, *self._arguments(trial, copy)[0], shared=trial.shared
+                probe.grid, probe.block, *self._arguments(probe, copy)[0], shared=probe.shared
             )
             for copy in range(copies)
         ]
 
-    def measure(self, trials: Sequence[Trial], *, cold: bool, rounds: int = 7) -> list[Outcome]:
-        """Verify every trial, time all of them in turns, verify again; or count each once."""
-        outcomes = [Outcome(trial, launch=self.run(trial)) for trial in trials]
+    def _contender(self, probe: Probe, cold: bool) -> Contender:
+        """Return a probe for a race; a run is one launch."""
+        bound = self._bound(probe, cold)
+
+        def time(runs: int, _: bool) -> float:  # the launches are bound to one copy or to many
+            return self.module.time(bound, -(-runs // len(bound))) / len(bound)
+
+        return Contender(time, lambda: self.run(probe))
+
+    def measure(self, probes: Sequence[Probe], *, cold: bool, rounds: int = 7) -> list[Outcome]:
+        """Race the probes on a GPU; verify and count each once on a simulated one."""
         if not self.timed:
-            return outcomes
-        bound = [self._bound(trial, cold) for trial in trials]
-        runs = []
-        for launches in bound:
-            once = self.module.time(launches, 1)
-            runs.append(max(1, min(RUNS_MOST, int(SAMPLE_SECONDS / max(once, 1e-9)))))
-        samples: list[list[float]] = [[] for _ in trials]
-        for _ in range(rounds):
-            for launches, count, sample in zip(bound, runs, samples, strict=True):
-                sample.append(self.module.time(launches, count) / len(launches))
-        for outcome, sample in zip(outcomes, samples, strict=True):
-            outcome.seconds = statistics.median(sample)
-            outcome.spread = spread(sample)
-        for trial in trials:
-            self.run(trial)
-        return outcomes
+            return [Outcome(probe, launch=self.run(probe)) for probe in probes]
+        contenders = [self._contender(probe, cold) for probe in probes]
+        race(contenders, Effort(rounds, SAMPLE_SECONDS))
+        return [
+            Outcome(probe, each.warm.median, each.warm.spread)
+            for probe, each in zip(probes, contenders, strict=True)
+        ]
 
 
 def how(timed: bool, cold: bool, rounds: int) -> str:
@@ -223,16 +220,3 @@ def several(values: Any, name: str) -> list[Any]:
     if isinstance(values, str) or not np.iterable(values):
         raise TypeError(f"{name}: must be a list of ints, not {values!r:.60}")
     return list(values)
-
-
-def wrong(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float = 0.0) -> str:
-    """Tell where an array is off by more than a bound; written so that NaN fails."""
-    exact = isinstance(bound, float) and not bound
-    fits = got == want if exact else np.abs(got - want) <= bound
-    if fits.all():
-        return ""
-    at = int(np.flatnonzero(~fits)[0])
-    return (
-        f"{np.count_nonzero(~fits):,} wrong items, the first of them number {at:,}: "
-        f"{got[at]!r} instead of {want[at]!r}"
-    )

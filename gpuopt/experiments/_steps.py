@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.measure.ceilings import VerificationError, spread
+from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
 from gpuopt.ptx.module import Module, Prepared
 
 SAMPLE_SECONDS = 10e-3  # how long a sample shall take at least
@@ -47,7 +46,7 @@ class Timed:
     poison : callable
         Spoils what the steps write.
     check : callable
-        Tells what is wrong with what they have written, or "".
+        Returns the error of the memory that they have written, or "".
     how : str
         As `gpuopt.Module.time` takes it.
     seconds : callable, optional
@@ -60,40 +59,25 @@ class Timed:
     check: Callable[[], str]
     how: str = "queue"
     seconds: Callable[[int], float] | None = None
-    samples: list[float] = field(default_factory=list)
+    timing: Timing = field(default_factory=Timing)
 
-    @property
-    def median(self) -> float:
-        """Return the median, in seconds."""
-        return statistics.median(self.samples)
+    def contender(self, module: Module) -> Contender:
+        """Return the steps for a race."""
 
-    @property
-    def spread(self) -> float:
-        """Return the interquartile range over the median."""
-        return spread(self.samples)
+        def time(runs: int, _: bool = False) -> float:
+            return self.seconds(runs) if self.seconds else module.time(self.steps, runs, self.how)
 
-    def time(self, module: Module, runs: int) -> float:
-        """Return the seconds of a run, of `runs`."""
-        return self.seconds(runs) if self.seconds else module.time(self.steps, runs, self.how)
+        def verify() -> None:
+            self.poison()
+            time(1)
+            error = self.check()
+            if error:
+                raise VerificationError(f"{self.name}: gave {error}")
 
-    def verified(self, module: Module) -> float:
-        """Run on spoiled outputs and verify them; return the seconds."""
-        self.poison()
-        seconds = self.time(module, 1)
-        error = self.check()
-        if error:
-            raise VerificationError(f"{self.name}: gave {error}")
-        return seconds
+        most = max(1, RUNS_MOST // max(1, len(self.steps)))
+        return Contender(time, verify, self.timing, runs_most=most)
 
 
 def measure(module: Module, trials: Sequence[Timed], rounds: int) -> None:
-    """Verify every trial, sample all of them in turns, verify again."""
-    runs = []
-    for trial in trials:
-        most = max(1, RUNS_MOST // max(1, len(trial.steps)))
-        runs.append(max(1, min(most, int(SAMPLE_SECONDS / max(trial.verified(module), 1e-9)))))
-    for _ in range(rounds):
-        for trial, count in zip(trials, runs, strict=True):
-            trial.samples.append(trial.time(module, count))
-    for trial in trials:
-        trial.verified(module)
+    """Race the steps, verified before and after."""
+    race([each.contender(module) for each in trials], Effort(rounds, SAMPLE_SECONDS))

@@ -9,8 +9,9 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 
 BLOCK = 256
 STRIDES = range(1, 34)
@@ -63,11 +64,11 @@ def banks(rounds: int | None = None, *, device: str | None = None) -> Experiment
         raise ValueError(f"rounds: must be at most 256, not {rounds}")
     limits = models.gpu(described if lab.timed else described.name.split(":")[1])
     blocks = 8 * described.multiprocessors if lab.timed else 2
-    trials = [
-        _trial(name, pattern, limits, blocks, rounds)
+    probes = [
+        _probe(name, pattern, limits, blocks, rounds)
         for name, pattern in _patterns(limits.banks).items()
     ]
-    outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
+    outcomes = lab.measure(probes, cold=False, rounds=ROUNDS)
     return Experiment(
         "banks",
         described,
@@ -93,17 +94,17 @@ def _patterns(banks: int) -> dict[str, np.ndarray]:
     return {name: pattern.astype(np.uint32) for name, pattern in found.items()}
 
 
-def _trial(name: str, pattern: np.ndarray, limits: models.Gpu, blocks: int, rounds: int) -> Trial:
+def _probe(name: str, pattern: np.ndarray, limits: models.Gpu, blocks: int, rounds: int) -> Probe:
     sums = rounds * sum(pattern.astype(np.float32) + k for k in range(READS))
     want = np.tile(sums.astype(np.float32), blocks * BLOCK // 32)
     passes = models.bank_conflicts(limits, [4 * int(word) for word in pattern])
-    return Trial(
+    return Probe(
         name,
         "micro_banks",
         blocks,
         BLOCK,
         (pattern, Output(want.size), rounds),
-        partial(_lab.wrong, want=want),
+        partial(oracle.wrong, want=want),
         parameters={"ways": passes.ways},
         deck=DECK.get(name, ""),
     )
@@ -122,7 +123,7 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(outcome: Outcome, stride_1: Outcome) -> Row:
-    trial, ways = outcome.trial, outcome.trial.parameters["ways"]
+    probe, ways = outcome.probe, outcome.probe.parameters["ways"]
     if outcome.launch is None:
         values = {"seconds": outcome.seconds, "spread": outcome.spread}
         share = stride_1.seconds / outcome.seconds
@@ -143,4 +144,4 @@ def _row(outcome: Outcome, stride_1: Outcome) -> Row:
         share = 1 - counted.shared_load_conflicts / counted.shared_load_wavefronts
         times = 1 / share
         reading = "no conflict" if times == 1 else f"{times:.0f} passes where one is enough"
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from functools import partial
 
 import numpy as np
@@ -11,13 +10,13 @@ from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.explain.profile import profile
-from gpuopt.families import cases
+from gpuopt.families import cases, oracle
 from gpuopt.families.cases import Case
-from gpuopt.measure.ceilings import VerificationError, copy_bandwidth, spread
-from gpuopt.measure.ladder import SAMPLE_SECONDS
+from gpuopt.measure.ceilings import copy_bandwidth
+from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
 
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 GRIDS = (0.5, 1, 2, 8, 32, 100)  # blocks of a multiprocessor
@@ -96,25 +95,25 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
     )
 
 
-def _copies(n: int, device: Device, limits: models.Gpu) -> list[Trial]:
+def _copies(n: int, device: Device, limits: models.Gpu) -> list[Probe]:
     data = np.random.default_rng(0).random(n, np.float32)
 
-    def trial(name: str, grid: int, block: int) -> Trial:
-        return Trial(
+    def probe(name: str, grid: int, block: int) -> Probe:
+        return Probe(
             name,
             "micro_grid_stride",
             grid,
             block,
             (data, Output(n), n),
-            partial(_lab.wrong, want=data),
+            partial(oracle.wrong, want=data),
             parameters={"block": block, "blocks": grid},
         )
 
     blocks = [block for block in BLOCKS if block <= limits.threads_per_block]
     grids = sorted({max(1, int(each * device.multiprocessors)) for each in GRIDS})
     return [
-        *(trial(f"copy, blocks of {block}", -(-n // block), block) for block in blocks),
-        *(trial(f"copy, {grid:,} blocks of {GRID_BLOCK}", grid, GRID_BLOCK) for grid in grids),
+        *(probe(f"copy, blocks of {block}", -(-n // block), block) for block in blocks),
+        *(probe(f"copy, {grid:,} blocks of {GRID_BLOCK}", grid, GRID_BLOCK) for grid in grids),
     ]
 
 
@@ -152,12 +151,12 @@ def _rules(block: int, blocks: int | None, device: Device) -> str:
 
 
 def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
-    trial = outcome.trial
-    block, blocks = trial.parameters["block"], trial.parameters["blocks"]
+    probe = outcome.probe
+    block, blocks = probe.parameters["block"], probe.parameters["blocks"]
     rules = _rules(block, blocks, lab.device)
     if outcome.launch is None:
-        registers = lab.module[trial.kernel].resources.registers
-        bandwidth = 2 * trial.arguments[0].nbytes / outcome.seconds
+        registers = lab.module[probe.kernel].resources.registers
+        bandwidth = 2 * probe.arguments[0].nbytes / outcome.seconds
         values = {
             "occupancy": models.occupancy(limits, block, registers=registers).occupancy,
             "seconds": outcome.seconds,
@@ -165,7 +164,7 @@ def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
             "bandwidth": bandwidth,
         }
         share = bandwidth / copy
-        return Row(trial.name, trial.parameters, values, share, f"{rules}: {share:.0%} of a copy")
+        return Row(probe.name, probe.parameters, values, share, f"{rules}: {share:.0%} of a copy")
     counted = outcome.launch.counters
     values = {
         "occupancy": outcome.launch.occupancy,
@@ -175,7 +174,7 @@ def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
     }
     share = outcome.launch.occupancy * counted.warp_efficiency
     reading = f"{rules}: occupancy limited by {outcome.launch.limiter}"
-    return Row(trial.name, trial.parameters, values, share, reading)
+    return Row(probe.name, probe.parameters, values, share, reading)
 
 
 def _verified(case: Case, rung: Rung, got: object) -> None:
@@ -212,22 +211,22 @@ def _counted(case: Case, rung: Rung, blocks: list[int], device: Device, copy: fl
 
 def _timed(case: Case, rung: Rung, blocks: list[int], device: Device, copy: float) -> list[Row]:
     bench = case.bench(device.name)
-    for block in blocks:
-        _verified(case, rung, bench.run(rung.variant, block))
-    runs = {
-        block: max(1, int(SAMPLE_SECONDS / bench.time(rung.variant, block, runs=3, cold=True)))
-        for block in blocks
-    }
-    samples: dict[int, list[float]] = {block: [] for block in blocks}
-    for _ in range(ROUNDS):
-        for block, sample in samples.items():
-            sample.append(bench.time(rung.variant, block, runs=runs[block], cold=True))
+
+    def contender(block: int) -> Contender:
+        return Contender(
+            lambda runs, cold: bench.time(rung.variant, block, runs=runs, cold=cold),
+            lambda: _verified(case, rung, bench.run(rung.variant, block)),
+            warm=None,
+            cold=Timing(),
+        )
+
+    racing = [contender(block) for block in blocks]
+    race(racing, Effort(ROUNDS, _lab.SAMPLE_SECONDS))
     rows = []
-    for block, sample in samples.items():
-        _verified(case, rung, bench.run(rung.variant, block))
-        seconds = statistics.median(sample)
+    for block, each in zip(blocks, racing, strict=True):
+        seconds = each.cold.median
         bandwidth = bench.bytes(rung.variant, block) / seconds
-        values = {"seconds": seconds, "spread": spread(sample), "bandwidth": bandwidth}
+        values = {"seconds": seconds, "spread": each.cold.spread, "bandwidth": bandwidth}
         rows.append(
             Row(
                 f"{rung.family} {rung.name}, blocks of {block}",

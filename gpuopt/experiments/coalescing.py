@@ -11,8 +11,9 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 from gpuopt.measure.ceilings import copy_bandwidth
 
 BLOCK = 256
@@ -32,7 +33,7 @@ DECK = {
 }
 
 
-# What a rule of coalescing counts.
+# The counter of each rule of coalescing.
 UNITS = {
     "strict": "transactions a half-warp",
     "segments": "transactions a half-warp",
@@ -86,8 +87,8 @@ def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment
     n = _lab.size(n, 1 << 25 if lab.timed else 3 * 1024)
     whole = lcm(3 * BLOCK, 4 * BLOCK, max(STRIDES))
     n = -(-n // whole) * whole
-    trials = _trials(n)
-    outcomes = lab.measure(trials, cold=True, rounds=ROUNDS)
+    probes = _probes(n)
+    outcomes = lab.measure(probes, cold=True, rounds=ROUNDS)
     copy = copy_bandwidth(described) if lab.timed else 0.0
     rows = [_row(outcome, outcomes[0], described, copy) for outcome in outcomes]
     return Experiment(
@@ -119,7 +120,7 @@ def _columns(device: Device) -> list[Column]:
     ]
 
 
-def _trials(n: int) -> list[Trial]:
+def _probes(n: int) -> list[Probe]:
     data = np.random.default_rng(0).random(n + SLACK, np.float32)
     plus = data + np.float32(1)
     poison = np.full(1, _lab.POISON * 0x01010101, np.uint32)
@@ -130,9 +131,9 @@ def _trials(n: int) -> list[Trial]:
         want = np.repeat(poison, n + SLACK)
         at = chosen()
         want[at] = plus.view(np.uint32)[at]
-        return _lab.wrong(got, want)
+        return oracle.wrong(got, want)
 
-    def trial(
+    def probe(
         name: str,
         kernel: str,
         chosen: Callable[[], np.ndarray | slice],
@@ -141,8 +142,8 @@ def _trials(n: int) -> list[Trial]:
         asked: int = 1,
         shared: int = 0,
         **parameters: int,
-    ) -> Trial:
-        return Trial(
+    ) -> Probe:
+        return Probe(
             name,
             f"micro_{kernel}",
             -(-threads // BLOCK),
@@ -156,13 +157,13 @@ def _trials(n: int) -> list[Trial]:
 
     everything = slice(0, n)
 
-    def index(name: str, mask: int = 0, stride: int = 1, offset: int = 0) -> Trial:
-        return trial(
+    def index(name: str, mask: int = 0, stride: int = 1, offset: int = 0) -> Probe:
+        return probe(
             name, "index", lambda: slice(offset, n + offset, stride), n // stride,
             mask, stride, offset, mask=mask, stride=stride, offset=offset,
         )  # fmt: skip
 
-    idle = trial("idle threads", "idle", lambda: words[words % 4 != 3], n)
+    idle = probe("idle threads", "idle", lambda: words[words % 4 != 3], n)
     idle.parameters["useful"] = idle.parameters["useful"] // 4 * 3
     return [
         index("coalesced"),
@@ -170,34 +171,34 @@ def _trials(n: int) -> list[Trial]:
         index("permuted", mask=REVERSED),
         *(index(f"misaligned by {k}", offset=k) for k in OFFSETS),
         *(index(f"stride {k}", stride=k) for k in STRIDES),
-        trial("float3", "float3_direct", lambda: everything, n // 3, asked=3),
-        trial(
+        probe("float3", "float3_direct", lambda: everything, n // 3, asked=3),
+        probe(
             "float3, shared memory", "float3_shared", lambda: everything, n // 3,
             asked=3, shared=12 * BLOCK,
         ),
-        trial("array of structures", "structures", lambda: everything, n // 4, asked=4),
+        probe("array of structures", "structures", lambda: everything, n // 4, asked=4),
         *(
-            trial(
+            probe(
                 f"structures aligned to {k}", f"structures_{k}", lambda: everything, n // 4,
                 asked=4, alignment=k,
             )
             for k in (8, 16)
         ),
-        trial("structure of arrays", "arrays", lambda: everything, n // 4, asked=4),
+        probe("structure of arrays", "arrays", lambda: everything, n // 4, asked=4),
         *(
-            trial(name, f"wide_{k}", lambda: everything, n // k, asked=k, words=k)
+            probe(name, f"wide_{k}", lambda: everything, n // k, asked=k, words=k)
             for name, k in (("float", 1), ("float2", 2), ("float4", 4))
         ),
     ]  # fmt: skip
 
 
 def _row(outcome: Outcome, coalesced: Outcome, device: Device, copy: float) -> Row:
-    trial = outcome.trial
-    useful = trial.parameters["useful"]
-    parameters = {name: value for name, value in trial.parameters.items() if name != "useful"}
+    probe = outcome.probe
+    useful = probe.parameters["useful"]
+    parameters = {name: value for name, value in probe.parameters.items() if name != "useful"}
     if outcome.launch is None:
         bandwidth = useful / outcome.seconds
-        best = coalesced.trial.parameters["useful"] / coalesced.seconds
+        best = coalesced.probe.parameters["useful"] / coalesced.seconds
         values = {
             "useful": useful,
             "seconds": outcome.seconds,
@@ -227,7 +228,7 @@ def _row(outcome: Outcome, coalesced: Outcome, device: Device, copy: float) -> R
             if share == 1
             else f"{1 / share:.1f} bytes are moved for each that was asked for"
         )
-    return Row(trial.name, parameters, values, share, reading, trial.deck)
+    return Row(probe.name, parameters, values, share, reading, probe.deck)
 
 
 def _slower(ratio: float, reference: bool) -> str:

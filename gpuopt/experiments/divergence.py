@@ -1,4 +1,4 @@
-"""divergence: what it costs when the lanes of a warp part."""
+"""divergence: the cost of lanes of a warp that take different branches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 
 WAYS = (1, 2, 4, 8, 16, 32)
 FACTOR = 0.984375  # of a step, as the kernel has it: exact in a float
@@ -24,7 +25,7 @@ def divergence(steps: int | None = None, *, device: str | None = None) -> Experi
     Parameters
     ----------
     steps : int, optional
-        Of a path. Default: 256 on a GPU, 16 on a simulated one.
+        Length of a path. Default: 256 on a GPU, 16 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' G80.
 
@@ -70,8 +71,8 @@ def divergence(steps: int | None = None, *, device: str | None = None) -> Experi
         ("threadIdx.x / 32 > 2", 2, (warp > 2) * 1),
     ]
     start = np.random.default_rng(0).random(blocks * block, np.float32)
-    trials = [_trial(*path, start, blocks, steps) for path in paths]
-    outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
+    probes = [_probe(*path, start, blocks, steps) for path in paths]
+    outcomes = lab.measure(probes, cold=False, rounds=ROUNDS)
     return Experiment(
         "divergence",
         described,
@@ -88,22 +89,22 @@ def _label(ways: int, by: str) -> str:
     return f"{ways} way{'s' * (ways > 1)} by {by}"
 
 
-def _trial(
+def _probe(
     name: str, ways: int, path: np.ndarray, start: np.ndarray, blocks: int, steps: int
-) -> Trial:
+) -> Probe:
     # v = v * FACTOR + (1 + path), steps times over, in closed form
     power = FACTOR**steps
     add = np.tile(1.0 + path, blocks)
     want = start.astype(np.float64) * power + add * (1 - power) / (1 - FACTOR)
     # Each step rounds a number of at most 64 * 33, and the next steps shrink that error.
     bound = 2 * 2.0**-24 * (1 + np.abs(want)) / (1 - FACTOR)
-    return Trial(
+    return Probe(
         name,
         "micro_divergence",
         blocks,
         path.size,
         (start, Output(start.size), path.astype(np.uint32), ways, steps),
-        partial(_lab.wrong, want=want, bound=bound),
+        partial(oracle.wrong, want=want, absolute=bound),
         parameters={"ways": ways, "warps that part": _parting(path)},
     )
 
@@ -126,7 +127,7 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(outcome: Outcome, one_way: Outcome) -> Row:
-    trial = outcome.trial
+    probe = outcome.probe
     if outcome.launch is None:
         values = {"seconds": outcome.seconds, "spread": outcome.spread}
         share = one_way.seconds / outcome.seconds
@@ -141,9 +142,9 @@ def _row(outcome: Outcome, one_way: Outcome) -> Row:
         share = counted.warp_efficiency
         first = one_way.launch.counters.warp_instructions
         more, what = counted.warp_instructions / first, "instructions"
-    parts = trial.parameters["warps that part"]
+    parts = probe.parameters["warps that part"]
     if not parts:
         reading = f"no warp parts: {more:.1f} times the {what} of one way"
     else:
         reading = f"warps of a block that part: {parts}; {more:.1f} times the {what} of one way"
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 
 BLOCK = 256
 STEPS = (1, 64)  # bound by memory, bound by arithmetic
@@ -57,16 +58,16 @@ def double_literal(n: int | None = None, *, device: str | None = None) -> Experi
     lab = Lab(described)
     n = _lab.size(n, 1 << 24 if lab.timed else 1 << 12)
     start = np.random.default_rng(0).random(n, np.float32)
-    trials = []
+    probes = []
     for steps in STEPS:
         right = start.astype(np.float64)
         for _ in range(steps):
             right = 2.5 * right * (1 - right)
         # A step multiplies an error by at most 2.5, near 0.6 it halves it: 64 ulp are enough.
-        check = partial(_lab.wrong, want=right, bound=64 * 2.0**-24)
+        check = partial(oracle.wrong, want=right, absolute=64 * 2.0**-24)
         for literal, kernel in (("2.5", "double"), ("2.5f", "float")):
-            trials.append(
-                Trial(
+            probes.append(
+                Probe(
                     f"{literal}, {steps} step{'s' * (steps > 1)}",
                     f"micro_literal_{kernel}",
                     -(-n // BLOCK),
@@ -76,7 +77,7 @@ def double_literal(n: int | None = None, *, device: str | None = None) -> Experi
                     parameters={"literal": literal, "steps": steps},
                 )
             )
-    outcomes = lab.measure(trials, cold=True, rounds=ROUNDS)
+    outcomes = lab.measure(probes, cold=True, rounds=ROUNDS)
     rows = [
         _row(outcome, outcomes[i | 1], lab.timed)  # the float one stands behind the double one
         for i, outcome in enumerate(outcomes)
@@ -103,7 +104,7 @@ def double_literal(n: int | None = None, *, device: str | None = None) -> Experi
 
 
 def _row(outcome: Outcome, float_one: Outcome, timed: bool) -> Row:
-    trial = outcome.trial
+    probe = outcome.probe
     if timed:
         values = {"seconds": outcome.seconds, "spread": outcome.spread}
         share = float_one.seconds / outcome.seconds
@@ -123,4 +124,4 @@ def _row(outcome: Outcome, float_one: Outcome, timed: bool) -> Row:
         reading = "the double arithmetic hides behind memory"
     else:
         reading = f"the missing f costs {1 / share:.2f} times the {what}"
-    return Row(trial.name, trial.parameters, values, share, reading)
+    return Row(probe.name, probe.parameters, values, share, reading)

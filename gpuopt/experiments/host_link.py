@@ -10,6 +10,7 @@ import numpy as np
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
+from gpuopt.families import oracle
 from gpuopt.ptx.module import Module
 
 ROUNDS = 7
@@ -68,7 +69,7 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
     for size, trial in pairs:
         way, kind = trial.name.split(", ")
         if kind == "pinned":
-            rates[way] = max(rates.get(way, 0), _moved(trial, size) / trial.median)
+            rates[way] = max(rates.get(way, 0), _moved(trial, size) / trial.timing.median)
     return Experiment(
         "host_link",
         described,
@@ -109,10 +110,10 @@ def _trials(module: Module, size: int) -> list[Timed]:
             back[...] = 0
 
     def check_in() -> str:
-        return _lab.wrong(target.get(np.uint32), data)
+        return oracle.wrong(target.get(np.uint32), data)
 
     def check_out(back: np.ndarray) -> str:
-        return _lab.wrong(back, data)
+        return oracle.wrong(back, data)
 
     def staged_in(runs: int) -> float:
         start = perf_counter()
@@ -149,7 +150,7 @@ def _trials(module: Module, size: int) -> list[Timed]:
 
 def _row(trial: Timed, size: int, rates: dict[str, float]) -> Row:
     way, kind = trial.name.split(", ")
-    bandwidth = _moved(trial, size) / trial.median
+    bandwidth = _moved(trial, size) / trial.timing.median
     share = bandwidth / rates[way]
     readings = {
         "pageable": "the driver copies it through a pinned buffer of its own",
@@ -164,7 +165,7 @@ def _row(trial: Timed, size: int, rates: dict[str, float]) -> Row:
     return Row(
         trial.name,
         {"nbytes": size, "way": way, "memory": kind},
-        {"seconds": trial.median, "spread": trial.spread, "bandwidth": bandwidth},
+        {"seconds": trial.timing.median, "spread": trial.timing.spread, "bandwidth": bandwidth},
         share,
         reading,
         DECK if kind == "pinned" and way != "both" and size >= 1 << 24 else "",

@@ -10,8 +10,9 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 
 CHAINS = (1, 2, 3, 4, 6, 8)
 CHAINS_MOST = 8  # what the kernels are compiled for
@@ -47,9 +48,9 @@ def ilp(
     chains : sequence of int
         1 to 8.
     warps : sequence of int
-        Of a multiprocessor, 1 to 32; those that a block of the device cannot have are left out.
+        Warps of a multiprocessor, 1 to 32; more than a block of the device has are left out.
     steps : int, optional
-        Of a chain. Default: 16,384 on a GPU, 16 on a simulated one.
+        Length of a chain. Default: 16,384 on a GPU, 16 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the deck's G80.
 
@@ -93,12 +94,12 @@ def ilp(
     multiprocessors = described.multiprocessors if lab.timed else 1
     kinds = [(True, each) for each in chains]
     kinds += [(False, each) for each in sorted({min(chains), max(chains)})]
-    trials = [
-        _trial(fused, chain, warp, multiprocessors, steps)
+    probes = [
+        _probe(fused, chain, warp, multiprocessors, steps)
         for fused, chain in kinds
         for warp in warps
     ]
-    outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
+    outcomes = lab.measure(probes, cold=False, rounds=ROUNDS)
     latency, lanes = PIPELINES.get(described.compute_capability, (4, 128))
     peak = models.peak_flops(lanes * described.multiprocessors, described.clock_mhz * 1e6)
     return Experiment(
@@ -125,7 +126,7 @@ def _between(value: int, most: int, name: str) -> int:
     return value
 
 
-def _trial(fused: bool, chains: int, warps: int, multiprocessors: int, steps: int) -> Trial:
+def _probe(fused: bool, chains: int, warps: int, multiprocessors: int, steps: int) -> Probe:
     threads = 32 * warps
     start = np.random.default_rng(0).random(multiprocessors * threads, np.float32)
     # a = a * factor + add tends to 1, and keeps a good part of where it began.
@@ -138,13 +139,13 @@ def _trial(fused: bool, chains: int, warps: int, multiprocessors: int, steps: in
     deck = {(1, 6): "peak", (3, 2): "peak"}.get((chains, warps), "") if fused else ""
     if not fused and (chains, warps) == (8, 32):
         deck = "half at most"
-    return Trial(
+    return Probe(
         f"{warps} warp{'s' * (warps > 1)} x {chains}" + ("" if fused else ", no fma"),
         f"micro_ilp_{'fma' if fused else 'mul'}_{chains}",
         multiprocessors,
         threads,
         (start, Output(start.size), factor, add, steps),
-        partial(_lab.wrong, want=want, bound=bound),
+        partial(oracle.wrong, want=want, absolute=bound),
         parameters={"warps": warps, "chains": chains, "fused": fused},
         deck=deck,
     )
@@ -169,8 +170,8 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(outcome: Outcome, device: Device, steps: int, peak: float) -> Row:
-    trial = outcome.trial
-    warps, chains, fused = (trial.parameters[key] for key in ("warps", "chains", "fused"))
+    probe = outcome.probe
+    warps, chains, fused = (probe.parameters[key] for key in ("warps", "chains", "fused"))
     latency, lanes = PIPELINES.get(device.compute_capability, (4, 128))
     needed = models.littles_law(latency, lanes)
     in_flight = 32 * warps * chains
@@ -202,4 +203,4 @@ def _row(outcome: Outcome, device: Device, steps: int, peak: float) -> Row:
         reading += ", each half of an fma"
     else:
         reading += ": enough"
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 
 BLOCK = 256
@@ -110,17 +110,17 @@ def intrinsics(
     lab = Lab(described)
     n = _lab.size(n, 1 << 20 if lab.timed else 1024)
     steps = _lab.size(steps, 128 if lab.timed else 4, "steps")
-    trials, errors = [], []
+    probes, errors = [], []
     for name, function in FUNCTIONS.items():
         for label, (low, high) in zip((name, f"{name}, wide"), function.ranges, strict=False):
             x = np.linspace(low, high, n).astype(np.float32)
             for form in FORMS:
                 found: Errors = {}
-                once = _trial(label, name, form, x, function, 1, (low, high), found)
+                once = _probe(label, name, form, x, function, 1, (low, high), found)
                 lab.run(once)
                 errors.append(found)
-                trials.append(_trial(label, name, form, x, function, steps, (low, high), {}))
-    outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
+                probes.append(_probe(label, name, form, x, function, steps, (low, high), {}))
+    outcomes = lab.measure(probes, cold=False, rounds=ROUNDS)
     found = list(zip(outcomes, errors, strict=True))
     rows = [_row(found[i], found[i & ~1], found[i | 1], n * steps) for i in range(len(found))]
     return Experiment(
@@ -137,7 +137,7 @@ def intrinsics(
     )
 
 
-def _trial(
+def _probe(
     label: str,
     name: str,
     form: str,
@@ -146,8 +146,8 @@ def _trial(
     steps: int,
     limits: tuple[float, float],
     found: Errors,
-) -> Trial:
-    return Trial(
+) -> Probe:
+    return Probe(
         f"{label}, {form}",
         f"micro_{name}_{form}",
         -(-x.size // BLOCK),
@@ -205,7 +205,7 @@ def _row(
     evaluations: int,
 ) -> Row:
     outcome, errors = this
-    trial, values = outcome.trial, dict(errors)
+    probe, values = outcome.probe, dict(errors)
     if outcome.launch is None:
         values |= {
             "seconds": outcome.seconds,
@@ -216,15 +216,15 @@ def _row(
         gain = f"{errors['ulp']:,.1f} ulp where the accurate form has {accurate[1]['ulp']:,.1f}"
     else:
         each = {
-            form[0].trial.name: form[0].launch.counters.warp_instructions * 32 / evaluations
+            form[0].probe.name: form[0].launch.counters.warp_instructions * 32 / evaluations
             for form in (accurate, fast)
         }
         values |= {
-            "instructions": each[trial.name],
+            "instructions": each[probe.name],
             "special": outcome.launch.counters.inst_special * 32 / evaluations,
         }
-        share, what = each[fast[0].trial.name] / each[trial.name], "instructions"
-        gain = f"{each[accurate[0].trial.name] - each[trial.name]:,.0f} instructions less"
+        share, what = each[fast[0].probe.name] / each[probe.name], "instructions"
+        gain = f"{each[accurate[0].probe.name] - each[probe.name]:,.0f} instructions less"
     times = f"{1 / share:.1f} times the {what} of the fast form"
     reading = gain if outcome is fast[0] else times
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

@@ -1,4 +1,4 @@
-"""launch_overhead: what it costs to start a kernel that does nothing."""
+"""launch_overhead: the cost of starting a kernel that does nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def launch_overhead(launches: int | None = None, *, device: str | None = None) -
     -------
     Experiment
         Rows "back to back", "waited for", "in a graph", "host, no waiting", for one block and for
-        as many as there are multiprocessors, times 8; "from Python", a call of `gpuopt.Kernel` that
+        eight for each multiprocessor; "from Python", a call of `gpuopt.Kernel` that
         is waited for. `seconds` are of one launch. The share is of "back to back" with one block.
 
     Raises
@@ -68,7 +68,7 @@ def launch_overhead(launches: int | None = None, *, device: str | None = None) -
             trials.append(_trial(module, name, blocks, count))
         trials.append(_from_python(module, blocks, count))
     _steps.measure(module, trials, ROUNDS)
-    first = trials[0].median
+    first = trials[0].timing.median
     return Experiment(
         "launch_overhead",
         described,
@@ -141,7 +141,7 @@ def _from_python(module: Module, blocks: int, count: int) -> Timed:
 def _row(trial: Timed, count: int, first: float) -> Row:
     way, blocks = trial.name.rsplit(", ", 1)
     reading = WAYS[way][1] if way in WAYS else "a call from Python, checked and waited for"
-    values = {"seconds": trial.median / count, "spread": trial.spread}
+    values = {"seconds": trial.timing.median / count, "spread": trial.timing.spread}
     return Row(
-        trial.name, {"blocks": int(blocks.split()[0])}, values, first / trial.median, reading
+        trial.name, {"blocks": int(blocks.split()[0])}, values, first / trial.timing.median, reading
     )

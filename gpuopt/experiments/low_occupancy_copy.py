@@ -10,8 +10,9 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 from gpuopt.measure.ceilings import copy_bandwidth
 
 BLOCK = 64
@@ -75,15 +76,15 @@ def low_occupancy_copy(
     limits = models.gpu(described if lab.timed else described.name.split(":")[1])
     resident = [_lab.size(each, 1, "resident") for each in _lab.several(resident, "resident")]
     data = np.random.default_rng(0).random(n, np.float32)
-    trials = [
-        _trial(data, words, accesses, blocks, limits, lab)
+    probes = [
+        _probe(data, words, accesses, blocks, limits, lab)
         for blocks in resident
         for words in WORDS
         for accesses in ACCESSES
     ]
-    if not trials:
+    if not probes:
         raise ValueError("resident: give at least one number of blocks")
-    outcomes = lab.measure(trials, cold=True, rounds=ROUNDS)
+    outcomes = lab.measure(probes, cold=True, rounds=ROUNDS)
     copy = copy_bandwidth(described) if lab.timed else 0.0
     return Experiment(
         "low_occupancy_copy",
@@ -99,26 +100,26 @@ def low_occupancy_copy(
 
 
 def _shared(limits: models.Gpu, blocks: int) -> int:
-    """Return the shared memory that lets a multiprocessor hold so many blocks and no more."""
+    """Return the shared memory a block that limits a multiprocessor to a number of blocks."""
     if blocks >= min(limits.blocks, limits.warps // (BLOCK // 32)):
         return 0
     room = limits.shared // blocks // limits.shared_unit * limits.shared_unit
     return min(room - limits.shared_reserved, limits.shared_per_block)
 
 
-def _trial(
+def _probe(
     data: np.ndarray, words: int, accesses: int, blocks: int, limits: models.Gpu, lab: Lab
-) -> Trial:
+) -> Probe:
     kernel = f"micro_copy_{words}_{accesses}"
     static = lab.module[kernel].resources.shared_bytes
     deck = "84% at 0.042" if (words, accesses, blocks) == (4, 16, 1) else ""
-    return Trial(
+    return Probe(
         f"float{words if words > 1 else ''} x {accesses}, {blocks} block{'s' * (blocks > 1)}",
         kernel,
         data.size // (BLOCK * words * accesses),
         BLOCK,
         (data, Output(data.size), data.size // words),
-        partial(_lab.wrong, want=data),
+        partial(oracle.wrong, want=data),
         max(0, _shared(limits, blocks) - static),
         {"words": words, "accesses": accesses},
         deck,
@@ -141,12 +142,12 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
-    trial = outcome.trial
-    words, accesses = trial.parameters["words"], trial.parameters["accesses"]
+    probe = outcome.probe
+    words, accesses = probe.parameters["words"], probe.parameters["accesses"]
     if outcome.launch is None:
         # The driver rounds and reserves as the model does: test_models.py compares them.
-        kernel = lab.module[trial.kernel].resources
-        shared = trial.shared + kernel.shared_bytes
+        kernel = lab.module[probe.kernel].resources
+        shared = probe.shared + kernel.shared_bytes
         found = models.occupancy(limits, BLOCK, registers=kernel.registers, shared=shared)
         occupancy, limiter = found.occupancy, found.limiter
     else:
@@ -154,7 +155,7 @@ def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
     in_flight = round(occupancy * limits.warps) * 32 * 4 * words * accesses
     values: dict[str, float] = {"occupancy": occupancy, "in_flight": in_flight}
     if outcome.launch is None:
-        moved = 2 * trial.arguments[0].nbytes
+        moved = 2 * probe.arguments[0].nbytes
         values |= {
             "seconds": outcome.seconds,
             "spread": outcome.spread,
@@ -172,4 +173,4 @@ def _row(outcome: Outcome, lab: Lab, limits: models.Gpu, copy: float) -> Row:
         share = asked / counted.global_bytes_moved
         loads = counted.global_load_requests / counted.warps
         reading = f"{loads:.0f} loads of a warp before it waits; occupancy limited by {limiter}"
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

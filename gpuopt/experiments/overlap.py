@@ -10,6 +10,7 @@ import numpy as np
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
+from gpuopt.families import oracle
 from gpuopt.ptx.module import Buffer, Module, Prepared
 
 BLOCK = 256
@@ -60,14 +61,14 @@ def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     n = _lab.size(n, 1 << 25)
     if n < 4096:
         raise ValueError(f"n: must be at least 4096, to be split into chunks, not {n}")
-    work = _Work(Module(None, described.name), n, described.multiprocessors)
+    work = _Pipeline(Module(None, described.name), n, described.multiprocessors)
     trials = [*work.alone(), work.pipeline("serial", 1, 1)]
     for streams, chunks in STREAMS_AND_CHUNKS:
         name = f"{streams} stream{'s' * (streams > 1)}, {chunks} chunks"
         trials.append(work.pipeline(name, streams, chunks))
     _steps.measure(work.module, trials, ROUNDS)
-    least = max(trial.median for trial in trials[:3])
-    serial = trials[3].median
+    least = max(trial.timing.median for trial in trials[:3])
+    serial = trials[3].timing.median
     return Experiment(
         "overlap",
         described,
@@ -85,7 +86,7 @@ def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     )
 
 
-class _Work:
+class _Pipeline:
     """The arrays, and the steps of any division into chunks."""
 
     def __init__(self, module: Module, n: int, multiprocessors: int) -> None:
@@ -113,14 +114,14 @@ class _Work:
         self.target[...] = ~self.right
 
     def _check(self) -> str:
-        return _lab.wrong(self.target, self.right)
+        return oracle.wrong(self.target, self.right)
 
     def alone(self) -> list[Timed]:
         """Return the three parts, each by itself."""
         whole, core = self.whole, self.module._core
 
         def holds(right: np.ndarray) -> Callable[[], str]:
-            return lambda: _lab.wrong(whole.get(np.uint32), right)
+            return lambda: oracle.wrong(whole.get(np.uint32), right)
 
         def load(items: np.ndarray) -> Callable[[], None]:
             return lambda: core.copy_in(whole.address, items)
@@ -166,8 +167,10 @@ def _row(trial: Timed, least: float, serial: float) -> Row:
         elif streams == 1:
             reading = "one stream runs in order, however many chunks: nothing overlaps"
         else:
-            reading = f"{serial / trial.median:.2f} times as fast as serial"
-    values = {"seconds": trial.median, "spread": trial.spread}
+            reading = f"{serial / trial.timing.median:.2f} times as fast as serial"
+    values = {"seconds": trial.timing.median, "spread": trial.timing.spread}
     if chunks:
-        values["speedup"] = serial / trial.median
-    return Row(trial.name, parameters, values, least / trial.median if chunks else None, reading)
+        values["speedup"] = serial / trial.timing.median
+    return Row(
+        trial.name, parameters, values, least / trial.timing.median if chunks else None, reading
+    )

@@ -9,8 +9,9 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 
 BLOCK = 256
 CAPS = (64, 40, 32, 24)  # the first one is no cap: the kernel needs less
@@ -33,7 +34,7 @@ def register_pressure(
     n : int, optional
         Threads. Default: 2^22 on a GPU, 256 on a simulated one.
     steps : int, optional
-        Of the loop. Default: 64 on a GPU, 4 on a simulated one.
+        Length of the loop. Default: 64 on a GPU, 4 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' Tesla M2090.
 
@@ -54,7 +55,7 @@ def register_pressure(
     Notes
     -----
     Source: decks D0, D2 and D3. Registers of a GPU are its compiler's; those of a simulated one are
-    estimated from what is alive at once.
+    estimated from the values that are alive at once.
 
     Examples
     --------
@@ -71,13 +72,13 @@ def register_pressure(
     x = start.astype(np.float64)
     want = sum((x + j) * 0.5**steps + x * (2 - 2 * 0.5**steps) for j in range(VALUES))
     # The values round at most at 64 each and halve that; their sum is of at most 40 of them.
-    check = partial(_lab.wrong, want=want, bound=VALUES * 2.0**-24 * (64 * 2 + np.abs(want)))
+    check = partial(oracle.wrong, want=want, absolute=VALUES * 2.0**-24 * (64 * 2 + np.abs(want)))
     if lab.timed:
         kinds = [(f"at most {cap} registers", f"cap_{cap}") for cap in CAPS]
     else:
         kinds = [(f"{spilled} values spilled", f"spilled_{spilled}") for spilled in SPILLED]
-    trials = [
-        Trial(
+    probes = [
+        Probe(
             name,
             f"micro_registers_{kernel}",
             -(-n // BLOCK),
@@ -87,7 +88,7 @@ def register_pressure(
         )
         for name, kernel in kinds
     ]
-    outcomes = lab.measure(trials, cold=True, rounds=ROUNDS)
+    outcomes = lab.measure(probes, cold=True, rounds=ROUNDS)
     return Experiment(
         "register_pressure",
         described,
@@ -111,8 +112,8 @@ def _columns(device: Device) -> list[Column]:
 
 
 def _row(outcome: Outcome, first: Outcome, lab: Lab) -> Row:
-    trial = outcome.trial
-    kernel = lab.module[trial.kernel].resources
+    probe = outcome.probe
+    kernel = lab.module[probe.kernel].resources
     values: dict[str, float] = {"registers": kernel.registers, "local_bytes": kernel.local_bytes}
     if outcome.launch is None:
         found = models.occupancy(lab.device, BLOCK, registers=kernel.registers)
@@ -122,7 +123,7 @@ def _row(outcome: Outcome, first: Outcome, lab: Lab) -> Row:
             "spread": outcome.spread,
         }
         share = first.seconds / outcome.seconds
-        spilled = kernel.local_bytes - lab.module[first.trial.kernel].resources.local_bytes
+        spilled = kernel.local_bytes - lab.module[first.probe.kernel].resources.local_bytes
         reading = f"{found.warps} warps; " + (
             f"{spilled} bytes a thread spilled: {1 / share:.2f} times the time"
             if spilled
@@ -142,4 +143,4 @@ def _row(outcome: Outcome, first: Outcome, lab: Lab) -> Row:
             if loads + stores
             else "nothing is spilled"
         )
-    return Row(trial.name, trial.parameters, values, share, reading, trial.deck)
+    return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

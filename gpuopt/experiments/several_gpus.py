@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,9 @@ from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.explain.profile import profile
 from gpuopt.families.device_calls import asarray
 from gpuopt.families.reduce import reduce
-from gpuopt.measure.ceilings import VerificationError, spread
-from gpuopt.measure.ladder import SAMPLE_SECONDS
+from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
 
-ROUNDS = 7
+ROUNDS, SAMPLE_SECONDS = 7, 2e-3
 SIMULATED = (1, 2, 4)  # GPUs
 TASKS = ("sum", "max", "min", "argmax")
 
@@ -35,16 +33,16 @@ class _Split:
     name : str
     gpus : int
     jobs : list of (int, slice, str)
-        Whose, of which items, which operation.
+        The GPU, the items, the operation.
     joined : callable
-        From the jobs' results, on the host, to what is wanted.
+        Combines the jobs' results on the host.
     """
 
     name: str
     gpus: int
     jobs: list[tuple[int, slice, str]]
     joined: Callable[[list[Any]], Any]
-    samples: list[float] = field(default_factory=list)
+    timing: Timing = field(default_factory=Timing)
 
 
 def several_gpus(n: int | None = None, *, device: str | None = None) -> Experiment:
@@ -186,21 +184,25 @@ def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
                     kept[gpu, part.start] = asarray(items[part], names[gpu])
             arrays = [kept[gpu, part.start] for gpu, part, _ in split.jobs]
             runs.append(partial(_run, split, arrays, pool))
-        for split, run in zip(splits, runs, strict=True):
-            _verify(split, run(), items)
-        for _ in range(ROUNDS):
-            for split, run in zip(splits, runs, strict=True):
-                split.samples.append(_seconds(run))
-        for split, run in zip(splits, runs, strict=True):
-            _verify(split, run(), items)
-    one = {split.joined is list: median(split.samples) for split in splits if split.gpus == 1}
+        race(
+            [
+                Contender(
+                    partial(_seconds, run),
+                    lambda split=split, run=run: _verify(split, run(), items),
+                    split.timing,
+                )
+                for split, run in zip(splits, runs, strict=True)
+            ],
+            Effort(ROUNDS, SAMPLE_SECONDS),
+        )
+    one = {split.joined is list: split.timing.median for split in splits if split.gpus == 1}
     rows = []
     for split in splits:
-        seconds = median(split.samples)
+        seconds = split.timing.median
         speedup = one[split.joined is list] / seconds
         values = {
             "seconds": seconds,
-            "spread": spread(split.samples),
+            "spread": split.timing.spread,
             "speedup": speedup,
             "back": 8 * len(split.jobs),
         }
@@ -213,13 +215,13 @@ def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
     return rows
 
 
-def _seconds(run: Callable[[], Any]) -> float:
-    """Return the time of one run, of as many as a sample takes."""
-    begin, runs = time.perf_counter(), 0
-    while (spent := time.perf_counter() - begin) < SAMPLE_SECONDS or not runs:
+def _seconds(run: Callable[[], Any], runs: int, cold: bool) -> float:
+    """Return the seconds of a run by the host's clock."""
+    del cold
+    begin = time.perf_counter()
+    for _ in range(runs):
         run()
-        runs += 1
-    return spent / runs
+    return (time.perf_counter() - begin) / runs
 
 
 # --- on simulated ones: their counters

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from gpuopt.experiments import _lab
-from gpuopt.experiments._lab import Lab, Outcome, Output, Trial
+from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.families import oracle
 from gpuopt.ptx.module import Texture
 
 BLOCK = 256
@@ -37,13 +38,13 @@ def sample(
     wrap : bool
         Coordinates outside are taken modulo the array, else clamped to its edge.
     bits : int
-        Of a weight's fraction: the hardware keeps weights in 9 bits, 8 of them fraction. With 52
-        the weights are exact.
+        Bits of a weight's fraction: the hardware keeps 9 bits of a weight, 8 of them fraction.
+        With 52 the weights are exact.
 
     Returns
     -------
     numpy.ndarray
-        Of shape (len(y), len(x)), float64.
+        Array of shape (len(y), len(x)), float64.
 
     Notes
     -----
@@ -131,11 +132,11 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
     n = _lab.size(n, 4096 if lab.timed else 64)
     if n & (n - 1) or n < 32:
         raise ValueError(f"n: {n} is not a power of two from 32")
-    trials = [*_linear(lab, n), *_planes(lab, n)]
-    outcomes = lab.measure(trials, cold=False, rounds=ROUNDS)
+    probes = [*_linear(lab, n), *_planes(lab, n)]
+    outcomes = lab.measure(probes, cold=False, rounds=ROUNDS)
     firsts: dict[str, Outcome] = {}
     rows = [
-        _row(each, firsts.setdefault(each.trial.parameters["kind"], each), lab.timed, n)
+        _row(each, firsts.setdefault(each.probe.parameters["kind"], each), lab.timed, n)
         for each in outcomes
     ]
     return Experiment(
@@ -173,31 +174,31 @@ class _Filtered:
         self.want, self.bound, self.error = want, bound, 0.0
 
     def __call__(self, got: np.ndarray) -> str:
-        wrong = _lab.wrong(got, self.want, np.float64(self.bound))
+        wrong = oracle.wrong(got, self.want, self.bound)
         self.error = 0.0 if wrong else float(np.abs(got - self.want).max())
         return wrong
 
 
-def _linear(lab: Lab, n: int) -> list[Trial]:
+def _linear(lab: Lab, n: int) -> list[Probe]:
     """Return item i + shift of linear memory, by loads and by fetches."""
     items = np.random.default_rng(1).random(n * n, np.float32)
     line = lab.module.texture(items)
-    trials = []
+    probes = []
     for shift in (0, 1):
         right = np.append(items[shift:], np.zeros(shift, np.float32))  # nothing beyond the end
         for how, source in (("load", items), ("texture", line)):
-            trials.append(
-                Trial(
+            probes.append(
+                Probe(
                     f"linear, item i{f' + {shift}' if shift else ''}, {how}",
                     f"micro_fetch_{how}",
                     -(-n * n // BLOCK),
                     BLOCK,
                     (source, Output(n * n), n * n, shift),
-                    partial(_lab.wrong, want=right),
+                    partial(oracle.wrong, want=right),
                     parameters={"kind": "linear", "how": how, "shift": shift},
                 )
             )
-    return trials
+    return probes
 
 
 @dataclass
@@ -212,7 +213,7 @@ class _Plane:
             self.texels, linear_filter=linear, wrap=wrap, normalised=wrap
         )
 
-    def trial(
+    def probe(
         self,
         name: str,
         kind: str,
@@ -222,13 +223,13 @@ class _Plane:
         walk: tuple[float, float] = (0.5, 1.0),
         *,
         down: int = 0,
-    ) -> Trial:
-        """Return a trial over all points: the coordinates are walk[0] + i * walk[1]."""
+    ) -> Probe:
+        """Return a probe over all points: the coordinates are walk[0] + i * walk[1]."""
         n = len(self.texels)
         start, step = map(np.float32, walk)
         coordinates = () if kernel == "load" else (start, start, step, step)
         how = "texture" if kernel == "texture" else "load"
-        return Trial(
+        return Probe(
             name,
             f"micro_plane_{kernel}",
             (-(-n // BLOCK), n),
@@ -239,11 +240,11 @@ class _Plane:
         )
 
 
-def _planes(lab: Lab, n: int) -> list[Trial]:
+def _planes(lab: Lab, n: int) -> list[Probe]:
     """Return a plane's points: as they lie, moved beyond the edge, filtered."""
     texels = np.random.default_rng(2).random((n, n), np.float32)
     plane = _Plane(lab, texels)
-    trial, points = plane.trial, plane.texture()
+    probe, points = plane.probe, plane.texture()
     moved = OUTSIDE + 0.5, 1.0
     slanted = float(np.float32(OUTSIDE + 0.5 + OFFSET)), STEP
     whole = moved[0] + np.arange(n)
@@ -251,7 +252,7 @@ def _planes(lab: Lab, n: int) -> list[Trial]:
 
     def right(wrap: bool) -> Callable[[np.ndarray], str]:
         want = sample(texels, whole, whole, linear=False, wrap=wrap)
-        return partial(_lab.wrong, want=want.ravel())
+        return partial(oracle.wrong, want=want.ravel())
 
     def filtered(wrap: bool, bits: int, bound: float) -> _Filtered:
         want = sample(texels, between, between, linear=True, wrap=wrap, bits=bits)
@@ -260,25 +261,25 @@ def _planes(lab: Lab, n: int) -> list[Trial]:
     def scaled(walk: tuple[float, float]) -> tuple[float, float]:
         return walk[0] / n, walk[1] / n  # normalised
 
-    along = partial(_lab.wrong, want=texels.ravel())
-    down = partial(_lab.wrong, want=texels.T.ravel())
+    along = partial(oracle.wrong, want=texels.ravel())
+    down = partial(oracle.wrong, want=texels.T.ravel())
     wrapped, smooth = plane.texture(wrap=True), plane.texture(linear=True)
     both = plane.texture(linear=True, wrap=True)
     return [
-        trial("plane along rows, load", "rows", "load", texels, along),
-        trial("plane along rows, texture", "rows", "texture", points, along),
-        trial("plane down columns, load", "columns", "load", texels, down, down=1),
-        trial("plane down columns, texture", "columns", "texture", points, down, down=1),
-        trial("clamp, texture", "rows", "texture", points, right(False), moved),
-        trial("wrap, texture", "rows", "texture", wrapped, right(True), scaled(moved)),
-        trial(
+        probe("plane along rows, load", "rows", "load", texels, along),
+        probe("plane along rows, texture", "rows", "texture", points, along),
+        probe("plane down columns, load", "columns", "load", texels, down, down=1),
+        probe("plane down columns, texture", "columns", "texture", points, down, down=1),
+        probe("clamp, texture", "rows", "texture", points, right(False), moved),
+        probe("wrap, texture", "rows", "texture", wrapped, right(True), scaled(moved)),
+        probe(
             "filter, load", "filter", "bilinear", texels, filtered(False, 52, 2.0**-20), slanted
         ),
-        trial(
+        probe(
             "filter, texture", "filter", "texture", smooth,
             filtered(False, 8, FILTER_BOUND), slanted,
         ),
-        trial(
+        probe(
             "filter and wrap, texture", "filter", "texture", both,
             filtered(True, 8, FILTER_BOUND), scaled(slanted),
         ),
@@ -286,7 +287,7 @@ def _planes(lab: Lab, n: int) -> list[Trial]:
 
 
 def _row(outcome: Outcome, first: Outcome, timed: bool, n: int) -> Row:
-    trial = outcome.trial
+    probe = outcome.probe
     if timed:
         values = {
             "seconds": outcome.seconds,
@@ -302,14 +303,14 @@ def _row(outcome: Outcome, first: Outcome, timed: bool, n: int) -> Row:
             "instructions": counted.warp_instructions,
         }
         cost, least = counted.warp_instructions, first.launch.counters.warp_instructions
-    if isinstance(trial.check, _Filtered):
-        values["error"] = trial.check.error
+    if isinstance(probe.check, _Filtered):
+        values["error"] = probe.check.error
     share = least / cost
-    return Row(trial.name, trial.parameters, values, share, _reading(outcome, first, share, timed))
+    return Row(probe.name, probe.parameters, values, share, _reading(outcome, first, share, timed))
 
 
 def _reading(outcome: Outcome, first: Outcome, share: float, timed: bool) -> str:
-    parameters = outcome.trial.parameters
+    parameters = outcome.probe.parameters
     if outcome is first:
         return "to compare with"
     if not timed and parameters["how"] == "load":

@@ -24,10 +24,10 @@ class Instruction(NamedTuple):
     kind : str
         "integer", "f32", "global", "shared", "control", "barrier", ...
     file : str or None
-        Of its source line; None where the PTX has no line table.
+        The source file; None if the PTX has no line table.
     line, ptx_line : int
     function : int
-        0 is the kernel; others are what it calls.
+        0 is the kernel; higher numbers are device functions.
     """
 
     text: str
@@ -49,13 +49,13 @@ class Access:
     kind : str
         "load", "store", "atomic" or "reduce" (an atomic without a result).
     warp, size : int
-        Which warp; bytes a lane accesses.
+        The warp's index; bytes per lane.
     active, mask : int
-        Bits of the lanes that are here, and of those that take part.
+        Bits of the lanes that execute the instruction, and of those that access memory.
     addresses : dict of int to int
-        By lane. In shared memory they are offsets.
+        Address by lane; an offset in shared memory.
     base : int
-        Where the array begins; 0 in shared memory.
+        The array's address; 0 in shared memory.
     text, place : str
         The instruction and its source line.
     """
@@ -90,7 +90,7 @@ class Recorded:
 
     @property
     def threads(self) -> int:
-        """How many threads were recorded."""
+        """The number of threads that were recorded."""
         x, y, z = self.launch.block
         return x * y * z if self.warp is None else self.lanes(self.warp).bit_count()
 
@@ -106,7 +106,7 @@ class Recorded:
 
     @property
     def where(self) -> str:
-        """The kernel, the block and the warp, for a text."""
+        """The kernel, the block and the warp, as a title."""
         only = f", warp {self.warp}" if self.warp is not None else ""
         return f"{self.launch.kernel}, block {self.block_index}{only}"
 
@@ -122,7 +122,7 @@ class Recorded:
         return f"PTX line {instruction.ptx_line}"
 
     def source_line(self, instruction: Instruction) -> str:
-        """Return the text of an instruction's source line, "" for a kernel that is no rung's.
+        """Return the text of an instruction's source line, "" if the kernel is not a rung's.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class Recorded:
 
     @cached_property
     def by_space(self) -> dict[str, list[Access]]:
-        """All accesses, by the kind of memory."""
+        """All accesses, by memory space."""
         found: dict[str, list[Access]] = {name: [] for name in self.spaces}
         memory = np.flatnonzero(self.events["space"])
         for at in map(int, memory):
@@ -158,7 +158,7 @@ class Recorded:
         return found
 
     def accesses(self, space: str = "global") -> list[Access]:
-        """Return the accesses to one kind of memory, in the order in which they were made.
+        """Return the accesses to one memory space, in the order of execution.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Recorded:
         Raises
         ------
         ValueError
-            Another space.
+            An unknown space.
         """
         if space not in self.spaces[1:]:
             raise ValueError(f"space: {space!r} is none; use one of {', '.join(self.spaces[1:])}")

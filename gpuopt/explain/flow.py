@@ -1,8 +1,8 @@
-"""Who combined what with what: the flow of data through a recorded run.
+"""The data flow of a recorded run: which thread combined which values.
 
-Values are followed from the loads of a trace through registers, memory and shuffles. An instruction
-that takes two values of different origin makes a new one: that is a combination, whichever rung or
-kernel it belongs to. Registers are followed by their names in the PTX, memory by its addresses.
+Values are followed from the loads of a trace through registers (by their names in the PTX), memory
+(by address) and shuffles. An instruction with two operands of different origin makes a new value:
+a combination. This holds for any kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOVES = {"mov", "cvt", "cvta", "prmt"}
 
 
 class Place(NamedTuple):
-    """Where an operand was, or a result went.
+    """The location of an operand or a result.
 
     Attributes
     ----------
@@ -45,19 +45,19 @@ class Combination(NamedTuple):
     Attributes
     ----------
     step : int
-        1 and up: one more than the latest of its operands'.
+        One more than the largest step of its operands; the first is 1.
     thread : int
-        In its block.
+        The thread's index in its block.
     operands : tuple of Place
-        Where the thread had them from: memory, itself, or another lane by a shuffle. Sorted.
+        Their origins: memory, the thread itself, or another lane by a shuffle. Sorted.
     loaded : tuple of bool
-        Of each operand: it was loaded as it is, and is no other combination's result.
+        For each operand, whether it was loaded and is not a combination's result.
     result : Place
         Shared memory if the thread stored it there, else its own register.
     event : int
     needed : bool
-        What the block stores in global memory depends on it. In a shuffle, say, lanes also combine
-        what nobody reads.
+        Whether a global store of the block depends on it. In a shuffle, for example, some lanes
+        combine values that nobody reads.
     """
 
     step: int
@@ -72,11 +72,11 @@ class Combination(NamedTuple):
 class _Parsed(NamedTuple):
     root: str
     targets: list[str]
-    sources: list[list[str]]  # of each operand that is read
+    sources: list[list[str]]  # for each operand that is read
 
 
 def _parse(text: str) -> _Parsed:
-    """Take a PTX statement apart: what it writes and what it reads, by register name."""
+    """Return the registers that a PTX statement writes and reads, by name."""
     text = re.sub(r"^@\S+\s+", "", text)
     mnemonic, _, rest = text.partition(" ")
     root = mnemonic.split(".")[0]
@@ -95,10 +95,10 @@ def _parse(text: str) -> _Parsed:
 
 
 class _Flow:
-    """The values that lanes hold while a trace is gone through once.
+    """The values that lanes hold, while a trace is scanned once.
 
-    A value is the number of a node, 0 for one that comes from no load. With it goes where the lane
-    got it from, as a number that `_place` reads.
+    A value is the number of a node, 0 if it does not depend on a load. Its origin is stored beside
+    it, encoded as `_place` reads it.
     """
 
     THREAD, SHARED, GLOBAL = 0, 1, 2
@@ -109,10 +109,10 @@ class _Flow:
         self.registers: dict[tuple[int, int, str], tuple[np.ndarray, np.ndarray]] = {}
         self.memory: dict[tuple[int, int, int], int] = {}
         self.steps = [0]  # of each node
-        self.home: dict[int, Place] = {}  # where a node was stored first
+        self.home: dict[int, Place] = {}  # the first location that a node was stored to
         self.kept: set[int] = set()  # nodes that went to global memory
         self.made: list[tuple[int, int, int, list[tuple[int, int]]]] = []
-        self.copying: dict[int, np.ndarray] = {}  # what cp.async read, by warp
+        self.copying: dict[int, np.ndarray] = {}  # values read by cp.async, by warp
         self.spaces = {name: number for number, name in enumerate(trace.spaces)}
         self.nothing = np.zeros(32, np.int64), np.zeros(32, np.int64)
 
@@ -147,7 +147,7 @@ class _Flow:
         return space, own, address
 
     def _read(self, event: np.void, lane: int, offset: int) -> tuple[int, int]:
-        """Return the node in memory, a new one where nobody wrote, and its place."""
+        """Return the node at an address, a new one for unwritten memory, and its place."""
         space, warp = int(event["space"]), int(event["warp"])
         address = int(event["address"][lane]) + offset
         key = self._key(space, warp, lane, address)
@@ -238,7 +238,7 @@ class _Flow:
         self._put((warp, f, parsed.targets[0]), mask, taken, places)
 
     def _compute(self, at: int, event: np.void, mask: np.ndarray, parsed: _Parsed, f: int) -> None:
-        """Follow arithmetic: values of different origin become a new one, one alone stays."""
+        """Follow arithmetic: operands of different origin make a new node, a single one stays."""
         warp = int(event["warp"])
         values = [self._get(warp, f, name) for operand in parsed.sources for name in operand]
         values = [value for value in values if value[0].any()]
@@ -260,15 +260,17 @@ class _Flow:
             self._put((warp, f, name), mask, nodes, places)
 
     def _needed(self) -> set[int]:
-        """Return what led to the nodes in global memory; nothing where none is there."""
+        """Return the nodes that global stores depend on."""
         needed = set(self.kept)
-        for node, _, _, operands in reversed(self.made):  # a node is made after its operands
+        for node, _, _, operands in reversed(
+            self.made
+        ):  # a node's number is higher than its operands'
             if node in needed:
                 needed.update(each for each, _ in operands)
         return needed
 
     def run(self) -> Iterator[Combination]:
-        """Go through the trace; give every combination, in the order of events."""
+        """Scan the trace; return every combination, in the order of events."""
         trace = self.trace
         for at, event in enumerate(trace.events):
             parsed = self.parsed[event["instruction"]]

@@ -1,4 +1,4 @@
-"""The pictures that the decks draw by hand, from what a trace recorded."""
+"""The decks' hand-drawn pictures, drawn from a recorded trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECTOR, LINE = 32, 128  # bytes
 
 
 def _runs(mask: int, lanes: int = 32) -> list[tuple[int, int, bool]]:
-    """Return (first lane, how many, whether set) of neighbours that are alike."""
+    """Return the runs of equal bits as (first lane, length, bit)."""
     found: list[tuple[int, int, bool]] = []
     for lane in range(lanes):
         bit = bool(mask >> lane & 1)
@@ -38,7 +38,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def _recorded(trace: Recorded, warp: int) -> None:
-    """Refuse a warp of which a trace has nothing."""
+    """Raise ValueError for a warp that the trace did not record."""
     have = sorted(set(trace.events["warp"].tolist()))
     if warp not in have:
         raise ValueError(f"warp: {warp} has no events in this trace; it has warps {have}")
@@ -48,10 +48,10 @@ def _recorded(trace: Recorded, warp: int) -> None:
 
 
 class _Columns:
-    """Where places of memory stand in a row: evenly, from the lowest to the highest.
+    """Columns of memory locations in a row: evenly spaced, from the lowest address up.
 
-    Items are counted from where their array begins (shared memory: from its start), by the size
-    that the kernel accesses.
+    Elements are counted from their array's address (in shared memory, from 0), in units of the
+    kernel's access size.
     """
 
     def __init__(self, trace: Recorded, space: str, addresses: list[int], least: int = 0) -> None:
@@ -88,16 +88,16 @@ class _Tree:
         used = [each.at for each in first if each.space == "global"]
         self.items = _Columns(trace, "global", used)
         self.global_first = any(each.space == "global" for each in first)
-        self.stubs = False  # some step loads values that are no results
+        self.stubs = False  # a step that loads values which no step made
         most = max(self.shared.count, self.items.count if self.global_first else 0)
         if most > 2 * COLUMNS_MOST or self.shared.count > COLUMNS_MOST:
             raise ValueError(
                 f"tree: {most:,} columns are too many for a picture; trace fewer threads "
-                f"(block=32, or warp=0), or fewer items (n=)"
+                f"(block=32, or warp=0), or fewer elements (n=)"
             )
 
     def x(self, place: Place, row: int) -> float:
-        """Return the middle of a place's box in a row; row 0 is the first."""
+        """Return the centre of a location's box in a row; row 0 is the first."""
         room = WIDTH - self.LEFT - self.RIGHT
         if row == 0 and self.global_first and place.space == "global":
             return self.LEFT + (self.items.of(place.at) + 0.5) * room / self.items.count
@@ -174,7 +174,7 @@ class _Tree:
         }
 
     def lanes(self, canvas: Canvas, masks: dict[int, int], y: float) -> None:
-        """Draw which lanes of the block add, which of their warps' wait, and which warps rest."""
+        """Draw the lanes that add, the lanes of their warps that wait, and the idle warps."""
         room = WIDTH - self.LEFT - self.RIGHT
         width = room / self.shared.count
         for first in range(0, self.threads, 32):
@@ -198,7 +198,7 @@ class _Tree:
 
 
 def tree(trace: Recorded) -> Picture:
-    """Draw which thread combined what with what."""
+    """Draw which thread combined which values."""
     found = combinations(trace)
     if not found:
         raise ValueError(
@@ -247,7 +247,7 @@ def sectors_of(access: Access) -> dict[int, list[int]]:
 
 
 def _lane_row(canvas: Canvas, y: float, mask: int, active: int) -> list[float]:
-    """Draw a warp's lanes; return where their middles are."""
+    """Draw a warp's lanes; return their centres."""
     left, width = 78, (WIDTH - 92) / 32
     canvas.text(14, y + 14, "lanes", size=12, bold=True)
     middles = []
@@ -262,7 +262,7 @@ def _lane_row(canvas: Canvas, y: float, mask: int, active: int) -> list[float]:
 
 
 def _used(access: Access, sector: int) -> set[int]:
-    """Return which bytes of a sector the warp wants."""
+    """Return which bytes of a sector the warp requests."""
     wanted: set[int] = set()
     for address in access.addresses.values():
         low, high = max(address, sector), min(address + access.size, sector + SECTOR)
@@ -335,7 +335,7 @@ def _sector(canvas: Canvas, x: float, y: float, width: float, used: set[int], ti
 
 
 def bank_passes(trace: Recorded, access: Access) -> models.Passes:
-    """Return what an access to shared memory costs on the GPU that was simulated."""
+    """Return the cost of a shared-memory access on the GPU that was simulated."""
     lanes = [access.addresses.get(lane) for lane in range(32)]
     return models.bank_conflicts(models.gpu(trace.gpu), lanes, access.size)
 
@@ -403,7 +403,7 @@ def _bank_panel(
     number: int,
     panels: int,
 ) -> float:
-    """Draw the banks and what one group of lanes wants of them; return where it ends."""
+    """Draw the banks and the words that one group of lanes requests; return the bottom."""
     width = (WIDTH - 92) / count
     label = "banks" if panels == 1 else f"group {number + 1}"
     canvas.text(14, top + 14, label, size=12, bold=True)
@@ -432,7 +432,7 @@ def _bank_panel(
 
 
 def _tile_words(trace: Recorded) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Return who wrote and who read each word of shared memory, by word."""
+    """Return the writers and readers of each word of shared memory, by word."""
     writers: dict[int, list[int]] = {}
     readers: dict[int, list[int]] = {}
     for access in trace.accesses("shared"):
@@ -448,9 +448,9 @@ def _tile_words(trace: Recorded) -> tuple[dict[int, list[int]], dict[int, list[i
 
 
 def _tile_columns(trace: Recorded) -> int:
-    """Return how long the rows seem to be, from how they are written.
+    """Guess the row length of a tile from its writes.
 
-    That is the one distance between the lanes of a warp that writes columns, else the least one
+    It is the distance between the lanes of a warp that writes a column, else the least distance
     between two rows.
     """
     written = [
@@ -466,7 +466,7 @@ def _tile_columns(trace: Recorded) -> int:
 
 
 def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
-    """Draw who wrote and who read each word of shared memory."""
+    """Draw the writer and the reader of each word of shared memory."""
     writers, readers = _tile_words(trace)
     if not writers and not readers:
         raise ValueError(f"tile: {trace.where} uses no shared memory")

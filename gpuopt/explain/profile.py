@@ -1,13 +1,13 @@
-"""Counters that say why a kernel is slow, and checks that say where it is wrong.
+"""Counters that show why a kernel is slow, and checks that find its errors.
 
-The simulated GPU counts while it runs; the names and definitions are Nsight Compute's where it has
-the metric (`Profile.describe` gives it).
+The simulated GPU counts while it runs. Where Nsight Compute has the metric (`Profile.describe`
+lists it), the definition is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import PurePath
 from types import TracebackType
@@ -15,11 +15,14 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.explain import recording
-from gpuopt.util.listing import Listing
+from gpuopt.util import serialise
+from gpuopt.util.checks import whole
+from gpuopt.util.table import Column, Listing, Table
 
 _TABLE = _core.counter_table("sim")
 _NAMES = tuple(name for name, _, _ in _TABLE)
 SECTOR = 32  # bytes
+COSTLY_MOST = 12  # source lines in a profile's table
 
 
 def _share(part: float, whole: float) -> float:
@@ -27,7 +30,7 @@ def _share(part: float, whole: float) -> float:
 
 
 class Counters(Mapping[str, int]):
-    """What one launch, line or kernel counted, by name: ``counters.divergent_branches``.
+    """The counters of a launch, line or kernel by name: ``counters.divergent_branches``.
 
     A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
 
@@ -44,6 +47,11 @@ class Counters(Mapping[str, int]):
     def __init__(self, values: list[int] | None = None) -> None:
         self._values = dict(zip(_NAMES, values or [0] * len(_NAMES), strict=True))
 
+    @classmethod
+    def from_plain(cls, told: Mapping[str, int]) -> Counters:
+        """Return the counters of a dict; those that it lacks are 0."""
+        return cls([whole(told.get(name, 0), name, 0) for name in _NAMES])
+
     def __getitem__(self, name: str) -> int:
         """Return a counter."""
         return self._values[name]
@@ -53,7 +61,7 @@ class Counters(Mapping[str, int]):
         return iter(self._values)
 
     def __len__(self) -> int:
-        """Return how many counters there are."""
+        """Return the number of counters."""
         return len(self._values)
 
     def __getattr__(self, name: str) -> int:
@@ -73,38 +81,38 @@ class Counters(Mapping[str, int]):
 
     @property
     def sectors_per_load(self) -> float:
-        """Sectors of 32 bytes a global load request; 4 is ideal for 4-byte items."""
+        """Sectors of 32 bytes per global load request; 4 is ideal for 4-byte elements."""
         return _share(self["global_load_sectors"], self["global_load_requests"])
 
     @property
     def sectors_per_store(self) -> float:
-        """Sectors of 32 bytes a global store request."""
+        """Sectors of 32 bytes per global store request."""
         return _share(self["global_store_sectors"], self["global_store_requests"])
 
     @property
     def load_efficiency(self) -> float:
-        """Bytes asked for over bytes moved by global loads."""
+        """Bytes requested over bytes moved by global loads."""
         return _share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
 
     @property
     def store_efficiency(self) -> float:
-        """Bytes asked for over bytes moved by global stores."""
+        """Bytes requested over bytes moved by global stores."""
         return _share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
 
     @property
     def bank_conflicts(self) -> int:
-        """Shared-memory wavefronts beyond the least, loads and stores."""
+        """Excess shared-memory wavefronts of loads and stores."""
         return self["shared_load_conflicts"] + self["shared_store_conflicts"]
 
     @property
     def warp_efficiency(self) -> float:
-        """Active threads an executed instruction, of 32."""
+        """Active threads per executed instruction, of 32."""
         return _share(self["thread_instructions"], 32 * self["warp_instructions"])
 
 
 @dataclass(frozen=True)
 class Line:
-    """A source line's share of a launch. `file` is None where a kernel has no line table."""
+    """A source line's counters in a launch; `file` is None without a line table."""
 
     file: str | None
     line: int
@@ -114,24 +122,24 @@ class Line:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a check found while a kernel ran.
+    """An error that a check found while a kernel ran.
 
     Attributes
     ----------
     kind : str
         "race in shared memory", "out of bounds", ...
     text : str
-        The whole message: what happened, where, and what to do.
+        The whole message: the error, its place, and the remedy.
     kernel : str
     file : str or None
-        None where the kernel has no line table.
+        None if the kernel has no line table.
     line, ptx_line : int
     block, thread : (int, int, int)
-        The first to do it, by their indices.
+        The indices of the first offender.
     address : int
-        In bytes, of the memory that `kind` names.
+        In bytes, in the memory space that `kind` names.
     times : int
-        How often the check found the same at this place in this launch.
+        The number of times that this line caused it in this launch.
 
     Examples
     --------
@@ -156,7 +164,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel, as it was counted.
+    """The counters of one launch of a kernel.
 
     Attributes
     ----------
@@ -167,23 +175,23 @@ class Launch:
     occupancy : float
         Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
     limiter : str
-        What limits the occupancy.
+        The resource that limits the occupancy.
     achieved_occupancy : float
-        Active warps over the most a multiprocessor holds, on average over the time in which it has
+        Active warps over the most a multiprocessor holds, averaged over the time in which it has
         any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
-        no clock; its time is in steps, in each of which every warp that waits at no barrier
-        executes one instruction. A warp is active from its block's start to its own exit. Blocks
-        are placed by their indices, one on each multiprocessor in turn, then where there is room
-        first. So it shows partly filled last waves, small grids and warps that exit early; memory
-        latency it does not know.
+        no clock. In each of its time steps every warp that waits at no barrier executes one
+        instruction. A warp is active from its block's start to its own exit. Blocks are placed in
+        the order of their indices, round-robin at first, then on the first multiprocessor with
+        room. The figure shows partly filled last waves, small grids and warps that exit early; it
+        does not model memory latency.
     counters : Counters
     lines : list of Line
     findings : list of Finding
     output : str
-        What the kernel printed with CUDA's printf, by block and within a block in the order of
-        time; up to 1 MiB (256 KiB a block), and then a line that says so. It is printed nowhere.
+        The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
+        (256 KiB per block), then a line that reports the cut. Nothing is printed.
     device : str
-        Where it ran, as "sim:g80".
+        The device that ran it, as "sim:g80".
 
     Examples
     --------
@@ -220,7 +228,7 @@ _SHOWN = {
 
 
 def launch_of(told: dict[str, Any]) -> Launch:
-    """Return the launch that `_core` tells a sink of."""
+    """Return the launch that `_core` reports to a sink."""
     return Launch(
         kernel=told["kernel"],
         grid=told["grid"],
@@ -237,21 +245,8 @@ def launch_of(told: dict[str, Any]) -> Launch:
     )
 
 
-def _plain(told: Launch | Line | Finding) -> dict[str, Any]:
-    """Return a dataclass as a dict, and so what it holds; a dict is what JSON calls counters."""
-
-    def value(of: Any) -> Any:
-        if isinstance(of, Counters):
-            return dict(of)
-        if isinstance(of, list):
-            return [_plain(each) for each in of]
-        return of
-
-    return {each.name: value(getattr(told, each.name)) for each in fields(told)}
-
-
 def _grid(launch: Launch) -> str:
-    """Return how many blocks of how many threads a launch has, along all axes together."""
+    """Return "BLOCKS x THREADS", each counted over all three axes."""
     blocks = prod(launch.grid)
     return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
 
@@ -263,12 +258,12 @@ class Profile:
     Attributes
     ----------
     device : str
-        Where calls run that name no device.
+        The device of calls that name none.
     launches : list of Launch
     result : object
-        What the profiled function returned (call form).
+        The profiled function's return value (call form).
     collecting : bool
-        Whether a check that finds something is noted in `findings`; otherwise it raises `SimError`.
+        Whether errors are collected in `findings`; otherwise they raise `SimError`.
 
     Examples
     --------
@@ -282,11 +277,11 @@ class Profile:
 
     device: str = "sim"
     launches: list[Launch] = field(default_factory=list)
-    result: Any = None
-    collecting: bool = False
+    result: Any = field(default=None, metadata=serialise.UNTOLD)
+    collecting: bool = field(default=False, metadata=serialise.UNTOLD)
 
     def __enter__(self) -> Profile:
-        """Record every launch of this thread, or asyncio task, from here on."""
+        """Start recording the launches of this thread or asyncio task."""
         recording.begin(self._sink, self.collecting, self.device)
         return self
 
@@ -296,7 +291,7 @@ class Profile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Record no more."""
+        """Stop recording."""
         recording.end(self._sink)
 
     def _sink(self, told: dict[str, Any]) -> None:
@@ -304,12 +299,12 @@ class Profile:
 
     @property
     def counters(self) -> Counters:
-        """All launches together."""
+        """The counters of all launches, added up."""
         return sum((launch.counters for launch in self.launches), Counters())
 
     @property
     def findings(self) -> list[Finding]:
-        """What the checks found, in all launches."""
+        """The errors that the checks found, in all launches."""
         return [finding for launch in self.launches for finding in launch.findings]
 
     def by_kernel(self) -> dict[str, Counters]:
@@ -334,8 +329,29 @@ class Profile:
             "kind": "profile",
             "device": self.device,
             "counters": dict(self.counters),
-            "launches": [_plain(launch) for launch in self.launches],
+            "launches": serialise.to_plain(self.launches),
         }
+
+    def _costly(self) -> Table:
+        """Return the table of the source lines with the most warp instructions."""
+        ranked = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
+        records = [
+            dict(counted)
+            | {
+                "conflicts": counted.bank_conflicts,
+                "sectors": counted.global_load_sectors + counted.global_store_sectors,
+                "place": f"{PurePath(file).name}:{line}" if file else f"PTX line {line}",
+            }
+            for (file, line), counted in ranked[:COSTLY_MOST]
+        ]
+        columns = [
+            Column("warp_instructions", "warp instr.", least=12),
+            Column("divergent_branches", "divergent"),
+            Column("conflicts", "conflicts"),
+            Column("sectors", "sectors", least=9),
+            Column("place", "source line", left=True),
+        ]
+        return Table(columns, records)
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:
@@ -343,7 +359,7 @@ class Profile:
         return {name: (metric, meaning) for name, metric, meaning in _TABLE}
 
     def __repr__(self) -> str:
-        """Return the sums and the lines that cost most."""
+        """Return the sums and the most expensive lines."""
         if not self.launches:
             return (
                 f"no launches on {self.device}: calls that name another device, or run on the cpu, "
@@ -376,16 +392,8 @@ class Profile:
             f"barriers             {total.barriers:>15,}",
             f"atomics              {total.global_atomics + total.shared_atomics:>15,}",
             "",
-            f"{'warp instr.':>12}{'divergent':>11}{'conflicts':>11}{'sectors':>11}  source line",
+            *self._costly().lines(),
         ]
-        costly = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
-        for (file, number), counted in costly[:12]:
-            sectors = counted.global_load_sectors + counted.global_store_sectors
-            place = f"{PurePath(file).name}:{number}" if file else f"PTX line {number}"
-            lines.append(
-                f"{counted.warp_instructions:>12,}{counted.divergent_branches:>11,}"
-                f"{counted.bank_conflicts:>11,}{sectors:>11,}  {place}"
-            )
         lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
         return "\n".join(lines)
 
@@ -410,16 +418,16 @@ def profile(
     device: str = "sim",
     **keywords: Any,
 ) -> Profile:
-    """Count what kernels do: as a context manager, or of one call.
+    """Count the work of kernels: in a ``with`` block, or in one call.
 
     Parameters
     ----------
     function : callable, optional
-        What it returns is `Profile.result`. Without it, the return value is a context manager.
+        Its return value becomes `Profile.result`. Without it, `profile` returns a context manager.
     *arguments, **keywords
-        Given to the function.
+        Passed to the function.
     device : str
-        A device that counts, "sim" or "sim:g80", ...: where calls inside run that name no device.
+        A device that counts, "sim" or "sim:g80", ...: the device of calls that name none.
 
     Returns
     -------
@@ -436,8 +444,8 @@ def profile(
 
     Notes
     -----
-    What other threads and asyncio tasks launch meanwhile is not counted. Profiles may nest: each
-    counts what the inner ones do.
+    Launches of other threads and asyncio tasks are not counted. Profiles may nest: an outer one
+    includes the launches of the inner ones.
 
     The counters are Nsight Compute's where it has the metric; instructions are PTX's, not the
     machine's. `Profile.describe` lists them all.
@@ -466,26 +474,26 @@ def profile(
 def check(
     function: Callable[..., Any], *arguments: Any, device: str = "sim", **keywords: Any
 ) -> list[Finding]:
-    """Run a function's kernels on the simulated GPU and collect everything that its checks find.
+    """Run a function's kernels on the simulated GPU and collect the errors that its checks find.
 
-    Out-of-bounds and misaligned accesses, use after free, values read from memory that nobody wrote
-    or divided by zero once a branch, an address, an atomic or a store to global memory depends on
-    them, races in shared and global memory, divergent barriers, deadlocks. Outside of this the
-    first finding raises `SimError`.
+    The checks cover out-of-bounds and misaligned accesses, use after free, races in shared and
+    global memory, divergent barriers and deadlocks. They also report uninitialized values, and
+    results of a division by zero, once a branch, an address, an atomic or a global store depends on
+    them. Outside of `check` the first error raises `SimError`.
 
     Parameters
     ----------
     function : callable
-        What runs the kernels.
+        The callable that launches the kernels.
     *arguments, **keywords
-        Given to the function.
+        Passed to the function.
     device : str
-        "sim" or a preset, as "sim:g80": where calls inside run that name no device.
+        "sim" or a preset, as "sim:g80": the device of calls that name none.
 
     Returns
     -------
     list of Finding
-        Empty when nothing was found. It shows itself as a table.
+        Empty if nothing was found. Its repr is a table.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Who is told of launches: profiles and traces, each in the thread or task that began it."""
+"""The receivers of launches: profiles and traces, each in the thread or task that began it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Sink = Callable[[dict[str, Any]], None]
 
 
 class Recording(NamedTuple):
-    """What is in force in a context; `_core` reads it by position.
+    """The active recording of a context; `_core` reads its fields by position.
 
     Attributes
     ----------
     sink : callable
-        Gets each launch.
+        Called with each launch.
     collecting : bool
-        Findings are told, not raised.
+        Whether errors go to the sink instead of being raised.
     device : str
-        For a call that names none.
+        The device of calls that name none.
     traced : object or None
-        What `_core.tracing` made.
+        The result of `_core.tracing`.
     outer : Recording or None
-        Whose sink gets each launch too.
+        The enclosing recording; its sink receives each launch, too.
     """
 
     sink: Sink
@@ -36,28 +36,28 @@ class Recording(NamedTuple):
 
 
 def _without(recording: Recording | None, sink: Sink) -> Recording | None:
-    """Return what stays in force, whichever of those in force ends."""
+    """Return the active recordings without the one of this sink."""
     if recording is None or recording.sink == sink:
         return recording and recording.outer
     return recording._replace(outer=_without(recording.outer, sink))
 
 
-def _is_told(recording: Recording | None, sink: Sink) -> bool:
-    return recording is not None and (recording.sink == sink or _is_told(recording.outer, sink))
+def _is_active(recording: Recording | None, sink: Sink) -> bool:
+    return recording is not None and (recording.sink == sink or _is_active(recording.outer, sink))
 
 
 def begin(sink: Sink, collecting: bool, device: str) -> None:
-    """Tell a sink of every launch from here on.
+    """Start reporting every launch to a sink.
 
     Raises
     ------
     RuntimeError
-        It is told already.
+        The sink is active already.
     ValueError
         An unknown device.
     """
     outer = _core.recording.get(None)
-    if _is_told(outer, sink):
+    if _is_active(outer, sink):
         raise RuntimeError("profile: is in force already; make another one")
     _core.device_info(device)
     _core.recorders(1)
@@ -65,9 +65,9 @@ def begin(sink: Sink, collecting: bool, device: str) -> None:
 
 
 def end(sink: Sink) -> None:
-    """Tell a sink of nothing more."""
+    """Stop reporting launches to a sink."""
     recording = _core.recording.get(None)
-    if _is_told(recording, sink):
+    if _is_active(recording, sink):
         _core.recording.set(_without(recording, sink))
         _core.recorders(-1)
 
@@ -76,12 +76,12 @@ def end(sink: Sink) -> None:
 def traced(
     sink: Sink, device: str, what: tuple[int, tuple[int, int, int], int, int]
 ) -> Iterator[None]:
-    """Tell a sink, and nobody else, of launches, and trace one of them.
+    """Report launches to this sink only, and trace one of them.
 
     Parameters
     ----------
     what : tuple
-        Launches before the one, its block, its warp (-1: all), the most events.
+        The launch's index, the block, the warp (-1: all), the limit of events.
     """
     before = _core.recording.set(Recording(sink, True, device, _core.tracing(*what), None))
     _core.recorders(1)

@@ -1,6 +1,6 @@
-"""The source of the rungs, and what one changes against another, with counters beside the lines.
+"""The rungs' source and the differences between rungs, with counters beside the lines.
 
-The text is embedded in the extension when that is built: the kernels were compiled from it.
+The extension embeds the text that its kernels were compiled from.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gpuopt.catalog.rungs import Rung, find
 from gpuopt.explain.profile import Counters, profile
 from gpuopt.families import cases
 
-FORMAT = 1  # of what to_dict gives
-REDUCE_ITEMS = 1 << 14  # what is counted where annotations are asked for
+FORMAT = 1  # the version of to_dict's format
+REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
 _HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
 _WIDTHS = (12, 10, 10, 13)
 _NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class _Definition(NamedTuple):
-    """What a file has at its top level: lines from `first`, a comment's, or `code` to `last`."""
+    """A top-level definition of a file: its comment from line `first`, its code up to `last`."""
 
     name: str
     first: int
@@ -58,7 +58,7 @@ def _bare(text: str) -> str:
 
 
 def _name(header: str) -> str:
-    """Return what a definition's text, up to its body, defines."""
+    """Return the name that a definition's head defines."""
     while header.startswith("template"):
         depth, end = 1, header.index("<") + 1
         while depth and end < len(header):
@@ -76,10 +76,10 @@ def _name(header: str) -> str:
 
 @cache
 def _definitions(file: str) -> tuple[_Definition, ...]:
-    """Cut a file into its top-level definitions."""
+    """Split a file into its top-level definitions."""
     lines = _files()[file]
     found: list[_Definition] = []
-    comment = 0  # the line that the comment above begins at
+    comment = 0  # the first line of the comment above
     at = 0
     while at < len(lines):
         text = lines[at]
@@ -120,7 +120,7 @@ def _base(rung: Rung) -> str:
 
 
 def _row(rung: Rung) -> tuple[str, _Definition]:
-    """Return the file that has the rung's row, and where in it."""
+    """Return the file and the line of the rung's row."""
     wanted = re.compile(rf'^RUNG\([^"]*"{re.escape(rung.name)}",\s*"{re.escape(_base(rung))}"')
     for file, lines in _files().items():
         for each in _definitions(file):
@@ -130,7 +130,7 @@ def _row(rung: Rung) -> tuple[str, _Definition]:
 
 
 def _function(rung: Rung, file: str) -> str:
-    """Return the name of the function that is the rung."""
+    """Return the name of the rung's function."""
     base, names = _base(rung), {each.name for each in _definitions(file)}
     if rung.host:  # the table of kernels says which function runs one
         found = re.search(rf'"{re.escape(base)}_[^,]*,\s*(\w+)', "\n".join(_files()[file]))
@@ -143,7 +143,7 @@ def _function(rung: Rung, file: str) -> str:
 
 
 def _needed(file: str, function: str) -> list[_Definition]:
-    """Return a function's definition and those of its file that it needs, in the file's order."""
+    """Return a function's definition and its dependencies in the file, in the file's order."""
     definitions, lines = _definitions(file), _files()[file]
     wanted, new = {function}, {function}
     while new:
@@ -157,11 +157,11 @@ def _needed(file: str, function: str) -> list[_Definition]:
     return [each for each in definitions if each.name in wanted]
 
 
-# --- what a user gets
+# --- results
 
 
 class SourceLine(NamedTuple):
-    """A line of a source file, its number there, and what it counted."""
+    """A line of a source file, its number there, and its counters."""
 
     number: int
     text: str
@@ -169,7 +169,7 @@ class SourceLine(NamedTuple):
 
 
 def _cells(counters: Counters | None) -> tuple[str, str, str, str]:
-    """Return the counters of a line as they are shown."""
+    """Return the table cells of a line's counters."""
     if counters is None or not counters.warp_instructions:
         return "", "", "", ""
     requests = counters.global_load_requests + counters.global_store_requests
@@ -200,13 +200,13 @@ class Source:
     ----------
     rung : Rung
     file, function : str
-        "reduce.cu", and the name of what is the rung in it.
+        "reduce.cu", and the name of the rung's function in it.
     lines : list of SourceLine
-        (number, text, counters): the rung's row in the table, its function, and what that needs of
-        the same file. The counters are None without ``annotate=True``, and of lines that do
-        nothing.
+        (number, text, counters): the rung's row in the table, its function, and the function's
+        dependencies in the same file. The counters are None without ``annotate=True``, and for
+        lines without instructions.
     counted : str
-        What the counters are of; "" without them.
+        The run that was counted; "" without counters.
 
     Examples
     --------
@@ -229,7 +229,7 @@ class Source:
 
     @property
     def title(self) -> str:
-        """What it is."""
+        """The file, the family and the rung."""
         number = "" if self.rung.number is None or self.rung.historical else f"{self.rung.number} "
         return f"{self.file}: {self.rung.family} rung {number}{self.rung.name}"
 
@@ -246,8 +246,8 @@ class Source:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers, strings, lists and dicts, for JSON.
 
-        A line between two definitions has number 0. A line's counters are those that are not 0;
-        null without annotations, and where the line does nothing.
+        A line between two definitions has number 0. Counters that are 0 are left out; they are
+        null without annotations, and for lines without instructions.
         """
         return {
             "kind": "source",
@@ -273,7 +273,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Diff:
-    """What one rung changes against another; `print` gives a unified diff, Jupyter both beside.
+    """The difference between two rungs; `print` shows a unified diff, Jupyter both side by side.
 
     Attributes
     ----------
@@ -291,16 +291,16 @@ class Diff:
 
     @property
     def unified(self) -> str:
-        """The difference, as `diff -u` gives it."""
+        """The difference in the format of `diff -u`."""
         texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
         names = self.before.title, self.after.title
         lines = difflib.unified_diff(*texts, *names, lineterm="")
         return "\n".join(text.rstrip() for text in lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return both sources and what happened between them, for JSON.
+        """Return both sources and the changes between them, for JSON.
 
-        A change is [what, first and last line before, first and last line after], where "what" is
+        A change is [kind, first and last line before, first and last line after], where the kind is
         "equal", "replace", "delete" or "insert", and lines are counted from 0 in the sources'
         "lines", the last one exclusive.
         """
@@ -318,12 +318,12 @@ class Diff:
         return difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
 
     def _rows(self) -> Iterator[tuple[str, list[int], list[int]]]:
-        """Give (what happened, lines before, lines after), with unchanged lines in groups."""
+        """Return (kind, lines before, lines after) of each group of lines."""
         for tag, a1, a2, b1, b2 in self._opcodes():
             yield tag, list(range(a1, a2)), list(range(b1, b2))
 
     def __repr__(self) -> str:
-        """Return the unified diff; with counters, each side's beside its lines."""
+        """Return the unified diff, with counters beside the lines if there are any."""
         if not self.before.counted:
             return self.unified
         shown = [f"--- {self.before.title}", f"+++ {self.after.title}", self.after.counted, ""]
@@ -359,7 +359,7 @@ class Diff:
 
 
 def _coloured(lines: list[SourceLine]) -> Iterator[tuple[SourceLine, str]]:
-    """Give each line with its text as HTML, highlighted where pygments is installed."""
+    """Return the lines with their text as HTML, highlighted if pygments is installed."""
     try:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
@@ -415,7 +415,7 @@ def _html(title: str, counted: str, head: str, rows: list[str]) -> str:
 
 
 def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
-    """Count a run of the rung on the simulated GPU; return the counters by line, and what ran."""
+    """Count a run of the rung on the simulated GPU; return the counters by line, and its title."""
     if rung.host:
         raise ValueError(
             f"annotate: rung {rung.variant!r} of {rung.family} runs on the cpu, which counts "
@@ -427,7 +427,7 @@ def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
         )
     items = REDUCE_ITEMS if rung.family == "reduce" else None
     if rung.name == "threads":
-        items = 1024  # one block of at most so many
+        items = 1024  # one block, of at most 1,024 threads
     radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
     case = cases.make(rung.family, items, radius=radius)
     counted = profile(_collect, case, rung)
@@ -443,7 +443,7 @@ def _collect(case: cases.Case, rung: Rung) -> object:
 
 
 def source(family: str, variant: int | str | None = None, *, annotate: bool = False) -> Source:
-    """Return a rung's source: its row in the table, its function, and what that needs of its file.
+    """Return a rung's source: its row in the table, its function and the function's dependencies.
 
     Parameters
     ----------
@@ -451,10 +451,10 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
         "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
     variant : int or str, optional
         The rung, by number or name; also one of the cpu's, which is C. Default: the best
-        kernel for many items.
+        kernel for many elements.
     annotate : bool
         Count a run on the simulated GPU, and show beside each line its warp instructions,
-        divergent branches, bank conflicts, and sectors a request to global memory.
+        divergent branches, bank conflicts, and sectors per request to global memory.
 
     Returns
     -------
@@ -463,7 +463,7 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     Raises
     ------
     ValueError
-        An unknown family or variant; annotations of a rung that has no counters.
+        An unknown family or variant; annotations of a rung without counters.
 
     Examples
     --------
@@ -491,7 +491,7 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
 
 
 def diff(family: str, a: int | str, b: int | str, *, annotate: bool = False) -> Diff:
-    """Compare the sources of two rungs: between neighbours the difference is the lesson.
+    """Compare the sources of two rungs; between neighbours the difference is the lesson.
 
     Parameters
     ----------

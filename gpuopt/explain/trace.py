@@ -1,4 +1,4 @@
-"""What the threads of one block do, recorded while the simulated GPU runs a kernel."""
+"""Traces: the instructions and memory accesses of one block of a simulated kernel."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from gpuopt.families import cases
 from gpuopt.ptx import module
 from gpuopt.util.checks import whole
 from gpuopt.util.svg import Picture
+from gpuopt.util.table import Column, Table
 
 EVENTS_MOST = 100_000
 RANKED_MOST = 2000  # accesses that are looked at for the worst one
 
-# Small enough for a picture: items, and threads a block where a rung leaves the choice.
+# Small enough for a picture: elements, and threads per block where a rung leaves the choice.
 SIZES = {
     "reduce": (128, 64),  # two warps, so that one can rest
     "transpose": (32 * 32, None),
@@ -36,7 +37,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class Trace(Recorded):
-    """What one block did, instruction by instruction; made by `gpuopt.trace`. `print` sums it up.
+    """A block's execution, instruction by instruction; made by `gpuopt.trace`; `print` sums it up.
 
     Attributes
     ----------
@@ -49,21 +50,21 @@ class Trace(Recorded):
     warp : int or None
         The warp, if only one was recorded.
     events : ndarray
-        Structured, one item for each instruction of each warp, in the order in which they ran.
-        Fields: `instruction` (into `instructions`), `warp`, `active` (bits of the lanes that are
-        here), `mask` (of those, the lanes that the instruction works for), and for accesses to
-        memory `space` and `access` (into `spaces` and `accesses_names`), `bytes` a lane, `address`
-        (of 32 lanes; offsets in shared memory) and `base` (where the first address's array begins);
+        Structured, one element for each instruction of each warp, in the order of execution.
+        Fields: `instruction` (index into `instructions`), `warp`, `active` (bits of the lanes that
+        execute it), `mask` (the active lanes whose guard is true), and for memory accesses `space`
+        and `access` (indices into `spaces` and `accesses_names`), `bytes` per lane, `address` (of
+        32 lanes; offsets in shared memory) and `base` (the address of the first lane's array);
         `part` counts the accesses of an instruction that makes several. The `address` of a shuffle
         is the lane that each lane reads.
     instructions : list of Instruction
     spaces, accesses_names : tuple of str
     truncated : bool
-        There were more events than were asked for.
+        Whether there were more events than `events`.
     gpu : Device
-        What was simulated.
+        The GPU that was simulated.
     result : object
-        What the call returned.
+        The call's return value.
 
     Examples
     --------
@@ -90,27 +91,26 @@ class Trace(Recorded):
         return found[number]
 
     def _chosen(self, warp: int | None) -> int:
-        """Return the warp that is meant, by default the first that was recorded."""
+        """Return the warp of an argument, by default the first that was recorded."""
         return (self.warp or 0) if warp is None else whole(warp, "warp", 0)
 
     def tree(self) -> Picture:
-        """Draw which thread combines what with what, in which step, and which lanes wait.
+        """Draw which thread combines which values in which step, and which lanes wait.
 
-        A step is as late as the values that it needs: step 1 combines values that were loaded, step
-        2 needs a result of step 1.
+        Step 1 combines loaded values; step n needs at least one result of step n - 1.
 
         Returns
         -------
         Picture
             `data`: "steps", a list of dicts with "step", "active" (threads that combine), "warps"
             and "pairs": dicts with "thread", "needed" (the block's output depends on it),
-            "operands" and "result", each a place: ("shared", item), ("global", item) or ("thread",
-            number).
+            "operands" and "result", each a place: ("shared", element), ("global", element) or
+            ("thread", number).
 
         Raises
         ------
         ValueError
-            The kernel combines nothing, or too much for a picture.
+            The kernel combines no values, or too many for a picture.
         """
         return pictures.tree(self)
 
@@ -120,7 +120,7 @@ class Trace(Recorded):
         Parameters
         ----------
         access : int, optional
-            Which of ``accesses("global")``. Default: the one that touches most sectors.
+            Index into ``accesses("global")``. Default: the access that touches most sectors.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class Trace(Recorded):
         Parameters
         ----------
         access : int, optional
-            Which of ``accesses("shared")``. Default: the one with most conflicts.
+            Index into ``accesses("shared")``. Default: the access with most conflicts.
 
         Returns
         -------
@@ -161,15 +161,15 @@ class Trace(Recorded):
         return pictures.banks(self, chosen)
 
     def tile(self, warp: int | None = None, columns: int | None = None) -> Picture:
-        """Draw which thread wrote and which read each word of shared memory.
+        """Draw the thread that wrote and the thread that read each word of shared memory.
 
         Parameters
         ----------
         warp : int, optional
             The warp whose words stand out. Default: the first that was recorded.
         columns : int, optional
-            Words a row, up to 64. Default: the distance between the lanes of a warp that writes a
-            column, else the least one between two rows that are written.
+            Words per row, up to 64. Default: the distance between the lanes of a warp that writes a
+            column, else the least distance between two rows that are written.
 
         Returns
         -------
@@ -194,7 +194,7 @@ class Trace(Recorded):
         warp : int, optional
             Default: the first that was recorded.
         first, rows : int
-            The first instruction to show, and how many, up to 400.
+            The first instruction to show, and the number of instructions, up to 400.
 
         Returns
         -------
@@ -211,7 +211,7 @@ class Trace(Recorded):
         return pictures.timeline(self, self._chosen(warp), first, rows)
 
     def _costs(self) -> list[dict[str, Any]]:
-        """Return every instruction that accesses memory, with what its accesses cost."""
+        """Return every instruction that accesses memory, with the cost of its accesses."""
         told = []
         for space, unit in (("global", "sector"), ("shared", "wavefront")):
             groups: dict[tuple[str, str], list[Access]] = {}
@@ -241,8 +241,25 @@ class Trace(Recorded):
                 )
         return told
 
+    def _table(self) -> Table:
+        """Return the table of the accesses to memory."""
+        records = []
+        for each in self._costs():
+            most = pictures.plural(each["most"], each["unit"])
+            span = most if each["least"] == each["most"] else f"{each['least']} to {most}"
+            records.append(each | {"costs": span})
+        columns = [
+            Column("times", "times", least=6),
+            Column("lanes", "lanes", ".1f"),
+            Column("bytes", "each", "{}B"),
+            Column("costs", "costs", left=True, least=20),
+            Column("place", "source", left=True, least=16),
+            Column("text", "access", left=True),
+        ]
+        return Table(columns, records)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return what `print` shows as numbers, strings, lists and dicts, for JSON."""
+        """Return the contents of `print` as numbers, strings, lists and dicts, for JSON."""
         return {
             "kind": "trace",
             "title": self.title,
@@ -265,7 +282,7 @@ class Trace(Recorded):
         return f"<pre>{escape(str(self))}</pre>"
 
     def __repr__(self) -> str:
-        """Return what was recorded, and every access to memory with what it costs."""
+        """Return a summary, and every memory access with its cost."""
         warps = len(set(self.events["warp"].tolist()))
         kinds = Counter(self.instructions[each].kind for each in self.events["instruction"])
         counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
@@ -276,15 +293,8 @@ class Trace(Recorded):
             f"on a {self.gpu.description}",
             f"{len(self.events):,} events{cut}: {counted}",
             "",
-            f"{'times':>6}{'lanes':>7}{'each':>6}  {'costs':<22}{'source':<18}access",
+            *self._table().lines(),
         ]
-        for each in self._costs():
-            more = pictures.plural(each["most"], each["unit"])
-            span = more if each["least"] == each["most"] else f"{each['least']} to {more}"
-            lines.append(
-                f"{each['times']:>6}{each['lanes']:>7.1f}{each['bytes']:>5}B  {span:<22}"
-                f"{each['place']:<18}{each['text']}"
-            )
         if self.launch.findings:
             lines += ["", *(finding.text for finding in self.launch.findings)]
         return "\n".join(lines)
@@ -294,7 +304,7 @@ class Trace(Recorded):
 
 
 class _Sink:
-    """Keeps the launch that was traced."""
+    """A sink that keeps the launch that was traced."""
 
     def __init__(self) -> None:
         self.launches = 0
@@ -336,7 +346,7 @@ def _rung_call(
     known = {"n", "block", "dtype", "op", "variant"} - ({"op"} if family != "reduce" else set())
     unknown = set(keywords) - known
     if family not in SIZES:
-        rungs(family)  # unknown altogether: its error lists all families
+        rungs(family)  # an unknown family: the error lists all families
         raise ValueError(f"family: {family!r} has no ladder; use one of {', '.join(SIZES)}")
     if unknown or len(arguments) > 1 or (arguments and "variant" in keywords):
         raise TypeError(
@@ -366,33 +376,33 @@ def trace(
     device: str = "sim",
     **keywords: Any,
 ) -> Trace:
-    """Record what the threads of one block do, for the pictures that explain a kernel.
+    """Trace the threads of one block, for the pictures that explain a kernel.
 
-    The pictures are methods of what is returned: `Trace.tree` (who adds what), `Trace.coalescing`
-    (addresses and sectors), `Trace.banks` (bank conflicts), `Trace.tile` (the way through shared
-    memory), `Trace.timeline` (divergence).
+    The pictures are methods of the result: `Trace.tree` (which thread adds which values),
+    `Trace.coalescing` (addresses and sectors), `Trace.banks` (bank conflicts), `Trace.tile` (the
+    path through shared memory), `Trace.timeline` (divergence).
 
     Parameters
     ----------
     family_or_kernel : str or callable
-        A family, "reduce", "transpose", ..., of which a rung runs on random data; or whatever runs
-        kernels: one of `load_ptx`'s, ``module["add"]``, or a function.
+        A family, "reduce", "transpose", ..., whose rung runs on random data; or a callable that
+        launches kernels: a kernel of `load_ptx`, ``module["add"]``, or a function.
     *arguments
-        Of a family: the variant (default: what the library takes). Of a callable: its arguments.
+        For a family: the variant (default: the library's choice). For a callable: its arguments.
     block_index : int or tuple of up to 3 ints
         The block to record, x first.
     warp : int, optional
         Record only this warp of the block. Default: all of them.
     launch : int
-        Which launch of the call, from 0: a reduction's second pass is 1.
+        The launch's index in the call, from 0: a reduction's second pass is 1.
     events : int
-        The most to record; what comes after them is left out, and `Trace.truncated` set.
+        The limit; later events are dropped, and `Trace.truncated` is set.
     device : str
-        "sim", or a preset as "sim:g80": where the call runs if it names no device. A kernel of
-        `load_ptx` runs where its module is.
+        "sim", or a preset as "sim:g80": the device of a call that names none. A kernel of
+        `load_ptx` runs on its module's device.
     **keywords
-        Of a family: `n` (items), `block` (threads a block), `dtype`, and of "reduce" `op`; small
-        ones by default, as a picture needs them. Of a callable: its keywords.
+        For a family: `n` (elements), `block` (threads per block), `dtype`, and `op` for "reduce";
+        the defaults are small enough for a picture. For a callable: its keyword arguments.
 
     Returns
     -------
@@ -402,18 +412,17 @@ def trace(
     ------
     ValueError
         An unknown family, variant or device; a device that is not simulated; a block outside the
-        grid, a warp outside the block; a launch that was not made.
+        grid, a warp outside the block; a launch index beyond the last launch.
     TypeError
-        A keyword that there is not.
+        An unknown keyword.
     SimError
-        The kernel failed. What the checks find (races, ...) does not raise where the kernel can go
-        on: it is in ``Trace.launch.findings``.
+        The kernel failed. Errors after which the kernel can continue (races, ...) do not raise:
+        they are in ``Trace.launch.findings``.
 
     Notes
     -----
-    A trace records the whole call on the simulated GPU but keeps the events of one block: about 290
-    bytes each. It is what the kernel did, not what the source says: it holds for any rung and for
-    any kernel.
+    The whole call runs on the simulated GPU; the trace keeps the events of one block, about 290
+    bytes each. It is recorded from the execution and works for any kernel.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""The public functions, and how each call becomes a problem for the extension."""
+"""The public functions, which describe each call as a problem for the extension."""

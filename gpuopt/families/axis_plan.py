@@ -1,12 +1,12 @@
-"""Plans reductions along axes: from an operation, dtypes and a layout to passes over memory.
+"""Plan reductions along axes: split an operation on a layout into passes over memory.
 
-A pass takes outer x reduced x inner items to outer x inner results, each of the three one axis or,
-the outer and the inner ones, up to `AXES` that cannot be merged. Axes are taken in the order of
-memory, from the largest stride to the smallest and none backwards; neighbours of one kind (kept or
-reduced) are merged; every pass reduces the longest, which leaves least. Few kernels serve many
-operations and dtypes: `Work` says which, with which keys (see reduce_axis.cu).
+A pass reduces outer x reduced x inner elements to outer x inner results. "Reduced" is one axis;
+"outer" and "inner" are up to `AXES` axes each that cannot be merged. Axes are sorted by stride,
+largest first, and reversed axes are flipped; neighbouring axes of one kind (kept or reduced) are
+merged. Every pass reduces the longest axis, which leaves the fewest results. A few kernels serve
+many operations and dtypes: `Work` maps an operation to a kernel and its keys (see reduce_axis.cu).
 
-All of this follows from shapes, strides and dtypes; nothing here knows an array or a device.
+A plan depends on shapes, strides and dtypes only, not on arrays or devices.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from gpuopt.arrays.dtypes import by_name, kind_of, name_of
 
 TRUTHS = ("any", "all", "count")
 PLACES = ("argmin", "argmax")
-AXES = 4  # that a pass takes on either side of the reduced one
+AXES = 4  # the most axes of a pass on either side of the reduced one
 
-# What becomes of a result, as reduce_axis.cu numbers them.
+# The epilogues of a result, numbered as in reduce_axis.cu.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
 _OF_SIZE = {1: INT8, 2: INT16, 4: INT32, 8: INT64}
 _OF_FLOAT = {"float16": FLOAT16, "bfloat16": BFLOAT16, "float32": FLOAT32, "complex64": FLOAT32}
@@ -34,10 +34,10 @@ _OF_FLOAT = {"float16": FLOAT16, "bfloat16": BFLOAT16, "float32": FLOAT32, "comp
 
 @dataclass(frozen=True)
 class Work:
-    """What a pass runs: the kernel's operation and types, its settings, and what it stores."""
+    """A pass's kernel: operation, types, settings and the dtype of its results."""
 
     op: str
-    items: str  # the dtype that the items are viewed as
+    items: str  # the elements are viewed as this dtype
     accumulator: str
     stored: str  # the dtype of the results
     key: int = -1
@@ -46,39 +46,39 @@ class Work:
     divisor: float = 0.0
 
     def numbers(self) -> tuple[int, ...]:
-        """Return what it tells a kernel."""
+        """Return the settings that the kernel receives."""
         divisor = inout.bits(self.divisor, np.dtype(np.float64))
         return self.key, self.mask, self.finish, divisor
 
     def backwards(self, n: int) -> Work:
-        """Return the work of argmin on n items that lie in memory from the last to the first."""
+        """Return the work of argmin on n elements in reverse order of memory."""
         return replace(self, mask=-1, divisor=float(n))
 
     def raw(self) -> Work:
-        """Return the work whose results a further pass can take."""
+        """Return the work with raw results, for a further pass."""
         numbers = self.op in ("sum", "prod", "count")
         stored = self.accumulator if numbers else self.items
         return replace(self, stored=stored, finish=RAW, divisor=0.0)
 
     def next(self) -> Work:
-        """Return the work on raw results of this one."""
+        """Return the work that reduces this one's raw results."""
         op = "sum" if self.op == "count" else self.op
         return replace(self, op=op, items=self.raw().stored, key=-1 if op == "sum" else self.key)
 
 
 def _ordered_key(dtype: np.dtype, *, largest: bool) -> int:
-    """Return the bits that turn the order into that of signed items, smallest first."""
+    """Return the bits that map the order to that of signed integers, smallest first."""
     top = 1 << (8 * dtype.itemsize - 1)
     if kind_of(dtype) == "f":
         return top if largest else 0
-    if dtype.kind == "b":  # what is looked for becomes the least item: nothing can be less
+    if dtype.kind == "b":  # the value searched for becomes the minimum
         return top | largest
     key = top if dtype.kind == "u" else 0
     return key ^ (2 * top - 1) if largest else key
 
 
 def _number_finish(result: np.dtype) -> tuple[str, int]:
-    """Return how a number is stored, and what `result` is then made of."""
+    """Return the dtype that stores a numeric result, and the epilogue."""
     if result.kind in "iu":
         return f"int{8 * result.itemsize}", _OF_SIZE[result.itemsize]
     finish = _OF_FLOAT.get(name_of(result), FLOAT64)
@@ -87,7 +87,7 @@ def _number_finish(result: np.dtype) -> tuple[str, int]:
 
 
 def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
-    """Return the pass that gives `op` of items, n to a result."""
+    """Return the work of `op` on n elements per result."""
     kind = kind_of(items)
     signed = f"int{8 * items.itemsize}"
     plain = name_of(items) if kind == "f" else signed
@@ -119,7 +119,7 @@ def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
     if items.kind in "iu":
         key = (1 << 8 * items.itemsize) - 1 if items.kind == "u" else -1
         wide = "int64"
-        if divisor and items.itemsize == 8:  # may be more than 64 bits hold
+        if divisor and items.itemsize == 8:  # may exceed 64 bits
             key, wide = 0 if items.kind == "u" else -1, "float64"
         return Work(op, signed, wide, stored, key, 0, finish, divisor)
     plain = "float" + str(4 * items.itemsize) if items.kind == "c" else plain
@@ -132,7 +132,7 @@ Group = tuple[int, int, bool]  # size, step, whether it is reduced
 
 
 def merge(axes: Iterable[Group]) -> list[Group]:
-    """Return axes, outermost first, with those merged that are one."""
+    """Return the axes, outermost first, with mergeable neighbours merged."""
     found: list[Group] = []
     for size, step, kind in axes:
         if size == 1:
@@ -145,31 +145,31 @@ def merge(axes: Iterable[Group]) -> list[Group]:
 
 
 def memory_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Return the axes from the largest stride to the smallest, and those that lie backwards."""
+    """Return the axes from the largest stride to the smallest, and the reversed ones."""
     turned = [k for k in range(len(shape)) if strides[k] < 0 and shape[k] > 1]
     order = sorted(range(len(shape)), key=lambda k: (shape[k] > 1, -abs(strides[k])))
     return order, turned
 
 
 class Layout(NamedTuple):
-    """A layout that is reduced along axes, in the order of memory.
+    """A layout to reduce along axes, in the order of memory.
 
     Attributes
     ----------
     start : int
-        Bytes from the array's first item to the first in memory.
+        Bytes from the array's first element to the lowest address.
     groups : tuple
         The merged axes, largest step first; steps are bytes.
     order : list of int
-        The axes in the order of memory; those that are left lie so in the passes' results.
+        The axes in the order of memory; the passes' results keep this order.
     turned : list of int
-        The axes that lie backwards.
+        The axes with negative strides.
     result : int
-        The result's first item, from the first of the passes' results.
+        The index of the result's first element in the passes' results.
     steps : tuple of int
-        The steps between the results along the axes that are left, as the caller counts them.
+        The result's strides in elements, in the caller's order of axes.
     straight : bool
-        Whether that is C order already.
+        Whether the result is in C order already.
     """
 
     start: int
@@ -206,19 +206,19 @@ def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int,
 
 
 class Pass(NamedTuple):
-    """A launch but for its addresses.
+    """A launch without its addresses.
 
     Attributes
     ----------
     kernel : tuple of str
-        Family, operation, the items' dtype and the accumulator's.
+        Family, operation, the elements' dtype and the accumulator's.
     bytes, result_bytes : int
-        Of all items, of all results.
+        Total bytes of the elements and of the results.
     results : int
     dtype : dtype
         The results'.
     numbers : tuple of int
-        The kernel's.
+        The kernel's numbers.
     """
 
     kernel: tuple[str, str, str, str]
@@ -230,7 +230,7 @@ class Pass(NamedTuple):
 
 
 def _side(groups: Sequence[Group]) -> tuple[int, ...]:
-    """Return the axes on one side of the reduced one as a kernel takes them.
+    """Encode the axes on one side of the reduced one for a kernel.
 
     The last axis' step, then up to three periods, then as many further steps (reduce_axis.cu).
     """
@@ -241,14 +241,14 @@ def _side(groups: Sequence[Group]) -> tuple[int, ...]:
 
 
 def _side_axes(groups: Iterable[Group]) -> list[Group]:
-    """Return the axes beside the reduced one, which a pass keeps whatever comes later."""
+    """Return the kept axes beside the reduced one."""
     return merge((size, step, False) for size, step, _ in groups)
 
 
 def pass_of(
     work: Work, outer: Iterable[Group], reduced: tuple[int, int], inner: Iterable[Group]
 ) -> Pass:
-    """Return the pass over axes in this order; `reduced` is a size and a step, steps are items."""
+    """Return the pass over axes in this order; `reduced` is (size, step), steps are in elements."""
     count, step = reduced
     sides = [_side_axes(outer), _side_axes(inner)]
     sizes = [math.prod(size for size, _, _ in each) for each in sides]
@@ -265,9 +265,9 @@ def pass_of(
 
 @lru_cache(512)
 def passes(work: Work, groups: tuple[Group, ...]) -> tuple[Pass, ...]:
-    """Return the passes over groups, whose steps are items.
+    """Return the passes over groups, whose steps are in elements.
 
-    There are none where more than `AXES` axes beside the reduced one cannot be merged.
+    The result is empty if more than `AXES` axes beside the reduced one cannot be merged.
     """
     found: list[Pass] = []
     while True:
@@ -294,19 +294,19 @@ def passes(work: Work, groups: tuple[Group, ...]) -> tuple[Pass, ...]:
 
 
 class Scheme(NamedTuple):
-    """What is to be done to a layout of items that a kernel can read.
+    """The plan for a layout of elements that a kernel can read.
 
     Attributes
     ----------
     layout : Layout
     passes : tuple of Pass
-        Empty where the items cannot be read where they are: they do not lie whole numbers of them
-        apart, too many axes cannot be merged, or places are counted along several axes that are
-        no run of memory in C order, forwards or backwards. A copy in C order has passes.
+        Empty if the elements cannot be read in place: a stride is no multiple of the element size,
+        too many axes cannot be merged, or an index runs over several axes that are not contiguous
+        in C order, forwards or backwards. A copy in C order always has passes.
     between : dtype
-        Of the passes' results.
+        The dtype of the passes' results.
     straight : bool
-        Whether those are the caller's: of the result's dtype, and in C order.
+        Whether those results are the caller's: in C order and of the result's dtype.
     """
 
     layout: Layout
@@ -316,7 +316,7 @@ class Scheme(NamedTuple):
 
 
 def _way(layout: Layout, shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """Return which way places are counted as the items lie: 1, -1 (backwards) or 0 (neither)."""
+    """Return the direction of indices in memory: 1, -1 (backwards) or 0 (neither)."""
     reduced = [k for k in layout.order if k in axes and shape[k] > 1]
     turned = sum(k in layout.turned for k in reduced)
     if sum(kind for _, _, kind in layout.groups) > 1 or reduced != sorted(reduced):
@@ -333,7 +333,7 @@ def scheme_of(
     axes: tuple[int, ...],
     result: np.dtype,
 ) -> Scheme:
-    """Plan a reduction of a layout, whose strides are bytes, to items of dtype `result`."""
+    """Plan a reduction of a layout, whose strides are in bytes, to elements of dtype `result`."""
     n = math.prod(shape[k] for k in axes)
     work, layout = work_of(op, given, result, n), layout_of(shape, strides, axes)
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more

@@ -1,7 +1,6 @@
-"""What a ladder is measured on: random data, the right result, and how far one may be off.
+"""The problems that ladders measure: random data, the correct result, and its error bound.
 
-A case knows its family's call and its check; measure/ladder.py runs and times it without knowing
-either.
+A case holds its family's call and its check, so that measure/ladder.py times any family.
 """
 
 from __future__ import annotations
@@ -18,21 +17,24 @@ from gpuopt import _core
 from gpuopt.arrays.dtypes import named_dtype
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.catalog.rungs import Rung, rungs
-from gpuopt.families import registry
+from gpuopt.families import oracle, registry
 from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util.checks import whole
 
-# Items where none are named: on a device that is timed, and on one that executes lane by lane.
+# Title, number of elements, arguments, problem, and the check of a rung's result.
+_Made = tuple[str, int, tuple[object, ...], Problem, Callable[[Rung, np.ndarray], str]]
+
+# Default number of elements: on a device that is timed, and on one that executes lane by lane.
 ITEMS = {
-    "reduce": (1 << 22, 1 << 20),  # of the decks' table, 4 bytes each
+    "reduce": (1 << 22, 1 << 20),  # the decks' table, 4 bytes each
     "transpose": (8192**2, 512**2),
     "stencil1d": (1 << 26, 1 << 16),
     "add": (2048 * 2048, 1024),
     "saxpy": (2048 * 2048, 1024),
     "matmul": (1024**2, 128**2),
 }
-# Operations for each item, matmul's aside: the stencil of radius 3 adds up seven.
+# Operations per element, except matmul's: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 
 
@@ -43,25 +45,25 @@ class Case:
     Attributes
     ----------
     title : str
-        What is done to what.
+        The operation and its operands.
     n : int
-        Items, as they came to be.
+        The number of elements, after rounding.
     dtype : str
-        Theirs.
+        The elements' dtype.
     bench : callable
-        From a device's name to data on it.
+        From a device's name to a bench with the data on it.
     call : callable
         From a rung, a block and a device to the rung's result.
     error : callable
-        From a rung and its result to what is wrong with it, or "".
+        From a rung and its result to a description of the error, or "".
     flops : int
-        Operations, where the rate is to be told in them; else 0, and bytes are.
+        Operations, if the rate is in FLOP/s; 0 if it is in bytes per second.
     deck : tuple of (str, float) or None
-        The deck's GPU, and how many bytes or operations its times are for; 0 where it tells rates.
+        The deck's GPU, and the bytes or operations of its times; 0 if it states rates.
     operations : int
-        What the algorithm computes, for the roofline: additions and multiplications.
+        The algorithm's additions and multiplications, for the roofline.
     arguments : tuple
-        Of the family's call: the peers' too.
+        The arguments of the family's call, also passed to the peers.
     """
 
     title: str
@@ -76,125 +78,80 @@ class Case:
     arguments: tuple[object, ...] = ()
 
 
-def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return random items: any integer, floats from -1 to 1."""
-    if dtype.kind == "b":
-        return rng.integers(0, 2, shape, np.uint8).view(np.bool_)
-    if dtype.kind == "i":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return rng.random(shape, dtype) * dtype.type(2) - dtype.type(1)
-
-
-def _worst(got: np.ndarray, want: np.ndarray, bound: np.ndarray | float) -> str:
-    """Tell where an array is off by more than a bound; written so that NaN fails."""
-    wrong = ~(np.abs(got.astype(want.dtype) - want) <= bound)
-    if not wrong.any():
-        return ""
-    at = int(np.flatnonzero(wrong)[0])
-    return (
-        f"{np.count_nonzero(wrong):,} items, the first of them number {at:,}: "
-        f"{got.flat[at]!r} instead of {want.flat[at]!r}"
-    )
-
-
 def _side(n: int) -> int:
     return max(1, math.isqrt(n))
 
 
-def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
+def _matrix(n: int, dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
     side = _side(n)
-    a = _draw(rng, (side, side), dtype)
-    copy, turned = a.ravel(), np.ascontiguousarray(a.T).ravel()
+    return oracle.draw(side * side, dtype, rng).reshape(side, side)
+
+
+def _transpose(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    a = _matrix(n, dtype, rng)
+    turned = oracle.transposed(a)
 
     def check(rung: Rung, got: np.ndarray) -> str:
-        want = copy if rung.ceiling else turned
-        return "" if got.tobytes() == want.tobytes() else "it is not the transpose"
+        if rung.ceiling:  # a copy
+            return oracle.wrong(got, a.ravel())
+        return turned(got.reshape(a.shape))
 
-    return (
-        f"transpose of {side:,} x {side:,} {dtype}",
-        a.size,
-        (a,),
-        registry.transpose_problem(a),
-        check,
-    )
+    title = f"transpose of {len(a):,} x {len(a):,} {dtype}"
+    return title, a.size, (a,), registry.transpose_problem(a), check
 
 
-def _stencil1d(
-    n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3
-) -> tuple[object, ...]:
-    a = _draw(rng, (n,), dtype)
-    width = 2 * radius + 1
-    wide = np.pad(a.astype(np.float64) if dtype.kind == "f" else a, radius)
-    want = sum(wide[k : k + n] for k in range(width))
-    bound = 8 * width * float(np.finfo(dtype).eps) if dtype.kind == "f" else 0
-    return (
-        f"stencil of radius {radius} on {n:,} {dtype}",
-        n,
-        (a,) if radius == 3 else (a, radius),
-        registry.stencil1d_problem(a, radius),
-        lambda _, got: _worst(got, want, bound),
-    )
+def _stencil1d(n: int, dtype: np.dtype, rng: np.random.Generator, radius: int = 3) -> _Made:
+    a = oracle.draw(n, dtype, rng)
+    right, problem = oracle.stencilled(a, radius), registry.stencil1d_problem(a, radius)
+    title = f"stencil of radius {radius} on {n:,} {dtype}"
+    given = (a,) if radius == 3 else (a, radius)
+    return title, n, given, problem, lambda _, got: right(got)
 
 
-def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
-    want = x + y
-    return f"sum of two vectors of {n:,} {dtype}", n, (x, y), registry.add_problem(x, y), (
-        lambda _, got: "" if got.tobytes() == want.tobytes() else "it is not NumPy's sum"
-    )  # fmt: skip
+def _add(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    x, y = oracle.draw(n, dtype, rng), oracle.draw(n, dtype, rng)
+    right, title = oracle.combined(x, y), f"sum of two vectors of {n:,} {dtype}"
+    return title, n, (x, y), registry.add_problem(x, y), lambda _, got: right(got)
 
 
-def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    x, y = _draw(rng, (n,), dtype), _draw(rng, (n,), dtype)
-    want = 2.5 * x.astype(np.float64) + y
-    bound = 4 * float(np.finfo(dtype).eps)
-    title, problem = f"2.5 * x + y, vectors of {n:,} {dtype}", registry.saxpy_problem(2.5, x, y)
-    return title, n, (2.5, x, y), problem, lambda _, got: _worst(got, want, bound)
+def _saxpy(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    x, y = oracle.draw(n, dtype, rng), oracle.draw(n, dtype, rng)
+    right, title = oracle.combined(x, y, 2.5), f"2.5 * x + y, vectors of {n:,} {dtype}"
+    return title, n, (2.5, x, y), registry.saxpy_problem(2.5, x, y), lambda _, got: right(got)
 
 
-def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> tuple[object, ...]:
-    side = _side(n)
-    a, b = _draw(rng, (side, side), dtype), _draw(rng, (side, side), dtype)
-    want = (a.astype(np.float64) @ b.astype(np.float64)).ravel()
-    # Items are at most 1: each sum has at most `side` roundings of numbers up to `side`.
-    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
-    bound = (side + 2) * float(np.finfo(dtype).eps) * size.ravel()
-    title = f"matrix product of {side:,} x {side:,} {dtype}"
-    return title, side * side, (a, b), registry.matmul_problem(a, b), (
-        lambda _, got: _worst(got, want, bound)
-    )  # fmt: skip
+def _matmul(n: int, dtype: np.dtype, rng: np.random.Generator) -> _Made:
+    a, b = _matrix(n, dtype, rng), _matrix(n, dtype, rng)
+    right, title = oracle.product(a, b), f"matrix product of {len(a):,} x {len(a):,} {dtype}"
+    problem = registry.matmul_problem(a, b)
+    return title, a.size, (a, b), problem, lambda _, got: right(got.reshape(a.shape))
 
 
-def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[object, float]:
-    """Return NumPy's answer and how far a rung may be from it."""
+def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[np.ndarray, float]:
+    """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread takes at most n / 2^10 items, and then a tree of 32 levels, in the
+        # A rung's thread adds at most n / 2^10 elements, then a tree has 32 levels, all in the
         # result's type.
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
         scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)
-        return exact, float(unit * scale)
-    return ufunc.reduce(array, dtype=result), 0.0
+        return np.asarray(exact), float(unit * scale)
+    return np.asarray(ufunc.reduce(array, dtype=result)), 0.0
 
 
 def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
     result = np.dtype(np.int64) if items.kind == "b" and op in ("sum", "prod") else items
-    array = _draw(rng, (n,), items)
+    array = oracle.draw(n, items, rng)
     if op == "prod" and items.kind == "f":
         array = 1 + array / items.type(1024)
 
     @cache
-    def right() -> tuple[object, float]:
+    def right() -> tuple[np.ndarray, float]:
         return _expected(array, op, result)
 
     def error(_: Rung | None, got: object) -> str:
-        expected, tolerance = right()
-        off = abs(float(got) - float(expected)) if tolerance else float(got != expected)
-        if off <= tolerance:  # written so that NaN fails
-            return ""
-        return f"{got!r}, but {expected!r} is right (allowed error {tolerance:g})"
+        return oracle.wrong(np.asarray(got), *right())
 
     return Case(
         f"{op} of {n:,} {items.name}",
@@ -221,7 +178,7 @@ _MAKERS = {
 
 
 def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
-    """Return the dtype of a family's items: the decks' if None."""
+    """Return the dtype of a family's elements: the decks' if None."""
     if dtype is None:
         return np.dtype(np.int32 if family == "reduce" else np.float32)
     name = named_dtype(dtype).name
@@ -232,11 +189,11 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
         for operation, items, _ in rung.signatures
         if family != "reduce" or operation == op
     }
-    # a transpose moves items by their size alone
+    # a transpose moves elements by their size alone
     taken = [each for each in ("bool", *NUMBERS) if each in compiled] or list(NUMBERS)
     if name not in taken:
         what = f"op={op!r}" if family == "reduce" else family
-        raise TypeError(f"dtype: {what} does not take {name}; use {', '.join(taken)}")
+        raise TypeError(f"dtype: {what} does not support {name}; use {', '.join(taken)}")
     return np.dtype(name)
 
 
@@ -257,13 +214,13 @@ def make(
     family : str
         One of `ITEMS`.
     n : int, optional
-        Items; of a square matrix about so many.
+        Elements; a square matrix has about this number.
     dtype : dtype, optional
         Default: int32 for "reduce" (the decks' 32-bit arithmetic), else float32.
     seed : int
-        Of the random items.
+        The seed of the random elements.
     timed : bool
-        Whether the device is timed: the default of n is for one that is, or for one that counts.
+        Whether the device is timed; the default of n is smaller for one that counts.
     op : str, optional
         The reduction's, by default "sum"; other families have none.
     radius : int, optional
@@ -272,7 +229,7 @@ def make(
     Raises
     ------
     ValueError, TypeError
-        The argument that is wrong is named.
+        A wrong argument, which the message names.
     """
     if not isinstance(family, str) or family not in ITEMS:
         known = ", ".join(map(repr, ITEMS))
@@ -309,5 +266,5 @@ def make(
 
 
 def with_output(problem: Problem) -> tuple[object, ...]:
-    """Return a problem as `_core` takes it, with an output of its own."""
+    """Return a problem as `_core` accepts it, with a new output."""
     return problem.on(np.empty(problem.shape, problem.dtype))

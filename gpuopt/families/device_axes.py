@@ -1,6 +1,6 @@
-"""Passes of the family reduce_axis over arrays on a device, of any layout; copies are among them.
+"""Passes of the family reduce_axis over arrays on a device, of any layout; also copies.
 
-A reduction of one item to each result is a copy: it makes an array contiguous, or converts it.
+A copy is a reduction of one element per result: it makes an array contiguous, or converts it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gpuopt.arrays.dtypes import kind_of, name_of
 from gpuopt.arrays.libraries import View, in_order
 from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
 
-_WIDEST = 8  # bytes that a copy moves as one item
+_WIDEST = 8  # element sizes in bytes that a copy moves
 
 
 @dataclass
 class Place:
-    """Where passes are queued: beside an array, on its stream, ordered with others.
+    """The queue of passes: an array's stream, ordered with the streams of other arrays.
 
     Attributes
     ----------
     view : View
     streams : list of int
-        The array's first.
+        The array's stream first.
     variant, block
         The caller's.
     """
@@ -40,13 +40,13 @@ class Place:
         self.streams.append(self.view.stream)
 
     def join(self, view: View) -> View:
-        """Order the passes with what is done to another array, and return it."""
+        """Order the passes with the work on another array, and return that array."""
         if view.stream not in self.streams:
             self.streams.append(view.stream)
         return view
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> View:
-        """Return memory for items between passes, which lives as long as its view."""
+        """Return memory for intermediate elements, which lives as long as its view."""
         return self.join(self.view.library.empty(self.view, shape, dtype)[1])
 
     def call(self, one: Pass, source: int, to: int) -> None:
@@ -72,7 +72,7 @@ def in_c_order(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
 
 
 def on_items(view: View) -> bool:
-    """Tell whether a kernel can read the items as what they are: whole numbers of them apart."""
+    """Return whether all strides are multiples of the element size."""
     size = view.dtype.itemsize
     if view.strides is None:
         return view.address % size == 0
@@ -81,12 +81,12 @@ def on_items(view: View) -> bool:
 
 
 def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
-    """Return the reduction of one item that converts it."""
+    """Return the work that converts each element."""
     kind, to = kind_of(given), kind_of(wanted)
     if "c" in (kind, to) or (kind == "f" and to in "iu"):
         raise TypeError(
-            f"array: {name_of(given)} items are not made {name_of(wanted)} ones here; convert the "
-            "array on its device"
+            f"array: {name_of(given)} elements are not converted to {name_of(wanted)} here; "
+            "convert the array on its device"
         )
     if to == "b":
         return work_of("any", given, wanted, 1)
@@ -97,7 +97,7 @@ def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
 
 
 def copy(place: Place, source: View, target: View) -> None:
-    """Copy items of any layout to an array in C order, converted to its dtype."""
+    """Copy elements of any layout to an array in C order, converted to its dtype."""
     axes = list(zip(source.shape, strides_of(source), strict=True))
     unit = source.dtype.itemsize
     if source.dtype == target.dtype:
@@ -122,16 +122,16 @@ def copy(place: Place, source: View, target: View) -> None:
 
 
 def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) -> None:
-    """Copy a matrix that lies column by column: the transpose of one that lies row by row."""
+    """Copy a matrix in column-major order: the transpose of a row-major one."""
     (columns, _, _), (rows, _, _) = groups
     word, size = f"uint{8 * unit}", rows * columns * unit
-    numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and that they change places
+    numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and their permutation
     problem = ("transpose", "move", word, word, ((source, size),), (to, size), numbers)
     _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
 
 
 def put(view: View, item: np.ndarray) -> View:
-    """Return memory beside an array that holds one item of the host's."""
+    """Return device memory beside an array, filled with one element from the host."""
     place = Place(view)
     made = place.empty((), item.dtype)
     _core.put(view.device, tuple(place.streams), made.address, item)
@@ -139,7 +139,7 @@ def put(view: View, item: np.ndarray) -> View:
 
 
 def spread(view: View, shape: tuple[int, ...]) -> View:
-    """Return the view in a shape that it broadcasts to, in C order: mostly a copy."""
+    """Return the view broadcast to a shape and in C order; copy it unless it is so already."""
     if view.shape == shape:
         return view
     steps = [
@@ -151,7 +151,7 @@ def spread(view: View, shape: tuple[int, ...]) -> View:
 
 
 def compact(view: View) -> View:
-    """Return the view, or of one that is not in C order a copy beside it that is."""
+    """Return the view, or a copy in C order beside it."""
     if in_order(view):
         return view
     place = Place(view)

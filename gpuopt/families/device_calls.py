@@ -1,6 +1,6 @@
-"""Calls on arrays that are on a device (arrays/libraries.py), ours among them.
+"""Calls on arrays that are on a device (arrays/libraries.py), including gpuopt's own.
 
-Work goes to the stream of the first array; those of the others are ordered before and after it.
+Work goes to the stream of the first array, ordered with the streams of the others.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from gpuopt.families.device_axes import compact
 
 
 def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
-    """Return an array on a device: a copy of the host's, or another library's where it is.
+    """Return an array on a device: a copy of a host array, or another library's array in place.
 
     Parameters
     ----------
     x : array_like
-        Anything that `numpy.asarray` takes, of bool, an integer, floating-point or complex type;
-        or an array on a device (CuPy, PyTorch, JAX, Numba, ...): one in C order is not copied,
-        another is copied there.
+        Anything that `numpy.asarray` accepts, of bool, an integer, floating-point or complex type;
+        or an array on a device (CuPy, PyTorch, JAX, Numba, ...), which is copied there unless it is
+        in C order.
     device : str, optional
-        As `gpuopt.empty`; for an array on a device, where it is.
+        As `gpuopt.empty`; for an array on a device, that device.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     Raises
     ------
     TypeError
-        A dtype that no kernel takes; masked arrays.
+        A dtype that no kernel accepts; masked arrays.
     ValueError
         An array on another device.
     DeviceMemoryError, DeviceError
@@ -74,7 +74,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
 
 
 class _Borrowed:
-    """Keeps an array of another stream than ours until that is ordered after our work on it."""
+    """Keeps an array of a foreign stream until that stream is ordered after our work on it."""
 
     __slots__ = ("_device", "_holder", "_stream")
 
@@ -82,15 +82,18 @@ class _Borrowed:
         self._holder, self._device, self._stream = holder, device, stream
 
     def __del__(self) -> None:
-        with suppress(Exception):  # where it is too late for that
+        try:
             _core.order(self._device, (self._stream, LEGACY))
+        except Exception:  # no memory for an event: wait instead; nothing helps a lost device
+            with suppress(Exception):
+                _core.wait(self._device, LEGACY)
 
 
 # --- calls
 
 
 def streams(views: list[View]) -> tuple[int, ...]:
-    """Return the streams of some arrays, each once: where the work goes first."""
+    """Return the streams of some arrays without duplicates; the work goes to the first."""
     return tuple(dict.fromkeys([view.stream for view in views]))
 
 
@@ -104,12 +107,12 @@ def same_device(views: list[tuple[str, View]]) -> None:
             )
 
 
-# Arrays whose wait was interrupted: kept until somebody waits for their stream to the end.
+# Arrays whose wait was interrupted: kept until a later wait for their stream completes.
 _unsettled: dict[tuple[str, int], list[View]] = {}
 
 
 def settle(views: list[View]) -> None:
-    """Wait where an array may be let go only after the work."""
+    """Wait for the work on arrays that may be released only after it."""
     for view in views:
         if view.waits:
             place = view.device, view.stream
@@ -123,7 +126,7 @@ def settle(views: list[View]) -> None:
 
 
 def target_of(out: Any) -> View | None:
-    """Return where an `out` is that is about to be written; None for one on the host."""
+    """Describe an `out` on a device; None for one on the host."""
     view = view_of(out, "out")
     if view is not None:
         view.library.writes(out)
@@ -131,7 +134,7 @@ def target_of(out: Any) -> View | None:
 
 
 def check_target(target: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    """Raise where an `out` on a device cannot take a result as it is."""
+    """Raise if an `out` on a device has the wrong shape, dtype or layout."""
     if target.shape != shape:
         raise ValueError(f"out: has shape {target.shape}, but the result has {shape}")
     if target.read_only:
@@ -143,16 +146,16 @@ def check_target(target: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
-    """Return the views of a family's arrays, all on one device; None where all are the host's.
+    """Return the views of a family's arrays, all on one device; None if all are on the host.
 
-    One that is not in C order is copied on its device to memory that is.
+    Arrays that are not in C order are copied on their device.
 
     Raises
     ------
     TypeError
         Some are on a device and others on the host.
     ValueError
-        They are on different devices, or on another than `device`.
+        They are on different devices, or not on `device`.
     """
     found = {}
     for name, value in given.items():
@@ -179,7 +182,7 @@ def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
 
 
 def alike(views: dict[str, View]) -> None:
-    """Raise where two arrays differ in dtype: nothing is converted on a device."""
+    """Raise if two arrays differ in dtype: nothing is converted on a device."""
     (first, one), (second, other) = views.items()
     if one.dtype != other.dtype:
         raise TypeError(
@@ -188,21 +191,21 @@ def alike(views: dict[str, View]) -> None:
 
 
 class Call(NamedTuple):
-    """A problem on a device, but for the addresses of its arrays.
+    """A problem on a device without the addresses of its arrays.
 
     Attributes
     ----------
     kernel : tuple of str
-        Family, operation, the items' and the result's dtype.
+        Family, operation, the elements' and the result's dtype.
     inputs : tuple
-        Of each input the number of the view that it is and its bytes, or an array of the host's.
+        For each input its view's index and bytes, or a host array.
     shape : tuple of int
         The result's.
     dtype : dtype
         The result's.
     numbers : tuple of int
     prepared : dict or None
-        The calls that this has become, by what else they depend on; None: it is not kept.
+        Cached prepared calls, by device, numbers and in_place; None: not cached.
     """
 
     kernel: tuple[str, str, str, str]
@@ -213,15 +216,15 @@ class Call(NamedTuple):
     prepared: dict[Any, _core.Prepared | None] | None
 
     def with_numbers(self, numbers: tuple[int, ...]) -> Call:
-        """Return the same with other numbers; `_replace` takes twice as long."""
+        """Return the same call with other numbers; `_replace` costs twice as much."""
         return Call(*self[:4], numbers, self.prepared)
 
 
 class _StandIn(np.ndarray):
-    """Has the attributes of an array on a device; its items are never read, nor shown."""
+    """An array with a device array's attributes; its elements are never read or printed."""
 
     def __repr__(self) -> str:
-        return f"<{self.dtype} items of shape {self.shape} on a device>"
+        return f"<{self.dtype} elements of shape {self.shape} on a device>"
 
     __str__ = __repr__
 
@@ -242,10 +245,10 @@ def _stand_in(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
 
 
 _Layout = tuple[tuple[int, ...], np.dtype]
-_APART = 1 << 40  # bytes between the stand-ins' addresses, which only tell them apart
+_APART = 1 << 40  # bytes between the stand-ins' addresses, which only identify them
 
 
-_PLAIN = frozenset((bool, int, float, str, type(None)))  # types whose values never change
+_PLAIN = frozenset((bool, int, float, str, type(None)))  # immutable types
 
 
 @lru_cache(512, typed=True)
@@ -273,10 +276,10 @@ def _described(
 
 
 def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
-    """Return what `maker` says of arrays that are in C order on a device.
+    """Return the call that `maker` describes for arrays in C order on a device.
 
-    It takes arrays in the place of the views, whose items it must not read, and the parameters. Of
-    numbers, strings and tuples of them it is remembered.
+    `maker` receives stand-ins for the views, whose elements it must not read, and the parameters.
+    The call is cached when all parameters are hashable scalars, strings or tuples of them.
     """
     layouts = tuple([(view.shape, view.dtype) for view in views.values()])
     for each in parameters:
@@ -284,17 +287,17 @@ def described(maker: Callable[..., Problem], views: dict[str, View], *parameters
             type(each) is tuple and _PLAIN.issuperset(map(type, each))
         ):
             return _described.__wrapped__(maker, layouts, "", *parameters)._replace(prepared=None)
-    # The text tells apart what is equal, 0.0 and -0.0, (1,) and (True,).
+    # The text distinguishes values that compare equal: 0.0 and -0.0, (1,) and (True,).
     return _described(maker, layouts, repr(parameters) if parameters else "", *parameters)
 
 
-_PREPARED_MOST = 16  # of a description: one for each device, saxpy for some of its factors
+_PREPARED_MOST = 16  # prepared calls per description: one per device; for saxpy, per factor
 
 
 def _prepared(
     call: Call, every: list[View], dtype: np.dtype, in_place: bool
 ) -> _core.Prepared | None:
-    """Return the call for such views and a result in C order; None where it takes host arrays."""
+    """Return the prepared call for views of these layouts; None if an input is a host array."""
     key = every[0].device, call.numbers, in_place
     if key in call.prepared:
         return call.prepared[key]
@@ -324,12 +327,12 @@ def run(
     dtype: np.dtype | None = None,
     in_place: bool = False,
 ) -> Any:
-    """Run what was described of some views; return `out`, or a new array.
+    """Run a described call on some views; return `out`, or a new array.
 
     Parameters
     ----------
     dtype : dtype, optional
-        The result's, where it is not the call's.
+        The result's dtype, if it is not the call's.
     in_place : bool
         Whether `out` may be one of the inputs.
     """
@@ -362,7 +365,7 @@ def _run_on(
     dtype: np.dtype,
     in_place: bool,
 ) -> None:
-    """Queue a call that was not prepared, or say what is wrong with its `out`."""
+    """Queue a call without preparing it; raise if its `out` is unusable."""
     name, first = next(iter(views.items()))
     every = [*views.values()]
     check_target(target, call.shape, dtype)
@@ -380,13 +383,13 @@ def _run_on(
     every.append(target)
     try:
         _core.call_resident(first.device, streams(every), problem, *how)
-    finally:  # some of it may be queued where it failed
+    finally:  # part of it may be queued
         settle(every)
 
 
 @lru_cache(512)
 def reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) -> tuple[int, int]:
-    """Return where the items begin and end in memory, in bytes from the first of them."""
+    """Return the bounds of the elements in memory, in bytes from the first element."""
     size = math.prod(shape) * item
     if strides is None or not size:
         return 0, size
@@ -395,7 +398,7 @@ def reach(shape: tuple[int, ...], strides: tuple[int, ...] | None, item: int) ->
 
 
 def check_apart(target: View, name: str, view: View) -> None:
-    """Raise ValueError where an `out` shares memory with an input."""
+    """Raise ValueError if an `out` shares memory with an input."""
     low, high = reach(target.shape, target.strides, target.dtype.itemsize)
     begin, end = reach(view.shape, view.strides, view.dtype.itemsize)
     apart = view.address - target.address
@@ -404,7 +407,7 @@ def check_apart(target: View, name: str, view: View) -> None:
 
 
 def check_overlap(target: View, views: dict[str, View], in_place: bool) -> None:
-    """Raise ValueError where an `out` shares memory with an input, but for the whole of it."""
+    """Raise ValueError if an `out` overlaps an input without being equal to it."""
     for name, view in views.items():
         same = view.address == target.address and view.shape == target.shape
         if not (in_place and same):

@@ -1,7 +1,7 @@
-"""`gpuopt.reduce` of arrays on a device: as a whole on the ladder, or along axes.
+"""`gpuopt.reduce` of arrays on a device: the whole array on the ladder, or along axes.
 
-Whatever is not on the ladder (axes, gaps, the small dtypes, the operations that are no ufunc's) is
-the family reduce_axis: a plan from shape and strides alone, which is kept, and its passes.
+All other cases (axes, gaps, small dtypes, operations without a ufunc) use the family reduce_axis:
+a cached plan from shape and strides, and its passes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gpuopt.families.reduce_axis import IDENTITIES, OTHERS, UFUNCS, on_ladder
 
 
 def _target(out: Any) -> View | None:
-    """Return where a result goes on the device; None for a new array, or one on the host."""
+    """Describe an `out` on the device; None for a new array or an `out` on the host."""
     if out is None or type(out) is np.ndarray:
         return None
     view = target_of(out)
@@ -63,7 +63,7 @@ def reduce(
         dtype = named_dtype(dtype).newbyteorder("=")
     target = _target(out)
     if target is not None and dtype is None and type(op) is str and op in UFUNCS:
-        dtype = target.dtype  # nothing casts a result on the device
+        dtype = target.dtype  # a result on the device is never cast
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
         if not named and initial is ...:
@@ -91,7 +91,7 @@ _Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, str
 
 
 def _reaches(*layouts: _Layout) -> tuple[tuple[int, int, int, bool], ...]:
-    """Return what a prepared call knows of its arrays, none of which the result may overlap."""
+    """Return the extents of a prepared call's arrays, which the result must not overlap."""
     found = []
     for shape, strides, dtype in layouts:
         low, high = reach(shape, strides, dtype.itemsize)
@@ -103,7 +103,7 @@ def _reaches(*layouts: _Layout) -> tuple[tuple[int, int, int, bool], ...]:
 
 
 def _default(op: str, given: np.dtype) -> np.dtype:
-    """Return the dtype of a result where the caller names none: NumPy's."""
+    """Return NumPy's dtype of the result, for a caller who names none."""
     if op in ("sum", "prod") and given.kind in "biu":
         return np.dtype(np.uint64 if given.kind == "u" else np.int64)
     return given
@@ -115,7 +115,7 @@ def _whole_call(
 ) -> tuple[_core.Prepared | None, np.dtype]:
     """Return the ladder's call for an array and an `out` of these layouts, and the result's dtype.
 
-    None where it has none, the array has gaps, or `out` is not as it must be.
+    None if the ladder has no such kernel, the array has gaps, or `out` is unusable.
     """
     shape, strides, given = layout
     start = run_offset(shape, strides, given.itemsize)
@@ -133,7 +133,7 @@ def _whole_call(
 def _whole_at_once(
     view: View, op: str, dtype: np.dtype | None, out: Any, target: View | None
 ) -> Any:
-    """Queue the ladder's call; return `out` or the new array, None where it is not so simple."""
+    """Queue the ladder's call; return `out` or the new array, None for other cases."""
     layout = view.shape, view.strides, view.dtype
     to = target and (target.shape, target.strides, target.dtype)
     call, result = _whole_call(layout, view.device, op, dtype, to)
@@ -148,7 +148,7 @@ def _whole_at_once(
 def _value_at_once(
     view: View, op: str, dtype: np.dtype | None, out: np.ndarray
 ) -> np.ndarray | None:
-    """Set an `out` of the host's to the ladder's result; None where it is not so simple."""
+    """Set an `out` on the host to the ladder's result; None for other cases."""
     layout = view.shape, view.strides, view.dtype
     call, result = _whole_call(layout, view.device, op, dtype, None)
     if call is None or out.shape or out.dtype != result or not out.flags.writeable:
@@ -211,14 +211,14 @@ def _passes(place: Place, passes: tuple[Pass, ...], source: int, to: int) -> Non
 
 
 def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
-    """Return the view, or a copy whose items are aligned and what `op` can be computed on."""
+    """Return the view, or a copy with aligned elements of a dtype that `op` accepts."""
     wanted = reduce_axis.computed_on(op, view.dtype, result)
     if not on_items(view):
         view = place.join(compact(view))
     if wanted == view.dtype:
         return view
     cast = place.empty(view.shape, wanted)
-    if view.dtype.kind == "c" and wanted.kind == "b":  # true if one of its two numbers is
+    if view.dtype.kind == "c" and wanted.kind == "b":  # true if one of its two parts is
         number = np.dtype(f"f{view.dtype.itemsize // 2}")
         shape, strides = (*view.shape, 2), (*strides_of(view), number.itemsize)
         numbers = view.replace(shape=shape, strides=strides, dtype=number)
@@ -229,7 +229,7 @@ def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
 
 
 def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
-    """Queue the reduction of a readable array with items to `target`, which is in C order."""
+    """Queue the reduction of a readable, non-empty array to `target`, which is in C order."""
     result = target.dtype
     scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
     if not scheme.passes:
@@ -252,13 +252,13 @@ def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: V
 
 
 def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
-    """Set all items of an array to one, which is rounded to a dtype first."""
+    """Fill an array with a value, which is rounded to a dtype first."""
     small = is_bfloat16(dtype)
     first = reduce_axis.first_of(value, np.dtype(float) if small else dtype)
     with np.errstate(all="ignore"):
         first = first if small else first.astype(target.dtype)
     one = place.join(view_of(asarray(first, place.view.device), "initial"))
-    if small:  # perhaps not NumPy's to round
+    if small:  # NumPy may lack the dtype
         rounded = place.empty((), dtype)
         copy(place, one, rounded)
         one = rounded
@@ -267,7 +267,7 @@ def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
 
 
 def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
-    """Set the results of no items at all."""
+    """Fill the results of an empty reduction."""
     one = reduce_axis.of_nothing(op, (), np.dtype(float), initial)
     if initial is not ... and op != "mean":
         value = initial
@@ -283,7 +283,7 @@ def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
 def _with_initial(
     place: Place, view: View, op: str, axes: tuple[int, ...], initial: Any, target: View
 ) -> None:
-    """Queue the reduction of a readable array and of `initial`: of two rows, the first found."""
+    """Queue the reduction of a readable array with `initial`, as a second row of two."""
     wide = reduce_axis.with_initial(op, target.dtype)
     n = math.prod(target.shape)
     rows = place.empty((2, n), wide)
@@ -310,7 +310,7 @@ def _compute(
 
 
 class _Asked(NamedTuple):
-    """What is asked of a layout, and the call where that is one pass over the items.
+    """A reduction of a layout, and its prepared call if that is one pass.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ class _Asked(NamedTuple):
         The result's.
     axes : tuple of int
     call : Prepared or None
-        For an array and an `out` of these layouts.
+        The call for an array and an `out` of these layouts.
     """
 
     result: np.dtype
@@ -331,7 +331,7 @@ class _Asked(NamedTuple):
 def _in_one_pass(
     layout: _Layout, to: _Layout, device: str, op: str, axes: tuple[int, ...]
 ) -> _core.Prepared | None:
-    """Return the call where one pass over an array's items gives the result as it is asked for."""
+    """Return the prepared call if one pass gives the result in its dtype and layout."""
     (shape, strides, given), (left, steps, result) = layout, to
     scheme = scheme_of(shape, strides or in_c_order(shape, given), given, op, axes, result)
     if not scheme.straight or len(scheme.passes) != 1 or not is_run(left, steps, result.itemsize):
@@ -357,7 +357,7 @@ def _asked(
     out: np.dtype | None,
     to: tuple[tuple[int, ...], tuple[int, ...] | None] | None,
 ) -> _Asked:
-    """Say what is asked; `out` is its dtype, `to` the shape and strides of one on the device."""
+    """Check the arguments; `out` is its dtype, `to` the shape and strides of one on the device."""
     shape, _, given = layout
     reduce_axis.check_op(op)
     axes = reduce_axis.axes_of(axis, len(shape), op) if type(axis) is int else axis

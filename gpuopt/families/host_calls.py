@@ -1,9 +1,9 @@
-"""Calls on plain arrays of the host, by the shortest way.
+"""The fast path of calls on plain host arrays.
 
-An array is plain if it is a NumPy array itself, aligned, in C order and of a native dtype that the
-family takes. Then everything about a call but its addresses follows from dtypes and shapes: it is
-described once and kept. Each family has a function that tries this way, and returns None where an
-argument is anything else; the family's general way then does the work, or raises the error.
+An array is plain if it is a NumPy array (no subclass), aligned, in C order and of a native dtype
+that the family accepts. A call on plain arrays depends on dtypes and shapes only, apart from
+addresses: its description is made once and cached. Each family's fast path returns None if an
+argument is not plain; the general path then does the work, or raises the error.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from gpuopt.arrays import inout
 
 NUMBER_NAMES = {np.dtype(name): name for name in inout.NUMBERS}
 FLOAT_NAMES = {np.dtype(name): name for name in inout.FLOATS}
-KEPT = 512  # descriptions of a family
+KEPT = 512  # cached descriptions per family
 
 Numbers = tuple[int, ...]
-How = tuple[Any, Any, Any]  # variant, block, device
 
 
 def is_plain(array: object) -> bool:
-    """Tell whether an array is NumPy's own, aligned and in C order."""
+    """Return whether an array is NumPy's own, aligned and in C order."""
     if type(array) is not np.ndarray:
         return False
     flags = array.flags
@@ -38,21 +37,23 @@ def run_plain(
     dtype: np.dtype,
     numbers: Numbers,
     out: object,
-    how: How,
+    variant: Any,
+    block: Any,
+    device: Any,
 ) -> np.ndarray | None:
-    """Run a call, or return None where its result cannot be written to `out` as it is."""
+    """Run a call; return None if its result cannot be written to `out` directly."""
     if out is None:
         out = np.empty(shape, dtype)
     elif not receives(out, shape, dtype, inputs):
         return None
-    _core.call((*head, inputs, out, numbers), *how)
+    _core.call((*head, inputs, out, numbers), variant, block, device)
     return out
 
 
 def receives(
     out: object, shape: tuple[int, ...], dtype: np.dtype, inputs: tuple[np.ndarray, ...]
 ) -> bool:
-    """Tell whether a result can be written to `out` as it is."""
+    """Return whether a result can be written to `out` directly."""
     return (
         is_plain(out)
         and out.shape == shape

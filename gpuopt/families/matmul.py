@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import FLOAT_NAMES, How, is_plain, run_plain
+from gpuopt.families.host_calls import FLOAT_NAMES, is_plain, run_plain
 from gpuopt.util.float_state import in_default_float_state
 
 
@@ -28,7 +28,7 @@ def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     rows, columns, k = a.shape[:-1], b.shape[1:], a.shape[-1]
     if k != b.shape[0]:
         raise ValueError(
-            f"b: must have as many rows as a has columns: shapes {a.shape} and {b.shape}"
+            f"b: has shape {b.shape}, but a has {a.shape}: b's rows must equal a's columns"
         )
     inputs = (inout.contiguous(a, dtype), inout.contiguous(b, dtype))
     shape = (*rows, *columns)
@@ -36,7 +36,9 @@ def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
 
 
-def _plain(a: object, b: object, out: object, how: How) -> Any:
+def _plain(
+    a: object, b: object, out: object, variant: object, block: object, device: object
+) -> Any:
     """Run `matmul` on two matrices or vectors of one dtype."""
     if not (is_plain(a) and is_plain(b)) or a.ndim not in (1, 2) or b.ndim not in (1, 2):
         return None
@@ -46,7 +48,7 @@ def _plain(a: object, b: object, out: object, how: How) -> Any:
         return None
     numbers = (rows[0] if rows else 1, columns[0] if columns else 1, k)
     head, shape = ("matmul", "matmul", name, name), (*rows, *columns)
-    found = run_plain(head, (a, b), shape, dtype, numbers, out, how)
+    found = run_plain(head, (a, b), shape, dtype, numbers, out, variant, block, device)
     return found if shape or out is not None or found is None else found[()]
 
 
@@ -66,8 +68,8 @@ def matmul(
     b : array_like, shape (K, N) or (K,)
         A vector is a row on the left, a column on the right, and the result has no axis for it.
         Any layout (one that is not in C order is copied); their common dtype must be float32 or
-        float64. Or both on a device, of one dtype (one that is not in C order is made so by a
-        kernel there): the result is one there, of a's library, and nobody waits.
+        float64. Or two arrays of one dtype on a device (a kernel copies one that is not in C
+        order): the result is an array of a's library there, and the call does not wait.
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned" and
@@ -81,7 +83,7 @@ def matmul(
 
     Returns
     -------
-    ndarray, shape (M, N), (N,), (M,) or, of two vectors, a scalar
+    ndarray, shape (M, N), (N,), (M,) or, for two vectors, a scalar
         In C order.
 
     Raises
@@ -96,11 +98,11 @@ def matmul(
 
     Notes
     -----
-    With u the unit roundoff of the dtype, the error of an item is at most about K * u * (abs(a) @
-    abs(b)) on a GPU, in true float32 or float64 arithmetic, the same bits in every run. The cpu
-    adds up in float64, float32 too: at most half the rate of a BLAS that does not. It does so in
-    slices of 256 of K and spans of 8,192, in an order that follows from the shapes alone: K is at
-    most 290 + K / 8192 there, u that of float64, with one rounding to float32 besides.
+    Let u be the unit roundoff of the dtype. On a GPU the error of an element is at most about
+    K * u * (abs(a) @ abs(b)), in true float32 or float64 arithmetic, bitwise equal in every run.
+    The cpu accumulates float32 in float64, too, at half the rate of a BLAS that does not, or less.
+    It adds up slices of 256 and spans of 8,192 of K in an order that depends on the shapes only:
+    the bound there has 290 + K / 8192 in place of K and u of float64, plus one rounding to float32.
 
     Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6
     on, NVIDIA's CUTLASS, "Efficient GEMM in CUDA".
@@ -112,7 +114,7 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
-    direct = _plain(a, b, out, (variant, None, device))
+    direct = _plain(a, b, out, variant, None, device)
     if direct is not None:
         return direct
     views = device_calls.inputs(device, a=a, b=b)

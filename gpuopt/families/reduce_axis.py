@@ -1,8 +1,7 @@
-"""Reductions along axes, and the operations that are no ufunc's: mean, any, all, count, arg*.
+"""Reductions along axes, and operations without a ufunc: mean, any, all, count, arg*.
 
-Whatever the shape, the layout and the axes, a reduction is one or more passes over memory in its
-own order (axis_plan.py). Here are NumPy's rules, and arrays of the host; those of a device are in
-device_reduce.py.
+Every reduction is one or more passes in the order of memory (axis_plan.py). This module holds
+NumPy's rules and the calls on host arrays; device_reduce.py has those on a device.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from gpuopt.families.axis_plan import (
     memory_order,
     scheme_of,
 )
-from gpuopt.families.host_calls import How, receives
+from gpuopt.families.host_calls import receives
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 
@@ -37,23 +36,23 @@ UFUNCS = {
     "xor": np.bitwise_xor,
 }
 IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
-OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # that only this module has
-_ON_LADDER = frozenset("?ilqfd")  # dtypes of its kernels, by their characters: names take longer
+OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # operations of this module only
+_ON_LADDER = frozenset("?ilqfd")  # the kernels' dtypes by character: comparing names costs more
 
 
 def once(array: object) -> object:
-    """Return what is no array of NumPy's as one: its dtype must be known before it is read."""
+    """Convert an array_like to an array: its dtype must be known before it is read."""
     if isinstance(array, np.ndarray):
         return array
     try:
         return np.asarray(array)
-    except Exception:  # whatever reads it next says so
+    except Exception:  # the next reader raises
         return array
 
 
 @lru_cache(512)
 def on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
-    """Tell whether the ladder has kernels from a dtype to that of the result (None: NumPy's)."""
+    """Return whether the ladder has kernels from a dtype to the result's (None: NumPy's)."""
     if given.char not in _ON_LADDER or op not in UFUNCS:
         return False
     if result is None:
@@ -74,9 +73,9 @@ def serves_whole(
     block: object,
     device: str | None,
 ) -> bool:
-    """Tell whether a reduction of a whole array needs this family, for its dtypes.
+    """Return whether the dtypes of a reduction of a whole array require this family.
 
-    The ladder has kernels for the decks' types and their likes, and on the cpu all but bfloat16.
+    The ladder's kernels cover bool, int32, int64, float32 and float64; on the cpu all but bfloat16.
     """
     if variant is not None or block is not None or not isinstance(array, np.ndarray):
         return False
@@ -92,12 +91,12 @@ def serves_whole(
     if is_bfloat16(given) or (result is not None and is_bfloat16(result)):
         return True
     if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
-        return False  # the ladder reads them as the result's
+        return False  # the ladder reads them as the result's dtype
     return _core.axis_kind(device) != "cpu"
 
 
 def check_op(op: object) -> None:
-    """Raise for what is no operation."""
+    """Raise for an unknown operation."""
     if not isinstance(op, str):
         raise TypeError(f"op: must be a string, not {op!r}")
     if op not in UFUNCS and op not in OTHERS:
@@ -121,7 +120,7 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
             raise TypeError(
                 f"axis: must be an integer, a tuple of integers or None, not {axis!r}"
             ) from None
-        if not ndim and number in (0, -1) and each is axis and op != "mean":  # NumPy lets it pass
+        if not ndim and number in (0, -1) and each is axis and op != "mean":  # NumPy accepts it
             break
         if not -ndim <= number < ndim:
             raise AxisError(number, ndim, "axis")
@@ -132,9 +131,9 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
 
 
 def _for_out(op: str, given: np.dtype, out: np.dtype) -> np.dtype:
-    """Return what is computed in where an array of dtype `out` receives the result.
+    """Return the dtype to compute in if an array of dtype `out` receives the result.
 
-    Sums and products of integers in its own dtype, all else as NumPy promotes both.
+    Sums and products of integers use `out`; other operations use NumPy's promotion of both.
     """
     if not supported(out):
         raise TypeError(
@@ -149,7 +148,7 @@ def _for_out(op: str, given: np.dtype, out: np.dtype) -> np.dtype:
 
 
 def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) -> np.dtype:
-    """Return what the operation computes in and returns, by NumPy's rules.
+    """Return the dtype that the operation computes in and returns, by NumPy's rules.
 
     `out` is the dtype of an array that receives the result.
     """
@@ -173,18 +172,18 @@ def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) 
 
 
 def check_kind(op: str, dtype: np.dtype) -> None:
-    """Raise TypeError where an operation does not take items of a dtype."""
+    """Raise TypeError if an operation does not accept elements of a dtype."""
     kind = kind_of(dtype)
     if (kind == "c" and op not in ("sum", "prod", "mean", *TRUTHS)) or (
         kind not in "biu" and op in ("and", "or", "xor")
     ):
-        raise TypeError(f"array: op={op!r} does not take {name_of(dtype)} items")
+        raise TypeError(f"array: op={op!r} does not support dtype {name_of(dtype)}")
 
 
 def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = False) -> np.dtype:
-    """Return the dtype of items that the operation can be computed on; mostly what is given.
+    """Return the dtype that the elements must have for the operation, usually their own.
 
-    The cpu multiplies small integers and complex64 as they are.
+    The cpu multiplies small integers and complex64 without conversion.
     """
     if op in PLACES:
         return given
@@ -209,7 +208,7 @@ def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = Fa
 
 
 def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndarray:
-    """Return the array with items that the operation can be computed on; mostly as it is."""
+    """Return the array in a dtype that the operation accepts; usually without a copy."""
     wanted = computed_on(op, array.dtype, result, on_cpu=on_cpu)
     if array.dtype.kind == "c" and wanted.kind == "b":
         return array != 0
@@ -217,30 +216,30 @@ def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndar
 
 
 class _Plan:
-    """A reduction along axes of a layout that is read where it is.
+    """A reduction along axes of a layout that is read in place.
 
     Attributes
     ----------
     turned : tuple of slice or None
-        What makes all strides positive.
+        The slices that make all strides positive.
     before : list of Pass
-        All but the last, whose are `head` and `numbers`.
+        Passes before the last; `head` and `numbers` describe the last.
     head : tuple of str
     numbers : tuple of int
     dtype : dtype
         The results'.
     made : tuple of int
-        The results' shape, their axes in the order in which they lie in memory.
+        The results' shape, with the axes in the order of memory.
     order : tuple or None
-        What turns them round, and then the axes as the caller wants them; None: as they are.
+        The slices and then the permutation that restore the caller's axes; None: not needed.
     shape : tuple of int
-        What the caller gets.
+        The shape of the caller's result.
     """
 
     __slots__ = ("before", "dtype", "head", "made", "numbers", "order", "shape", "turned")
 
-    def run(self, array: np.ndarray, how: How, out: object) -> Any:
-        """Return the result; None where the device or `out` cannot take it this way."""
+    def run(self, array: np.ndarray, out: object, variant: Any, block: Any, device: Any) -> Any:
+        """Return the result; None if the device or `out` does not support this path."""
         if self.turned is not None:
             array = array[self.turned]
         if out is not None:
@@ -250,10 +249,11 @@ class _Plan:
         else:
             made = np.empty(self.made, self.dtype)
         if self.before:
-            array = self.halfway(array, how)
+            array = self.halfway(array, variant, block, device)
             if array is None:
                 return None
-        if _core.call((*self.head, ((array,),), made, self.numbers), *how) is False:
+        problem = (*self.head, ((array,),), made, self.numbers)
+        if _core.call(problem, variant, block, device) is False:
             return None
         if out is not None:
             return out
@@ -261,11 +261,14 @@ class _Plan:
             made = made[self.order[0]].transpose(self.order[1]).reshape(self.shape)
         return made if made.ndim else made[()]
 
-    def halfway(self, array: np.ndarray, how: How) -> np.ndarray | None:
-        """Return the results of all passes but the last; None as `run`."""
+    def halfway(
+        self, array: np.ndarray, variant: Any, block: Any, device: Any
+    ) -> np.ndarray | None:
+        """Return the results of the passes before the last; None as `run`."""
         for one in self.before:
             between = np.empty(one.results, one.dtype)
-            if _core.call((*one.kernel, ((array,),), between, one.numbers), *how) is False:
+            problem = (*one.kernel, ((array,),), between, one.numbers)
+            if _core.call(problem, variant, block, device) is False:
                 return None
             array = between
         return array
@@ -284,14 +287,14 @@ def _plan(
     keepdims: bool,
     result: np.dtype,
 ) -> _Plan | None:
-    """Plan a reduction of an array with items; None where it cannot be read where it is."""
+    """Plan a reduction of a non-empty array; None if it cannot be read in place."""
     layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result)
     if not passes:
         return None
     plan = _Plan()
     *plan.before, last = passes
     plan.head, plan.numbers = last.kernel, last.numbers
-    # Equal dtypes may have two names, NumPy's l and q: the result's is the one to be seen.
+    # Equal dtypes may have two characters, NumPy's l and q: keep the result's.
     plan.dtype = result if between == result else between
     plan.turned = _backwards(range(len(shape)), layout.turned) if layout.turned else None
     left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
@@ -312,7 +315,7 @@ def _planned(
     axis: int | tuple[int, ...] | None,
     keepdims: bool,
 ) -> _Plan | None:
-    """Plan what is asked; None where it takes more than a plan, or an argument is wrong."""
+    """Return the plan for a call; None if a plan is not enough, or an argument is wrong."""
     try:
         check_op(op)
         axes = axes_of(axis, len(shape), op)
@@ -328,10 +331,17 @@ def _planned(
     return plan if plan and plan.dtype == result else None
 
 
-def _as_it_lies(
-    array: object, op: object, axis: object, keepdims: object, out: object, how: How
+def _in_place(
+    array: object,
+    op: object,
+    axis: object,
+    keepdims: object,
+    out: object,
+    variant: Any,
+    block: Any,
+    device: Any,
 ) -> Any:
-    """Reduce an array where it is, by the plan for its layout; None where that is not enough."""
+    """Reduce an array without a copy, by the plan for its layout; None if there is none."""
     if type(array) is not np.ndarray or type(op) is not str:
         return None
     if not (
@@ -343,11 +353,11 @@ def _as_it_lies(
     if not array.flags.aligned:
         return None
     plan = _planned(op, array.dtype, array.shape, array.strides, axis, bool(keepdims))
-    return plan and plan.run(array, how, out)
+    return plan and plan.run(array, out, variant, block, device)
 
 
 def _without_gaps(array: np.ndarray) -> np.ndarray:
-    """Return the array as one aligned run of memory, in its own order of axes; mostly as it is."""
+    """Return the array aligned and without gaps, in its own order of axes; usually no copy."""
     order, turned = memory_order(array.shape, array.strides)
     back = (*_backwards(range(array.ndim), turned), ...)
     run = np.require(array[back].transpose(order), requirements=["C_CONTIGUOUS", "ALIGNED"])
@@ -355,20 +365,27 @@ def _without_gaps(array: np.ndarray) -> np.ndarray:
 
 
 def _reduced(
-    array: np.ndarray, op: str, axes: tuple[int, ...], result: np.dtype, wide: np.dtype, how: How
+    array: np.ndarray,
+    op: str,
+    axes: tuple[int, ...],
+    result: np.dtype,
+    wide: np.dtype,
+    variant: Any,
+    block: Any,
+    device: Any,
 ) -> np.ndarray:
-    """Return the reduction of an array with items, as an array over the kept axes.
+    """Return the reduction of a non-empty array, as an array over the kept axes.
 
-    It is of dtype `wide`, the result's or one that is rounded to it later.
+    Its dtype is `wide`: the result's, or one that the caller rounds to it.
     """
-    for on_cpu in (True, False):  # the device is not known yet
+    for on_cpu in (True, False):  # the device is not chosen yet
         items = _cast(array, op, result, on_cpu)
         items = items.astype(items.dtype.newbyteorder("="), copy=False)
         if op in PLACES and len(axes) > 1:
-            items = np.ascontiguousarray(items)  # places count in C order
+            items = np.ascontiguousarray(items)  # indices count in C order
         items = _without_gaps(items)
         plan = _plan(op, items.dtype, items.shape, items.strides, axes, False, wide)
-        found = plan.run(items, how, None)
+        found = plan.run(items, None, variant, block, device)
         if found is not None:
             break
     found = np.asarray(found)
@@ -379,14 +396,14 @@ def _reduced(
 
 
 def with_initial(op: str, result: np.dtype) -> np.dtype:
-    """Return the dtype in which results are combined with `initial`, before they are rounded."""
+    """Return the dtype in which results are combined with `initial`, before rounding."""
     if op not in ("sum", "prod") or kind_of(result) not in "fc":
         return result
     return np.dtype(np.complex128 if result.kind == "c" else np.float64)
 
 
 def first_of(initial: Any, result: np.dtype) -> np.ndarray:
-    """Return `initial` as an item of the result's dtype, as NumPy takes it."""
+    """Return `initial` as a value of the result's dtype, by NumPy's rules."""
     try:
         first = np.array(initial, result)
     except (TypeError, ValueError, OverflowError) as error:
@@ -397,7 +414,7 @@ def first_of(initial: Any, result: np.dtype) -> np.ndarray:
 
 
 def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
-    """Return the reduction of no items at all."""
+    """Return the reduction of an empty array."""
     if op in PLACES:
         raise ValueError(f"array: attempt to get {op} of an empty sequence")
     if op == "mean":
@@ -427,7 +444,7 @@ def reduce_axis(
 ) -> Any:
     """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
     if dtype is None and initial is ...:
-        found = _as_it_lies(array, op, axis, keepdims, out, (variant, block, device))
+        found = _in_place(array, op, axis, keepdims, out, variant, block, device)
         if found is not None:
             return found
     check_op(op)
@@ -450,7 +467,7 @@ def reduce_axis(
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
         wide = result if initial is ... or initial is None else with_initial(op, result)
-        found = _reduced(array, op, axes, result, wide, (variant, block, device))
+        found = _reduced(array, op, axes, result, wide, variant, block, device)
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
             first = first_of(initial, result).astype(found.dtype)

@@ -1,6 +1,6 @@
-"""The families whose result is an array: each has a module, with its function and its problem.
+"""The families whose result is an array; each module has a function and a problem.
 
-`<family>_problem` describes a call of the host (arrays/inout.py), for whoever measures the family.
+`<family>_problem` describes a call on host arrays (arrays/inout.py), for the measuring modules.
 """
 
 # ruff: noqa: F401 (they are for others)

@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, How, Numbers, is_plain, run_plain
+from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, Numbers, is_plain, run_plain
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 
-# As stencil1d.cu numbers them. "valid" reads nothing beyond the ends, so any will do for it.
+# Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1
 MODES = {"constant": 0, "nearest": 1, "reflect": 2, "mirror": 3, "wrap": 4, "valid": 1}
 
 
 def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
-    """Return the array's dtype in native byte order; it must be one of some."""
+    """Return the array's dtype in native byte order; raise for an unsupported one."""
     dtype = array.dtype
     if dtype.kind not in "if" or dtype.newbyteorder("=").name not in dtypes:
         raise TypeError(
@@ -36,7 +36,7 @@ def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
 
 
 def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray | None, int]:
-    """Check `weights` and `radius`; return both: weights, where given, have the radius."""
+    """Check `weights` and `radius`; return both. Weights determine the radius."""
     radius = whole(radius, "radius", 0, RADIUS_MOST)
     if weights is None:
         return None, radius
@@ -45,7 +45,7 @@ def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray
         raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
     if weights.ndim != 1 or weights.size % 2 == 0:
         raise ValueError(
-            f"weights: must be 2 * radius + 1 of them in one dimension, an odd number; "
+            f"weights: must have shape (2 * radius + 1,), an odd number; "
             f"their shape is {weights.shape}"
         )
     if radius not in (3, weights.size // 2):
@@ -75,7 +75,7 @@ def stencil1d_problem(
         raise TypeError(f"cval: must be a real number, not {cval!r}")
     if isinstance(cval, int) and abs(cval) >= 2**1024:
         raise ValueError("cval: must be in float64's range")
-    # Integers stay integers while everything is one; else float64, as SciPy has it.
+    # Integers with integer weights and cval stay integers; else float64, as in SciPy.
     accumulator = given = dtype
     if dtype.kind == "i":
         for name, value in (("cval", cval), ("weights", 0 if weights is None else weights)):
@@ -106,7 +106,7 @@ def stencil1d_problem(
 def stencil1d_numbers(
     shape: tuple[int, ...], radius: int, mode: str, beyond: int
 ) -> tuple[int, tuple[int, ...]]:
-    """Return a row's outputs, and the family's numbers; `beyond` is cval, by its bits."""
+    """Return a row's number of outputs, and the family's numbers; `beyond` is cval's bits."""
     *others, n = shape
     valid = mode == "valid"
     outputs = max(0, n - 2 * radius) if valid else n
@@ -130,13 +130,13 @@ def _axis(axis: int, ndim: int) -> int:
 
 
 def _to_the_end(axis: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the axes that have one of them last, and those that put it back."""
+    """Return the permutation that moves an axis to the end, and its inverse."""
     there = (*range(axis), *range(axis + 1, ndim), axis)
     return there, (*range(axis), ndim - 1, *range(axis, ndim - 1))
 
 
 def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Return an array of the host with its axes in this order, without gaps."""
+    """Return a host array with its axes in this order, contiguous."""
     turned = a.transpose(axes)
     return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
 
@@ -159,9 +159,11 @@ def _plain(
     cval: object,
     axis: object,
     out: object,
-    how: How,
+    variant: Any,
+    block: Any,
+    device: Any,
 ) -> Any:
-    """Run `stencil1d` without weights along the last axis, with nothing but 0 beyond the ends."""
+    """Run `stencil1d` without weights along the last axis, with 0 beyond the ends."""
     if not is_plain(a) or type(radius) is not int or type(cval) is not int or type(axis) is not int:
         return None
     last = axis in (-1, a.ndim - 1)
@@ -171,7 +173,7 @@ def _plain(
     if known is None:
         return None
     head, shape, numbers, weights = known
-    return run_plain(head, (a, weights), shape, a.dtype, numbers, out, how)
+    return run_plain(head, (a, weights), shape, a.dtype, numbers, out, variant, block, device)
 
 
 def stencil1d(
@@ -187,31 +189,31 @@ def stencil1d(
     block: int | None = None,
     device: str | None = None,
 ) -> np.ndarray:
-    """Add up every item's neighbourhood, on a rung of the stencil ladder.
+    """Add up the neighbourhood of every element, on a rung of the stencil ladder.
 
-    Output i is the sum of the inputs from i - radius to i + radius, each times its weight. Of an
-    array with more dimensions every row along `axis` is a stencil of its own.
+    Output i is the sum of the inputs from i - radius to i + radius, each times its weight. An array
+    with more dimensions is processed row by row along `axis`.
 
     Parameters
     ----------
     a : array_like, shape (..., N)
-        int32, int64, float32 or float64, of any layout and byte order, with any number of
-        dimensions from 1 on. Or an array on a device (copied there by a kernel if it has gaps): the
-        result is one there, of the same library, and nobody waits.
+        int32, int64, float32 or float64, of any layout and byte order, with one dimension or more.
+        Or an array on a device (copied there by a kernel if it has gaps): the result is an array of
+        the same library there, and the call does not wait.
     radius : int
         Neighbours on each side, at most 2^31 - 1; it may be larger than the array.
     weights : array_like, shape (2 * radius + 1,), optional
         Real numbers, from the leftmost neighbour's to the rightmost's; the radius follows from
         them. Default: all 1.
     mode : {"constant", "nearest", "reflect", "mirror", "wrap", "valid"}
-        What lies beyond the ends, as in `scipy.ndimage`: `cval`; the last item; the items mirrored
-        about the edge of the last; mirrored about the last's middle; the array again. "valid": no
-        output whose neighbourhood is not inside, so N - 2 * radius of them.
+        The values beyond the ends, as in `scipy.ndimage`: `cval`; the last element; the array
+        mirrored about the last element's edge, or about its centre; the array repeated. "valid":
+        only the N - 2 * radius outputs whose neighbourhood is inside.
     cval : float
         The constant of that mode.
     axis : int
-        Along which the stencil lies. The last is the fast one: another is moved there first and
-        back after, which copies the array twice.
+        The stencil's axis. The last is the fast one: another is moved there first and
+        back afterwards, which copies the array twice.
     variant : int or str, optional
         The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
         5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
@@ -220,7 +222,7 @@ def stencil1d(
         Receives the result and is returned. On the host it may overlap `a`; on a device it must
         have memory of its own.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024, where the rung leaves a choice
+        Threads per block, a power of two from 32 to 1024, where the rung leaves a choice
         (`gpuopt.rungs`: 1 to 4 do).
     device : str, optional
         As `gpuopt.reduce`.
@@ -228,7 +230,7 @@ def stencil1d(
     Returns
     -------
     ndarray
-        Of a's dtype and shape; for "valid" the axis has max(0, N - 2 * radius) items.
+        It has a's dtype and shape; for "valid" the axis has max(0, N - 2 * radius) elements.
 
     Raises
     ------
@@ -246,11 +248,11 @@ def stencil1d(
 
     Notes
     -----
-    An output is added up from its own 2 * radius + 1 inputs: a NaN or a spike reaches no other
-    output, unlike in a running sum. Integers with integer weights wrap; with other weights they are
-    weighted in float64 and cut off towards zero, as SciPy does. float32 is added up in float64 by
-    the cpu and from rung 3 on, and in float32 by rungs 1 and 2, as in the deck: there the error is
-    at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
+    Each output is the sum of its own 2 * radius + 1 inputs: a NaN or a spike reaches no other
+    output, unlike in a running sum. Integers with integer weights wrap; other weights are applied
+    in float64, and the result is truncated towards zero, as in SciPy. The cpu and rungs from 3 on
+    accumulate float32 in float64. Rungs 1 and 2 accumulate it in float32, as in the deck: their
+    error is at most (2 * radius + 2) * 2^-24 * sum(abs(weights * inputs)).
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the 1-D stencil.
 
@@ -266,7 +268,7 @@ def stencil1d(
            [30, 60, 50]])
     """
     if weights is None:
-        direct = _plain(a, radius, mode, cval, axis, out, (variant, block, device))
+        direct = _plain(a, radius, mode, cval, axis, out, variant, block, device)
         if direct is not None:
             return direct
     views = device_calls.inputs(device, a=a)

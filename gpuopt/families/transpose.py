@@ -1,4 +1,4 @@
-"""`gpuopt.transpose`: any axes of an array, moved in memory."""
+"""`gpuopt.transpose`: permutes any axes of an array in memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import KEPT, How, Numbers, is_plain, run_plain
+from gpuopt.families.host_calls import KEPT, Numbers, is_plain, run_plain
 from gpuopt.util.errors import AxisError
 
-WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # moved, by bytes
-MOVED = frozenset("?bBhHiIlLqQefdD")  # dtypes aligned as the words that they move as
-IN_PLACE = (None, "serial", "openmp", "simd")  # turn square matrices where they are, as rung 7
+WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
+MOVED = frozenset("?bBhHiIlLqQefdD")  # aligned to their size
+IN_PLACE = (None, "serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
 
 def _names_rung(variant: object, number: int, name: str) -> bool:
-    """Tell whether `variant` means a rung; what is no variant at all is found out later."""
+    """Return whether `variant` names a rung; invalid variants raise later."""
     try:
         return variant == name if isinstance(variant, str) else operator.index(variant) == number
     except TypeError:
@@ -55,12 +55,14 @@ def transpose_problem(
 ) -> Problem:
     """Describe a transpose, or the copy that is its ceiling."""
     order = permutation(axes, a.ndim)
-    if a.dtype.hasobject or a.dtype.char == "T":  # references, and strings of any length
-        raise TypeError(f"a: dtype {a.dtype} is not supported: its items are more than their bytes")
+    if a.dtype.hasobject or a.dtype.char == "T":  # references and variable-length strings
+        raise TypeError(
+            f"a: dtype {a.dtype} is not supported: its elements are more than their bytes"
+        )
     word = WORDS.get(a.dtype.itemsize)
     if word is None:
         raise TypeError(
-            f"a: dtype {a.dtype} has items of {a.dtype.itemsize} bytes; "
+            f"a: dtype {a.dtype} has elements of {a.dtype.itemsize} bytes; "
             "1, 2, 4, 8 and 16 are supported"
         )
     run = np.require(a, requirements=["C_CONTIGUOUS"])
@@ -75,7 +77,7 @@ def _transpose_of(a: np.ndarray, axes: Sequence[int] | None, copy: bool) -> Prob
 
 
 def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool:
-    """Tell whether a rung can turn an array where it is: square matrices, one after the other."""
+    """Return whether a rung can transpose in place: a batch of square matrices."""
     ndim, rest = numbers[0], numbers[1:]
     shape, order = rest[:ndim], rest[ndim:]
     straight = tuple(range(ndim))
@@ -97,15 +99,15 @@ def _transposed(
     return ("transpose", "move", word, word), tuple(shape[k] for k in order), numbers
 
 
-def _plain(a: object, axes: object, out: object, how: How) -> Any:
+def _plain(a: object, axes: object, out: object, block: object, device: object) -> Any:
     """Run `transpose` on the best rung."""
     known = axes is None or (type(axes) is tuple and all(type(each) is int for each in axes))
-    if how[0] is not None or not known or not is_plain(a) or a.dtype.char not in MOVED:
+    if not known or not is_plain(a) or a.dtype.char not in MOVED:
         return None
     if not a.dtype.isnative:
         return None
     head, shape, numbers = _transposed(a.dtype, a.shape, axes)
-    return run_plain(head, (a,), shape, a.dtype, numbers, out, how)
+    return run_plain(head, (a,), shape, a.dtype, numbers, out, None, block, device)
 
 
 def transpose(
@@ -122,55 +124,55 @@ def transpose(
     Parameters
     ----------
     a : array_like
-        Any shape, layout and byte order; any dtype with items of 1, 2, 4, 8 or 16 bytes (also
+        Any shape, layout and byte order; any dtype with elements of 1, 2, 4, 8 or 16 bytes (also
         datetime, text and structured ones) that holds no Python objects. Or an array on a device
-        (one that is not in C order is made so by a kernel there): the result is one there, of the
-        same library (see `gpuopt.reduce`), and nobody waits.
+        (a kernel copies one that is not in C order): the result is an array of the same library
+        there (see `gpuopt.reduce`), and the call does not wait.
     axes : sequence of int, optional
-        Which axis of `a` each axis of the result is, as in `numpy.transpose`; negative ones count
+        The axis of `a` for each axis of the result, as in `numpy.transpose`; negative ones count
         from the last. Default: the axes reversed.
     variant : int or str, optional
         The rung, by the deck's number or by name: 1 "1d", 2 "2d", 3 "tex", 4 "shared", 5 "padded",
         6 "multi" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
-        1 to 6 turn matrices, and batches of matrices; the others take any axes. 0 "copy" is the
-        ladder's ceiling: it moves as many bytes, 16 an access, and transposes nothing. Default: the
-        best for the device.
+        1 to 6 transpose matrices and batches of matrices; the others accept any axes. 0 "copy" is
+        the ladder's ceiling: it copies the same bytes, 16 per access, and transposes nothing.
+        Default: the best for the device.
     out : ndarray, optional
-        Of the result's shape; receives the result and is returned. On the host it may overlap `a`.
-        Where it is `a`, and square matrices are turned (the last two axes swapped), they are turned
-        in place by rung 7 and those of the cpu, without memory for a second array; else on a device
-        it must have memory of its own.
+        An array of the result's shape; receives the result and is returned. On the host it may
+        overlap `a`. If it is `a` and the last two axes of square matrices are swapped, rung 7 and
+        the cpu's rungs work in place, without a second array. Otherwise an `out` on a device must
+        have memory of its own.
     block : int, optional
-        Threads a block, a power of two; which ones, `gpuopt.rungs` tells.
+        Threads per block, a power of two; `gpuopt.rungs` lists the valid ones.
     device : str, optional
         As `gpuopt.reduce`.
 
     Returns
     -------
     ndarray
-        In C order, of a's dtype: what ``numpy.transpose(a, axes).copy()`` gives. Of rung 0, a copy.
+        In C order and of a's dtype, equal to ``numpy.transpose(a, axes)``; for rung 0 equal to `a`.
 
     Raises
     ------
     TypeError
-        A dtype whose items are of another size or hold objects; `axes` that are no integers; masked
-        arrays; an `out` of a dtype that cannot take a's.
+        A dtype whose elements are of another size or hold objects; `axes` that are no integers;
+        masked arrays; an `out` of a dtype that cannot take a's.
     ValueError
         `axes` with one axis twice or missing; `out` has another shape, is read-only, or on a device
-        shares memory with `a` where that is not turned in place; an unknown variant, block or
-        device; axes that a variant does not take (an `UnfitError`).
+        shares memory with `a` without being in place; an unknown variant, block or
+        device; axes that a variant does not support (an `UnfitError`).
     numpy.exceptions.AxisError
-        An axis that `a` has not (a ValueError, too).
+        An axis that `a` does not have (also a ValueError).
     DeviceMemoryError, DeviceError
         As `gpuopt.reduce`.
 
     Notes
     -----
-    Axes that stay neighbours count as one, and rows of 2 to 16 bytes that stay whole are items, if
-    there is an item of that size. What is left is, for rung 7, one of: a batch of matrices, turned
-    tile by tile; longer rows that stay whole, copied in the output's order; and for rows of up to
-    32 bytes, and matrices that would fill half of their tiles or less (images' channels, small
-    matrices, many axes), tiles over as many axes as make runs of memory on both sides.
+    Axes that stay neighbours are merged, and rows of 2, 4, 8 or 16 bytes that stay whole become
+    elements. Rung 7 then has three cases. A batch of matrices is transposed tile by tile. Longer
+    rows that stay whole are copied in the output's order. Rows of up to 32 bytes, and matrices that
+    would fill half of their tiles or less (images' channels, small matrices, many axes), use tiles
+    over several axes, so that both sides are contiguous.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
     axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA
@@ -187,7 +189,7 @@ def transpose(
     >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
     (10, 3, 48, 64)
     """
-    direct = _plain(a, axes, out, (variant, block, device))
+    direct = _plain(a, axes, out, block, device) if variant is None else None
     if direct is not None:
         return direct
     copy = variant is not None and _names_rung(variant, 0, "copy")

@@ -1,4 +1,4 @@
-"""`gpuopt.add` and `gpuopt.saxpy`, of vectors and of arrays that broadcast."""
+"""`gpuopt.add` and `gpuopt.saxpy`, on vectors and on arrays that broadcast."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
 from gpuopt.arrays.libraries import View, view_of
 from gpuopt.families import device_calls
 from gpuopt.families.device_axes import put, spread
-from gpuopt.families.host_calls import FLOAT_NAMES, NUMBER_NAMES, How, is_plain, run_plain
+from gpuopt.families.host_calls import FLOAT_NAMES, NUMBER_NAMES, is_plain, run_plain
 from gpuopt.util.float_state import in_default_float_state
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
 
 def _once(array: np.ndarray) -> np.ndarray:
-    """Return the array without what it only repeats, in a shape that broadcasts to its own."""
+    """Return the array with its broadcast axes cut to length 1."""
     if 0 not in array.strides:
         return array
     return array[tuple(slice(None) if step else slice(1) for step in array.strides)]
 
 
 def _axes(shape: tuple[int, ...], views: tuple[np.ndarray, ...]) -> list[tuple[int, ...]]:
-    """Return the axes of views, the last first: size, and the steps of the views, in items.
+    """Return the axes of views, the last first: size, and the views' steps in elements.
 
-    Neighbours that are one axis to all of them are merged.
+    Neighbouring axes are merged where all views allow it.
     """
     axes: list[tuple[int, ...]] = []
     strides = zip(*(each.strides for each in views), strict=True)
@@ -73,7 +73,7 @@ def _vector_problem(
 def _number(
     name: str, value: float, other: str, dtype: np.dtype, dtypes: tuple[str, ...]
 ) -> np.ndarray:
-    """Return a Python number as an item of the array's dtype that it comes with."""
+    """Return a Python number as a value of the other operand's dtype."""
     if dtype.name not in dtypes:
         raise TypeError(f"{other}: dtype {dtype} is not supported; use {', '.join(dtypes)}")
     found = np.result_type(dtype, value)
@@ -88,10 +88,10 @@ def _number(
 def _on_device(
     dtypes: tuple[str, ...], device: str | None, **given: object
 ) -> dict[str, View] | None:
-    """Return two arrays on a device, of one shape and dtype; None where both are the host's.
+    """Return two arrays on a device, of one shape and dtype; None if both are on the host.
 
-    A Python number, as the second, is an item of the other's dtype. What broadcasts is copied as
-    often there.
+    A Python number must be second; it takes the other's dtype. An operand that broadcasts is copied
+    to the full shape.
     """
     (other, array), (name, value) = given.items()
     there = view_of(array, other) if type(value) in (int, float) else None
@@ -129,22 +129,31 @@ def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
 
 
 def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
-    """Describe a * x + y on a device, where nothing is converted, for a Python number."""
+    """Describe a * x + y on a device for a Python number; nothing is converted."""
     if x.dtype.name not in FLOATS:
         raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(FLOATS)}")
     return saxpy_problem(0.0, x, y)
 
 
 def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
-    """Describe it for a number that has a dtype."""
+    """Describe a * x + y on a device for a factor with a dtype."""
     dtype, _ = inout.common((("a", a), ("x", x), ("y", y)), FLOATS)
     if dtype != x.dtype:
         raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
     return saxpy_problem(a, x, y)
 
 
-def _plain(family: str, a: object, x: object, y: object, out: object, how: How) -> Any:
-    """Run `add`, which takes no a, or `saxpy` on two arrays of one shape and dtype."""
+def _plain(
+    family: str,
+    a: object,
+    x: object,
+    y: object,
+    out: object,
+    variant: object,
+    block: object,
+    device: object,
+) -> Any:
+    """Run `add`, which ignores a, or `saxpy` on two arrays of one shape and dtype."""
     if not (is_plain(x) and is_plain(y)) or type(a) not in (int, float):
         return None
     dtype, shape = x.dtype, x.shape
@@ -152,7 +161,8 @@ def _plain(family: str, a: object, x: object, y: object, out: object, how: How) 
     if name is None or y.dtype != dtype or y.shape != shape:
         return None
     numbers = (x.size, inout.bits(a, dtype) if family == "saxpy" else 0)
-    return run_plain((family, family, name, name), (x, y), shape, dtype, numbers, out, how)
+    head = (family, family, name, name)
+    return run_plain(head, (x, y), shape, dtype, numbers, out, variant, block, device)
 
 
 def add(
@@ -164,26 +174,26 @@ def add(
     block: int | None = None,
     device: str | None = None,
 ) -> np.ndarray:
-    """Add two arrays, on a rung of the first ladder of them all.
+    """Add two arrays, on a rung of the decks' first ladder.
 
     Parameters
     ----------
     x, y : array_like
-        Of shapes that broadcast together, in place on the cpu; their common dtype must be int32,
-        int64, float32 or float64. Or both on a device, of one dtype, or one of them and a Python
-        number (what broadcasts, or is not in C order, is copied by a kernel there): the result is
-        there, of x's library, or y's if x is a number, and nobody waits.
+        Arrays whose shapes broadcast together (without a copy on the cpu); their common dtype must
+        be int32, int64, float32 or float64. Or two arrays of one dtype on a device, or one and a
+        Python number: a kernel copies operands that broadcast or are not in C order. The result is
+        on that device, of x's library (of y's if x is a number), and the call does not wait.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
-        one block: at most 1,024 items), 4 "blocks-threads" (a multiple of the block), 5 "bounds",
-        6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run on the
-        cpu. Default: the best for the device.
+        one block: at most 1,024 elements), 4 "blocks-threads" (a multiple of the block), 5
+        "bounds", 6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run
+        on the cpu. Default: the best for the device.
     out : ndarray, optional
         Receives the result and is returned. On the host it may overlap `x` and `y`; on a device it
-        may be `x` or `y`, but share no part with them.
+        may be `x` or `y`, but must not overlap them in part.
     block : int, optional
-        Threads a block, a power of two from 32 to 1024, of rungs 4 to 7. Default: the deck's 512;
-        of rung 7, 128.
+        Threads per block, a power of two from 32 to 1024 (rungs 4 to 7). Default: the deck's 512;
+        for rung 7, 128.
     device : str, optional
         As `gpuopt.reduce`.
 
@@ -197,7 +207,7 @@ def add(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        Shapes that do not broadcast; more items than the rung takes (an `UnfitError`); `out` has
+        Shapes that do not broadcast; too many elements for the rung (an `UnfitError`); `out` has
         another shape, is read-only, or on a device shares a part of x's or y's memory; an unknown
         variant, block or device.
     DeviceMemoryError, DeviceError
@@ -205,9 +215,9 @@ def add(
 
     Notes
     -----
-    Rung 7 moves 16 bytes an instruction where x, y and the result all begin at the same distance
-    from a multiple of 16 bytes, and single items, as many at once, where they do not. More bytes
-    than the GPU's last cache holds go past it.
+    Rung 7 loads and stores 16 bytes per instruction if x, y and the result have the same offset
+    from a multiple of 16 bytes, else single elements. Arrays larger than the L2 cache use streaming
+    (evict-first) loads and stores.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
     loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
@@ -218,10 +228,10 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
-    direct = _plain("add", 0, x, y, out, (variant, block, device))
+    direct = _plain("add", 0, x, y, out, variant, block, device)
     if direct is not None:
         return direct
-    # The result is the first one's library's: of a number and an array the array's.
+    # The result's library is that of the first array.
     given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
     views = _on_device(NUMBERS, device, **given)
     if views:
@@ -245,10 +255,10 @@ def saxpy(
     Parameters
     ----------
     a : float
-        The factor. A NumPy scalar brings in its dtype, a Python number none.
+        The factor. A NumPy scalar takes part in the promotion of dtypes, a Python number does not.
     x, y : array_like
-        Of shapes that broadcast together; the common dtype must be float32 or float64. Or arrays on
-        a device, as for `gpuopt.add`, of which y may be a number.
+        Arrays whose shapes broadcast together; the common dtype must be float32 or float64. Or
+        arrays on a device, as for `gpuopt.add`, where y may be a number.
     variant, block, device
         As `gpuopt.add`.
     out : ndarray, optional
@@ -257,12 +267,12 @@ def saxpy(
     Returns
     -------
     ndarray
-        Rounded twice on the cpu, as NumPy does; once on a GPU, which fuses the two operations.
+        Rounded twice on the cpu, as in NumPy; once on a GPU, which fuses the two operations.
 
     Raises
     ------
     OverflowError
-        An integer `a` that no float64 holds.
+        An integer `a` beyond the range of float64.
     TypeError, ValueError, DeviceMemoryError, DeviceError
         As `gpuopt.add`.
 
@@ -281,7 +291,7 @@ def saxpy(
             a = float(a)
         except OverflowError:
             raise OverflowError("a: is too large for float64") from None
-    direct = _plain("saxpy", a, x, y, out, (variant, block, device))
+    direct = _plain("saxpy", a, x, y, out, variant, block, device)
     if direct is not None:
         return direct
     views = _on_device(FLOATS, device, x=x, y=y)

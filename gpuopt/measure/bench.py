@@ -10,7 +10,7 @@ for the bars that are rates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,48 +22,48 @@ from gpuopt.catalog.devices import Device, device as describe_device, device_nam
 from gpuopt.families import registry
 from gpuopt.families.cases import with_output
 from gpuopt.families.device_calls import LEGACY, DeviceArray, asarray, empty
-from gpuopt.measure import parts, peer_libraries, workloads
-from gpuopt.measure.ceilings import Progress, VerificationError
-from gpuopt.measure.ladder import PeerRacer, Racer
-from gpuopt.measure.ladder_result import PeerRow, Timing, peer_from_dict, timing_from
+from gpuopt.measure import peer_libraries, workloads
+from gpuopt.measure.ceilings import WordKernels, plain_copy
+from gpuopt.measure.ladder_result import PeerTimes
 from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Peer
-from gpuopt.measure.workloads import Bar, Check, Work
+from gpuopt.measure.race import Contender, Effort, Progress, Timing, race
+from gpuopt.measure.workloads import Bar, Check, Workload
 from gpuopt.show import bench_table
-from gpuopt.util import checks
+from gpuopt.util import parts
 from gpuopt.util.checks import names
+from gpuopt.util.serialise import Result
 
-FORMAT = 1  # of what to_dict gives
 ROUNDS = (9, 3)  # samples of each: full, quick
-# One sample takes at least: so much more than what comes once in it, the first launch and the wait.
+# Least duration of a sample: long against its first launch and its wait.
 SAMPLE_SECONDS = (2e-2, 1e-3)
 WARM_UP_SECONDS = 0.1  # of a GPU's work before the first sample: clocks rise
-MEMORY_SHARE = 0.85  # of what is free, that a work may take
+MEMORY_SHARE = 0.85  # of the free memory, for one workload
 HOST_COPIES = 3  # of a work's arrays, on the host: the data, and what came from two at a time
 WORD = 4  # bytes, of the copy that bounds what moves data
 
 
 @dataclass
-class Row:
+class BenchRow:
     """One work, verified and timed.
 
     Attributes
     ----------
     group, title : str
-        What was done.
+        The workload.
     touched : int
         Bytes that the algorithm reads and writes, each once, and those in a view's gaps.
     flops : int
-        Operations, where the rate is told in them; else 0.
+        Operations, if the rate counts them; else 0.
     warm, cold : Timing
-        Of gpuopt's calls: on the same data each time; on other data each time, from memory (no
+        Times of gpuopt's calls: on the same data each time; on other data, from memory (no
         samples where the data is more than caches hold anyway, or so little that they hold all its
         copies).
     kernels : Timing
-        Of the same, warm, with its launches queued from C, on a GPU; no samples where it is none
+        The same, warm, with launches queued from C, on a GPU; no samples where the workload is none
         of a family's problems.
     copy_rate : float
         Bytes read and written a second by a plain copy of as many; 0 where it was not measured.
-    peers : list of PeerRow
+    peers : list of PeerTimes
     refused : list of (str, str)
         Libraries that were left out, and why.
     """
@@ -76,12 +76,12 @@ class Row:
     cold: Timing = field(default_factory=Timing)
     kernels: Timing = field(default_factory=Timing)
     copy_rate: float = 0.0
-    peers: list[PeerRow] = field(default_factory=list)
+    peers: list[PeerTimes] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """The median that rates are told of: the kernels' where it is known, else the calls'."""
+        """The median for rates: the kernels' where it is known, else the calls'."""
         return (self.kernels if self.kernels.samples else self.warm).median
 
     @property
@@ -127,13 +127,13 @@ class Row:
 
 
 @dataclass
-class Bench:
-    """What `gpuopt.bench` measured; it shows itself as a table.
+class Bench(Result):
+    """The result of `gpuopt.bench`; it shows itself as a table.
 
     Attributes
     ----------
     device : Device
-    rows : list of Row
+    rows : list of BenchRow
         One for each work: `title`, `warm`, `cold`, `ratio()`, ...
     refused : list of (str, str)
         Works that were left out, and why.
@@ -154,15 +154,17 @@ class Bench:
     True
     """
 
+    KIND = "bench"
+
     device: Device
-    rows: list[Row]
+    rows: list[BenchRow]
     refused: list[tuple[str, str]] = field(default_factory=list)
     wrong: list[tuple[str, str]] = field(default_factory=list)
     quick: bool = False
     date: str = ""
     version: str = ""
 
-    def bars(self, row: Row) -> list[Bar]:
+    def bars(self, row: BenchRow) -> list[Bar]:
         """Return the bars that the project has set for a row's work on this device."""
         return workloads.bars(row.title, self.device.kind, self.device.description, row.touched)
 
@@ -186,46 +188,13 @@ class Bench:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers, strings, lists and dicts, for JSON."""
-        told = asdict(self)
+        told = super().to_dict()
         for told_row, row in zip(told["rows"], self.rows, strict=True):
             told_row["bars"] = [
                 {"bar": str(bar), "reached": row.reached(bar), "met": row.meets(bar)}
                 for bar in self.bars(row)
             ]
-        return {"kind": "bench", "format": FORMAT, **told}
-
-    @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Bench:
-        """Return the bench that `to_dict` told of.
-
-        Raises
-        ------
-        ValueError
-            It is something else, or of another format.
-        """
-        try:
-            if told["kind"] != "bench" or told["format"] != FORMAT:
-                raise KeyError("kind")
-            rest = {key: value for key, value in told.items() if key not in ("kind", "format")}
-            checks.told(cls, rest)
-            rest["device"] = Device(**checks.told(Device, told["device"]))
-            rest["rows"] = [_row_from_dict(each) for each in told["rows"]]
-            for name in ("refused", "wrong"):
-                rest[name] = [tuple(each) for each in told[name]]
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"told: is no bench of format {FORMAT}, written by to_dict ({error})"
-            ) from None
-
-
-def _row_from_dict(told: dict[str, Any]) -> Row:
-    rest = checks.told(Row, {key: value for key, value in told.items() if key != "bars"})
-    for name in ("warm", "cold", "kernels"):
-        rest[name] = timing_from(told[name]["samples"])
-    rest["peers"] = [peer_from_dict(each) for each in told["peers"]]
-    rest["refused"] = [tuple(each) for each in told["refused"]]
-    return Row(**rest)
+        return told
 
 
 # --- ours
@@ -247,7 +216,7 @@ class _Strided:
         }
 
 
-def _function(work: Work, device: str) -> Callable[..., Any]:
+def _function(work: Workload, device: str) -> Callable[..., Any]:
     """Return gpuopt's call: it takes `out`, and the work's arguments."""
     task = work.task
     if task.family == "reduce":
@@ -262,7 +231,7 @@ def _function(work: Work, device: str) -> Callable[..., Any]:
     return lambda out, *given: call(*given, out=out, device=device)
 
 
-def _result_shape(work: Work) -> tuple[int, ...]:
+def _result_shape(work: Workload) -> tuple[int, ...]:
     task, shape = work.task, work.shapes[0]
     if task.family == "reduce":
         if task.axis is None:
@@ -285,7 +254,7 @@ class _Ours(Peer):
         return self._verified()
 
 
-def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
+def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
     """Return gpuopt's calls: on a GPU, of arrays that are there, to others (`out`) there."""
     task, name = work.task, device.name
     call, view = _function(work, name), VIEWS[task.view]
@@ -336,7 +305,7 @@ def _ours(work: Work, arguments: tuple[Any, ...], device: Device) -> _Ours:
     return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, _verified=verified_there)
 
 
-def _kernels(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
+def _kernels(work: Workload, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
     """Return the work as a problem of a family's, for times without Python; None if it is none."""
     task = work.task
     plain = task.axis is None and not (task.as_number or task.view or task.axes)
@@ -354,17 +323,13 @@ def _kernels(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Be
     return _core.Bench(with_output(maker(*arguments)), device=device.name)
 
 
-def _copy(work: Work, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
-    """Return a copy of as many bytes, the work's own, which bounds what moves data."""
+def _copy(work: Workload, arguments: tuple[Any, ...], device: Device) -> WordKernels | None:
+    """Return the copy of the workload's own bytes, which bounds what moves data."""
     n = work.touched // 2 // WORD // 16 * 16
     if work.task.family not in ("transpose", "stencil1d") or not n:
         return None
     words = arguments[0].reshape(-1).view(np.uint8)[: n * WORD].view(np.uint32)
-    problem = ("roofline", "words", "uint32", "uint32", (words,), np.empty_like(words), (n, 1))
-    copy = _core.Bench(problem, device=device.name)
-    if not parts.same(copy.run(), words):
-        raise VerificationError(f"the copy kernel did not copy on {device.name}")
-    return copy
+    return plain_copy(words, device)
 
 
 # --- measuring
@@ -374,7 +339,7 @@ class _WrongError(Exception):
     """gpuopt's result is wrong."""
 
 
-def _verify(work: Work, check: Check, got: np.ndarray, kernels: _core.Bench | None) -> None:
+def _verify(work: Workload, check: Check, got: np.ndarray, kernels: _core.Bench | None) -> None:
     error = check(got, True)
     if not error and got.dtype.name != work.task.dtype:
         error = f"{got.dtype} instead of {work.task.dtype}"
@@ -385,14 +350,7 @@ def _verify(work: Work, check: Check, got: np.ndarray, kernels: _core.Bench | No
         raise _WrongError(f"it gave {error}")
 
 
-def _right(check: Check, peers: list[Peer], row: Row) -> list[Peer]:
-    """Return the peers whose result is right; note why the others are left out."""
-    right, refused = peer_libraries.check(peers, lambda got: check(got, False))
-    row.refused += [(peer.name, reason) for peer, reason in refused]
-    return right
-
-
-def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
+def _check_memory(work: Workload, device: Device, others: int, held: int) -> None:
     """Raise LeftOutError where a work does not fit, with everybody's copies; `held` is there."""
     copies = peer_libraries.copies_for(work.input_bytes)
     one = work.input_bytes * copies + work.output_bytes
@@ -412,65 +370,73 @@ def _check_memory(work: Work, device: Device, others: int, held: int) -> None:
                           f"{free / 2**30:.1f} are free")  # fmt: skip
 
 
-def _race(row: Row, ours: _Ours, peers: list[Peer], kernels: _core.Bench | None,
-          copy: _core.Bench | None, device: Device, quick: bool, cold: bool,
-          ) -> list[Peer]:  # fmt: skip
-    """Time everybody in turns, and keep the samples in the row; return the peers with a time."""
-    others = [PeerRacer(peer) for peer in peers]
-    racers = [(Racer(ours.time, row.warm, row.cold), cold), *((racer, cold) for racer in others)]
-    copied = Timing()
-    for bench, warm in ((kernels, row.kernels), (copy, copied)):
-        if bench:
-            time = lambda runs, cold, bench=bench: bench.time(runs=runs, cold=cold)  # noqa: E731
-            racers.append((Racer(time, warm, Timing()), False))
-    spent = 0.0
-    while device.kind == "cuda" and spent < WARM_UP_SECONDS:
-        spent += max(1e-5, 8 * ours.time(8, False))
-    for racer, _ in racers:
-        racer.plan(ROUNDS[quick], SAMPLE_SECONDS[quick])
-    for turn in range(ROUNDS[quick]):
-        for racer, also_cold in racers:
-            racer.sample(turn, also_cold)
-    if copy:
-        row.copy_rate = copy.bytes() / copied.median
-    row.refused += [(racer.peer.name, racer.failure) for racer in others if racer.failure]
-    row.peers = [racer.row for racer in others if not racer.failure]
-    return [racer.peer for racer in others if not racer.failure]
+def _contenders(
+    work: Workload, arguments: tuple[Any, ...], device: Device, row: BenchRow, check: Check
+) -> list[Contender]:
+    """Return gpuopt's calls and, if the workload has such, its kernels and a copy."""
+    try:
+        ours, kernels = _ours(work, arguments, device), _kernels(work, arguments, device)
+    except (TypeError, ValueError, MemoryError) as error:
+        raise LeftOutError(f"gpuopt does not take it: {error}") from None
+    cold = ours.copies > 1 and not work.task.from_host  # of which all copies are one
+    cold = cold and peer_libraries.can_be_cold(arguments, device.cache_bytes)
+
+    def verify() -> None:
+        try:
+            got = ours.run()
+        except (TypeError, ValueError, MemoryError) as error:
+            raise LeftOutError(f"gpuopt does not take it: {error}") from None
+        _verify(work, check, got, kernels)
+
+    found = [Contender(ours.time, verify, row.warm, row.cold if cold else None)]
+    if kernels:
+        found.append(
+            Contender(lambda runs, cold: kernels.time(runs=runs), lambda: None, row.kernels)
+        )
+    return found
 
 
-def _measure(work: Work, device: Device, wanted: Sequence[str], quick: bool,
-             held: list[peer_libraries.Arguments]) -> Row:  # fmt: skip
-    """Verify, time and verify again; raise LeftOutError where it cannot be, _WrongError where ours
-    is wrong. `held` has the arguments if a work before has drawn them.
+def _measure(work: Workload, device: Device, wanted: Sequence[str], quick: bool,
+             held: list[peer_libraries.Arguments]) -> BenchRow:  # fmt: skip
+    """Race gpuopt, the libraries and a copy; raise LeftOutError where that cannot be, _WrongError
+    if gpuopt's result is wrong. `held` has the arguments if a workload before has drawn them.
     """  # noqa: D205
     libraries = [name for name in peer_libraries.names(work.task.family) if name in wanted]
     if device.kind == "cuda" and not work.task.from_host:
         libraries = [name for name in libraries if name not in peer_libraries.ON_HOST]
     _check_memory(work, device, len(libraries), held[0].held if held else 0)
-    row = Row(work.group, work.title, work.touched, work.flops)
+    row = BenchRow(work.group, work.title, work.touched, work.flops)
     if not held:
         held.append(peer_libraries.Arguments(workloads.draw(work)))
     arguments = held[0]
-    try:
-        ours = _ours(work, arguments, device)
-        got = ours.run()
-    except (TypeError, ValueError, MemoryError) as error:
-        raise LeftOutError(f"gpuopt does not take it: {error}") from None
-    kernels, copy = _kernels(work, arguments, device), _copy(work, arguments, device)
     check = workloads.check_of(work, arguments)
-    _verify(work, check, got, kernels)
+    ours = _contenders(work, arguments, device, row, check)
     peers, row.refused = peer_libraries.find(work.task, arguments, gpu_number(device), libraries)
-    peers = _right(check, peers, row)
-    cold = ours.copies > 1 and not work.task.from_host  # of which all copies are one
-    cold = cold and peer_libraries.can_be_cold(arguments, device.cache_bytes)
-    peers = _race(row, ours, peers, kernels, copy, device, quick, cold)
-    _verify(work, check, ours.run(), kernels)
-    still = {peer.name for peer in _right(check, peers, row)}
-    row.peers = [peer for peer in row.peers if peer.name in still]
+    others = [
+        peer.contender(lambda got: check(got, False), ours[0].cold is not None) for peer in peers
+    ]
+    contenders, copy = [*ours, *others], _copy(work, arguments, device)
+    if copy:
+        copied = copy.contender(None, lambda got: parts.same(got, copy.words))
+        contenders.append(copied)
+    race(contenders, _effort(device, quick))
+    for peer, each in zip(peers, others, strict=True):
+        if each.failure:
+            row.refused.append((peer.name, each.failure))
+        else:
+            times = PeerTimes(peer.name, peer.version, each.warm, each.cold or Timing())
+            row.peers.append(times)
+    if copy:
+        row.copy_rate = 2 * copy.words.nbytes / copied.warm.median
     return row
 
 
-def _is_meant(work: Work, name: str) -> bool:
+def _effort(device: Device, quick: bool) -> Effort:
+    warm_up = WARM_UP_SECONDS if device.kind == "cuda" else 0.0
+    return Effort(ROUNDS[quick], SAMPLE_SECONDS[quick], warm_up)
+
+
+def _is_meant(work: Workload, name: str) -> bool:
     """Tell whether a name means a work: its group, words of its title, or both."""
     first, *rest = name.replace(",", "").split() or [""]
     if first in workloads.GROUPS:
@@ -478,7 +444,7 @@ def _is_meant(work: Work, name: str) -> bool:
     return {first, *rest} <= work.words
 
 
-def _chosen(works: list[Work], only: Iterable[str] | None) -> list[Work]:
+def _chosen(works: list[Workload], only: Iterable[str] | None) -> list[Workload]:
     """Return the works that `only` means, in their own order."""
     if only is None:
         return works
@@ -509,7 +475,7 @@ def _check_peers(peers: Iterable[str] | None) -> Sequence[str]:
     return peers
 
 
-def _measure_all(measured: Bench, works: list[Work], wanted: Sequence[str], progress: Progress,
+def _measure_all(measured: Bench, works: list[Workload], wanted: Sequence[str], progress: Progress,
                  on_result: Callable[[str], None]) -> None:  # fmt: skip
     held: list[peer_libraries.Arguments] = []
     for at, work in enumerate(works):
@@ -560,7 +526,7 @@ def bench(
     quick : bool
         Smaller arrays and fewer samples; the bars are for the others.
     peers : iterable of str, optional
-        Which libraries: of "NumPy", "SciPy", "CuPy" (whose sums are CUB's, whose matrix products
+        Libraries to measure: "NumPy", "SciPy", "CuPy" (its sums are CUB's, its matrix products
         cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
         installed; on a GPU without NumPy and SciPy, but for arrays of the host.
     progress : callable
@@ -587,7 +553,7 @@ def bench(
     Notes
     -----
     Times are of calls from Python, back to back, by the host's clock, waited for once at the end;
-    on a GPU gpuopt's calls write into arrays that are there (``out=``). What takes less than some
+    on a GPU gpuopt's calls write into existing arrays (``out=``). A call of less than some
     10 microseconds is bound by Python, everybody's: the column "kernels" tells gpuopt's own without
     it. Arrays that with everybody's copies do not fit into memory are left out; JAX takes three
     quarters of a GPU's memory at once unless XLA_PYTHON_CLIENT_PREALLOCATE is "false", which the

@@ -15,6 +15,8 @@ from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Roofline, roofline
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole
+from gpuopt.util.serialise import Result
+from gpuopt.util.table import Column, Table
 
 # Deck D2: of each rung's inner loop, the floating-point operations and the words that they need,
 # the memory that gives them, and the deck's own prediction in GFLOP/s, rounded on the way. A rung
@@ -30,13 +32,13 @@ LOOPS = {
 
 @dataclass(frozen=True)
 class CaseRow:
-    """A rung of the matrix product: what the roofline predicts, and what was measured.
+    """A rung of the matrix product: the roofline's prediction and the measurement.
 
     Attributes
     ----------
     rung : str
     flops, words : int
-        Of the inner loop; 0 where the algorithm as a whole was judged.
+        Counts of the inner loop; 0 where the algorithm as a whole was judged.
     intensity : float
         Operations for each byte.
     memory : str
@@ -59,7 +61,7 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
-class CaseStudy:
+class CaseStudy(Result):
     """Predicted against measured, for one device; it shows itself as a table.
 
     Attributes
@@ -68,10 +70,10 @@ class CaseStudy:
     n : int
         The matrices are n x n.
     source : str
-        Of the ceilings: "measured" or "datasheet".
+        Source of the ceilings: "measured" or "datasheet".
     rows : list of CaseRow
     dtype : str
-        Of the matrices.
+        Dtype of the matrices.
 
     Examples
     --------
@@ -80,6 +82,8 @@ class CaseStudy:
     >>> [round(row["predicted"] / 1e9) for row in study.records()][:2]
     [44, 333]
     """
+
+    KIND = "case study"
 
     device: Device
     n: int
@@ -94,22 +98,28 @@ class CaseStudy:
     def __repr__(self) -> str:
         """Return the table."""
         how = "datasheet's" if self.source == "datasheet" else "measured"
+        columns = [
+            Column("rung", "rung", left=True, least=14),
+            Column("loop", "flops/words"),
+            Column("intensity", "flops/byte", ".3g"),
+            Column("memory", "fed by"),
+            *_pair("", "predicted"),
+            *_pair("deck_", "deck: M2090\npredicted"),
+        ]
+        records = [
+            asdict(row)
+            | {"loop": f"{row.flops}/{row.words}" if row.words else "-"}
+            | _cells("", row.predicted, row.measured, "-")
+            | _cells("deck_", row.deck_predicted, row.deck, "")
+            for row in self.rows
+        ]
         lines = [
             f"matrix product of {self.n:,} x {self.n:,} {self.dtype}, on "
             f"{self.device.description} ({self.device.name})",
             f"predicted: intensity x the {how} bandwidth of what feeds the inner loop, or the peak",
             "",
-            f"{'rung':<14}{'flops/words':>12}{'flops/byte':>12}{'fed by':>16}"
-            f"{'predicted':>16}{'measured':>16}{'share':>8}{'deck: M2090':>16}{'measured':>16}"
-            f"{'share':>8}",
+            *Table(columns, records).lines(),
         ]
-        for row in self.rows:
-            loop = f"{row.flops}/{row.words}" if row.words else "-"
-            lines.append(
-                f"{row.rung:<14}{loop:>12}{row.intensity:>12.3g}{row.memory:>16}"
-                + _pair(row.predicted, row.measured, "-")
-                + _pair(row.deck_predicted, row.deck, "")
-            )
         if any(row.measured > row.predicted for row in self.rows):
             lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
         if not any(row.measured for row in self.rows):
@@ -117,11 +127,22 @@ class CaseStudy:
         return "\n".join(line.rstrip() for line in lines)
 
 
-def _pair(predicted: float, measured: float, otherwise: str) -> str:
-    """Return the cells of a prediction, of what was measured, and their ratio."""
-    cells = [terminal.rate(each, "FLOP/s") if each else otherwise for each in (predicted, measured)]
-    share = f"{measured / predicted:.0%}" if measured and predicted else ""
-    return f"{cells[0]:>16}{cells[1]:>16}{share:>8}"
+def _pair(whose: str, title: str) -> list[Column]:
+    """Return the columns of a prediction, of the measurement, and of their ratio."""
+    return [
+        Column(f"{whose}predicted", title, least=13),
+        Column(f"{whose}measured", "measured", least=13),
+        Column(f"{whose}share", "share", ".0%"),
+    ]
+
+
+def _cells(whose: str, predicted: float, measured: float, otherwise: str) -> dict[str, Any]:
+    """Return the cells of these columns."""
+    pair = {"predicted": predicted, "measured": measured}
+    return {
+        **{f"{whose}{k}": terminal.rate(v, "FLOP/s") if v else otherwise for k, v in pair.items()},
+        f"{whose}share": measured / predicted if measured and predicted else None,
+    }
 
 
 def _row(rung: Rung, n: int, dtype: str, roof: Roofline, measured: float) -> CaseRow:

@@ -1,4 +1,4 @@
-"""What a device can do at most: measured, with every result checked, or read off a datasheet.
+"""The ceilings of a device: measured, with every result checked, or from a datasheet.
 
 The kernels are the rows of family "roofline": csrc/kernels/roofline.cu and
 csrc/devices/cpu/cpu_roofline.c.
@@ -8,10 +8,10 @@ checked to the bit before and after the timing, on the very problem that is time
 
 from __future__ import annotations
 
+import math
 import re
-import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +19,20 @@ import numpy as np
 from gpuopt import _core, models
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import rungs
+from gpuopt.families import oracle
+from gpuopt.measure.race import Contender, Effort, Progress, VerificationError, race
+from gpuopt.util import parts
+from gpuopt.util.serialise import POSITIVE
 
 WORD = 4  # bytes
 DRAM_BYTES = {"cuda": (1 << 32, 1 << 30), "cpu": (1 << 28, 1 << 27)}  # full, quick
-ROUNDS = (9, 5)  # samples of each: full, quick
-SAMPLE_SECONDS = (1e-2, 4e-3)  # one sample takes at least
-TILE_WORDS = 1 << 24  # random; what is longer repeats them
+SAMPLE_SECONDS = (1e-2, 4e-3)  # least duration of a sample: full, quick
+EFFORT = tuple(
+    Effort(rounds, seconds, slow_seconds=math.inf)
+    for rounds, seconds in zip((9, 5), SAMPLE_SECONDS, strict=True)
+)
+COPY_EFFORT = Effort(7, 0.0, slow_seconds=math.inf)
+CHUNK_WORDS = 1 << 24  # compared at a time
 SHARED_WORDS = 4096  # the tile of kernel `shared`
 READ_BLOCK = 256  # threads a block of the kernels that loop
 TRIAL_STEPS = 256  # of a GPU's chains, that tell how long a step takes
@@ -33,31 +41,10 @@ CPU_CACHED_BYTES = 1 << 28  # that a thread moves in a run, from a cache
 CPU_STEPS = 1 << 18  # of the cpu's chains, in a run
 LEAST_PART = 2048  # bytes of a cache's share that are worth measuring
 
-Progress = Callable[[str, float], None]
-
-
-def spread(samples: list[float]) -> float:
-    """Return the distance of the quartiles, as a share of the median."""
-    if len(samples) < 2:
-        return 0.0
-    low, middle, high = statistics.quantiles(samples, n=4, method="inclusive")
-    return (high - low) / middle
-
-
-class VerificationError(RuntimeError):
-    """A kernel gave a wrong result: nothing is timed.
-
-    Examples
-    --------
-    >>> import gpuopt
-    >>> issubclass(gpuopt.VerificationError, RuntimeError)
-    True
-    """
-
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What a device can do at most, of one kind.
+    """The highest rate of a device, of one kind.
 
     Attributes
     ----------
@@ -79,51 +66,59 @@ class Ceiling:
 
     name: str
     unit: str
-    rate: float
+    rate: float = field(metadata=POSITIVE)
     spread: float = 0.0
 
 
-class _Problem:
+class WordKernels:
     """Words, an output and a number of repetitions for kernels of family "roofline"."""
 
     def __init__(
         self, device: Device, words: np.ndarray, output: int, n: int, repeats: int
     ) -> None:
-        self.words, self.n, self.repeats = words, n, repeats
+        self.words, self.device = words, device.name
         room = np.empty(output, np.uint32)  # only its length is used
         problem = ("roofline", "words", "uint32", "uint32", (words,), room, (n, repeats))
-        self.bench = _core.Bench(problem, device=device.name)
+        self.bench = _core.Bench(problem, device=self.device)
+
+    def contender(self, rung: str | None, check: Callable[[np.ndarray], bool]) -> Contender:
+        """Return a rung for a race, verified by a check; None: the plain copy."""
+        named = (rung,) if rung else ()
+        return Contender(
+            lambda runs, cold: self.bench.time(*named, runs=runs),
+            lambda: self.verify(rung, check),
+        )
 
     def rate(
         self, rung: str, work: float, check: Callable[[np.ndarray], bool], quick: bool
     ) -> tuple[float, float]:
         """Return the best sample's work a second, and the samples' spread.
 
-        What a device can do at most is what it did once: other work of a busy machine makes
-        samples longer, none shorter. The result is checked before and after.
+        The best sample is the ceiling: other load on the machine makes samples longer, none
+        shorter.
         """
-        bench = self.bench
-        self.verify(rung, check)
-        once = bench.time(rung, runs=2)
-        runs = max(2, int(SAMPLE_SECONDS[quick] / once))
-        samples = [bench.time(rung, runs=runs) for _ in range(ROUNDS[quick])]
-        self.verify(rung, check)
-        return work / min(samples), spread(samples)
+        (ran,) = race([self.contender(rung, check)], EFFORT[quick])
+        return work / ran.warm.least, ran.warm.spread
 
-    def verify(self, rung: str, check: Callable[[np.ndarray], bool]) -> None:
-        """Raise VerificationError where a run's result is wrong."""
-        if not check(self.bench.run(rung)):
+    def verify(self, rung: str | None, check: Callable[[np.ndarray], bool]) -> None:
+        """Raise VerificationError if a run's result is wrong."""
+        if not check(self.bench.run(*((rung,) if rung else ()))):
+            wrong = f"ceiling {rung!r}" if rung else "the copy"
             raise VerificationError(
-                f"ceiling {rung!r} on {self.bench.device} gave a wrong result: nothing was measured"
+                f"{wrong} on {self.device} gave a wrong result: nothing was measured"
             )
+
+
+def plain_copy(words: np.ndarray, device: Device) -> WordKernels:
+    """Return the copy of words, with `contender(None, ...)`, which bounds what moves data."""
+    return WordKernels(device, words, words.size, words.size, 1)
 
 
 # --- what the kernels shall give
 
 
 def _random_words(n: int) -> np.ndarray:
-    tile = np.random.default_rng(1).integers(0, 1 << 32, min(n, TILE_WORDS), dtype=np.uint32)
-    return np.resize(tile, n) if n > tile.size else tile
+    return oracle.draw(n, np.dtype(np.uint32), np.random.default_rng(1))
 
 
 def _sum(words: np.ndarray, times: int = 1) -> int:
@@ -132,7 +127,7 @@ def _sum(words: np.ndarray, times: int = 1) -> int:
 
 def _counts_up(got: np.ndarray, base: np.uint32) -> bool:
     """Tell whether item i is base + i, modulo 2^32."""
-    piece = np.arange(min(got.size, TILE_WORDS), dtype=np.uint32) + base
+    piece = np.arange(min(got.size, CHUNK_WORDS), dtype=np.uint32) + base
     return all(
         np.array_equal(got[at : at + piece.size], piece[: got.size - at] + np.uint32(at % 2**32))
         for at in range(0, got.size, piece.size)
@@ -147,7 +142,7 @@ def _chains(dtype: str) -> np.ndarray:
 
 
 def _chains_end(values: np.ndarray, dtype: str, items: int, steps: int) -> np.ndarray:
-    """Return where chains are after so many steps: x -> -x + 1 -> -(-x + 1) + 2 = x + 1.
+    """Return where chains are after a number of steps: x -> -x + 1 -> -(-x + 1) + 2 = x + 1.
 
     The sum stands still at the first whole number whose successor is no number of the dtype.
     """
@@ -169,7 +164,7 @@ def _matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _memory(
-    device: Device, quick: bool, names: tuple[str, str, str], n: int, repeats: int, parts: int
+    device: Device, quick: bool, names: tuple[str, str, str], n: int, repeats: int, outputs: int
 ) -> list[tuple[str, float, float]]:
     """Measure (kind, rate, spread) of read, write and copy on n words, so often over."""
     words = _random_words(n)
@@ -177,14 +172,14 @@ def _memory(
     read, write, copy = names
     total = _sum(words, repeats)
     found = []
-    problem = _Problem(device, words, parts, n, repeats)
+    problem = WordKernels(device, words, outputs, n, repeats)
     rate = problem.rate(read, amount, lambda got: _sum(got) == total, quick)
     found.append(("read", *rate))
     del problem  # before the next takes memory
-    problem = _Problem(device, words, n, n, repeats)
+    problem = WordKernels(device, words, n, n, repeats)
     rate = problem.rate(write, amount, lambda got: _counts_up(got, words[0]), quick)
     found.append(("write", *rate))
-    rate = problem.rate(copy, 2 * amount, lambda got: np.array_equal(got, words), quick)
+    rate = problem.rate(copy, 2 * amount, lambda got: parts.same(got, words), quick)
     found.append(("copy", *rate))
     return found
 
@@ -201,11 +196,9 @@ def copy_bandwidth(device: Device, rounds: int = 7, bytes_read: int | None = Non
     """Return what a plain copy reaches on a device, in bytes read and written a second."""
     n = bytes_read // WORD if bytes_read else _dram_words(device, True)
     words = _random_words(n)
-    problem = _Problem(device, words, n, n, 1)
-    if not np.array_equal(problem.bench.run(), words):
-        raise VerificationError("the copy kernel did not copy")
-    seconds = statistics.median(problem.bench.time(runs=4) for _ in range(rounds))
-    return 2 * n * WORD / seconds
+    copy = plain_copy(words, device).contender(None, lambda got: parts.same(got, words))
+    race([copy], COPY_EFFORT)
+    return 2 * n * WORD / copy.warm.median
 
 
 # --- a GPU
@@ -215,7 +208,7 @@ def _resident(device: Device) -> int:
     """Return how many threads fill a GPU."""
     try:
         warps = models.gpu(device).warps
-    except ValueError:  # a newer one: a number that divides what it may hold
+    except ValueError:  # a newer GPU: 48 divides its limit
         warps = 48
     return device.multiprocessors * warps * models.WARP
 
@@ -229,8 +222,8 @@ def _gpu_arithmetic(device: Device, dtype: str, quick: bool) -> Ceiling:
     items = output // (2 if dtype == "float64" else 1)
     flops = 2 * items * (2 if dtype == "float16" else 1)
 
-    def problem(steps: int) -> _Problem:
-        return _Problem(device, words, output, words.size, steps)
+    def problem(steps: int) -> WordKernels:
+        return WordKernels(device, words, output, words.size, steps)
 
     def check(got: np.ndarray, steps: int) -> bool:
         return np.array_equal(got.view(dtype), _chains_end(values, dtype, items, steps))
@@ -256,8 +249,8 @@ def _gpu_tensor(device: Device, quick: bool) -> Ceiling:
     output = _resident(device) * row.items_per_thread
     product = (a.astype(np.float64) @ b.astype(np.float64)).ravel()
 
-    def problem(repeats: int) -> _Problem:
-        return _Problem(device, words, output, words.size, repeats)
+    def problem(repeats: int) -> WordKernels:
+        return WordKernels(device, words, output, words.size, repeats)
 
     trial = problem(64).bench
     trial.run(rung)
@@ -275,7 +268,7 @@ def _gpu_shared(device: Device, quick: bool) -> Ceiling:
     words = _random_words(SHARED_WORDS)
     blocks, repeats = _resident(device) // READ_BLOCK, 4096
     total = _sum(words, repeats)
-    problem = _Problem(device, words, blocks, SHARED_WORDS, repeats)
+    problem = WordKernels(device, words, blocks, SHARED_WORDS, repeats)
     amount = float(blocks * repeats * SHARED_WORDS * WORD)
     rate = problem.rate("shared", amount, lambda got: bool((got == total).all()), quick)
     return Ceiling("shared memory", "B/s", *rate)
@@ -288,7 +281,7 @@ def _gpu_l2(device: Device, quick: bool) -> list[Ceiling]:
     repeats = max(2, (1 << 34) // (n * WORD))
     words = _random_words(n)
     total = _sum(words, repeats)
-    problem = _Problem(device, words, _resident(device) // READ_BLOCK, n, repeats)
+    problem = WordKernels(device, words, _resident(device) // READ_BLOCK, n, repeats)
     amount = float(n * WORD * repeats)
     rate = problem.rate("read", amount, lambda got: _sum(got) == total, quick)
     return [Ceiling("L2 read", "B/s", *rate)]
@@ -369,7 +362,7 @@ def _cpu_arithmetic(device: Device, dtype: str, quick: bool) -> Ceiling:
     words = values.view(np.uint32)
     output = device.multiprocessors * CPU_CHAIN_BYTES // WORD
     items, steps = output * WORD // values.itemsize, CPU_STEPS
-    problem = _Problem(device, words, output, words.size, steps)
+    problem = WordKernels(device, words, output, words.size, steps)
 
     def check(got: np.ndarray) -> bool:
         # The chains' first values begin anew for no thread: item j has the j-th of them.

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuopt.measure.bench import Bench
-from gpuopt.measure.ladder_result import MODES, Ladder, Row, Timing
+from gpuopt.measure.ladder_result import MODES, Ladder, LadderRow
+from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
 from gpuopt.show.ladder_table import label
+from gpuopt.util.serialise import Result
+from gpuopt.util.table import Column, Table
 
 LEAST_CHANGE = 0.01  # a smaller one is not told, however small the spread
-FORMAT = 1  # of what to_dict gives
 LABEL = 18  # characters of a row's name, at least
 
 Measured = TypeVar("Measured", Roofline, Ladder, Bench)
@@ -23,7 +25,7 @@ Measured = TypeVar("Measured", Roofline, Ladder, Bench)
 
 @dataclass
 class Measurements:
-    """What a file holds."""
+    """The measurements in a file."""
 
     roofs: list[Roofline] = field(default_factory=list)
     ladders: list[Ladder] = field(default_factory=list)
@@ -77,13 +79,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Section:
-    """One work's changes: by row, and in a row by what was measured.
+    """The changes of one workload: by row, and in a row by mode.
 
     Attributes
     ----------
     title : str
     unit : {"s", "per s", "warp instructions"}
-        Of old and new; a ratio is new/old, of rates old/new: more is slower.
+        Unit of old and new; a ratio is new/old, for rates old/new: more is slower.
     rows : dict of str to dict of str to Change
         Rung or ceiling; "warm" and "cold", or "".
     """
@@ -94,34 +96,32 @@ class Section:
 
     def lines(self) -> list[str]:
         """Return the section as text."""
-        wide = max([LABEL, *(len(name) + 2 for name in self.rows)])
-        shown = [self.title]
-        if self.unit == "per s":
-            shown.append("")
-        elif self.unit == "s":
-            head = f"{'old us':>12}{'new us':>12}{'ratio':>8}{'':>8}"
-            shown += [f"{'':<{wide}}{'warm':>12}{'':>28}{'cold':>12}", f"{'':<{wide}}{head * 2}"]
-        else:
-            shown.append(f"{'':<{wide}}{'old':>14}{'new':>14}{'ratio':>8}  {self.unit}")
-        for name, changes in self.rows.items():
-            cells = "".join(map(self._cell, changes.values()))
-            shown.append(f"{name:<{wide}}{cells}")
-        return shown
-
-    def _cell(self, change: Change) -> str:
-        if self.unit == "warp instructions":
-            return f"{change.old:>14,}{change.new:>14,}{change.ratio:>8.3f}"
-        numbers = (
-            f"{change.old * 1e6:>12,.1f}{change.new * 1e6:>12,.1f}"
-            if self.unit == "s"
-            else f"{change.old / 1e9:>12,.0f}{change.new / 1e9:>12,.0f}"
-        )
-        return f"{numbers}{change.ratio:>8.3f}{change.verdict:>8}"
+        scale, form = {"s": (1e6, ",.1f"), "per s": (1e-9, ",.0f")}.get(self.unit, (1, ","))
+        unit = {"s": " us", "per s": ""}.get(self.unit, f"\n{self.unit}")
+        columns = [Column("name", "", left=True, least=LABEL)]
+        for mode in dict.fromkeys(mode for changes in self.rows.values() for mode in changes):
+            head = f"{mode}\n" if mode else ""
+            columns += [
+                Column(f"{mode} old", f"{head}old{unit}", form, scale, least=10),
+                Column(f"{mode} new", f"new{unit}", form, scale, least=10),
+                Column(f"{mode} ratio", "ratio", ".3f"),
+                Column(f"{mode} verdict", ""),
+            ]
+        records = [
+            {"name": name}
+            | {
+                f"{mode} {key}": value
+                for mode, change in changes.items()
+                for key, value in vars(change).items()
+            }
+            for name, changes in self.rows.items()
+        ]
+        return [self.title, *Table(columns, records).lines()]
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What changed from one file to the other; it shows itself as a table.
+class Comparison(Result):
+    """The changes from one file to the other; it shows itself as a table.
 
     Attributes
     ----------
@@ -137,6 +137,8 @@ class Comparison:
     'comparison'
     """
 
+    KIND = "comparison"
+
     old: str
     new: str
     sections: list[Section]
@@ -145,10 +147,6 @@ class Comparison:
         """Return the sections, one after the other."""
         text = "\n\n".join("\n".join(section.lines()) for section in self.sections)
         return "\n".join(line.rstrip() for line in text.splitlines())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "comparison", "format": FORMAT, **asdict(self)}
 
 
 def _verdict(change: float, spread: float) -> str:
@@ -170,7 +168,7 @@ def _times(old: Any, new: Any) -> dict[str, Change]:
     return found
 
 
-def _counts(old: Row, new: Row) -> dict[str, Change]:
+def _counts(old: LadderRow, new: LadderRow) -> dict[str, Change]:
     then, now = (row.counted.counters.warp_instructions for row in (old, new))
     return {"": Change(then, now, now / then)} if then else {}
 
@@ -217,7 +215,7 @@ def _work(measured: Measured) -> tuple[Any, ...]:
 
 
 def _pairs(old: list[Measured], new: list[Measured]) -> Iterable[tuple[Measured, Measured]]:
-    """Return what was measured twice: on the same device, else on the only one of its kind."""
+    """Return the pairs of measurements: on the same device, else on the only one of its kind."""
 
     def machine(measured: Measured) -> tuple[str, str]:
         return measured.device.name, measured.device.description
@@ -248,8 +246,8 @@ def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Compari
     Parameters
     ----------
     old, new : path
-        What ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
-        ``reference`` wrote, or `json.dump` of a `to_dict`.
+        Files of ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
+        ``reference``, or `json.dump` of a `to_dict`.
 
     Returns
     -------

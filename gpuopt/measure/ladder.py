@@ -1,4 +1,4 @@
-"""Measure a ladder: verify every rung, time it, verify it again; or count what it does.
+"""Measure a ladder: verify every rung, time it, verify it again; or read its counters.
 
 A time without a passed check is never shown. Outputs are poisoned before each check and inputs
 are random. The rungs take turns, round by round, so that a drift of the machine meets all of them.
@@ -13,12 +13,8 @@ Tables are show/ladder_table.py's, plots show/plots.py's, the sentences show/sen
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from gpuopt import _core
@@ -29,21 +25,16 @@ from gpuopt.explain.profile import Profile, profile
 from gpuopt.families import cases
 from gpuopt.families.cases import Case
 from gpuopt.measure import peer_libraries, reference_times
-from gpuopt.measure.ceilings import Progress, VerificationError, copy_bandwidth
-from gpuopt.measure.ladder_result import Ladder, PeerRow, Row, Timing
+from gpuopt.measure.ceilings import copy_bandwidth
+from gpuopt.measure.ladder_result import Ladder, LadderRow, PeerTimes
+from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.show import ladder_table
 from gpuopt.util.checks import whole
 
-if TYPE_CHECKING:
-    pass
-
 DECK_CPU = "2 x E5-2650"  # of the decks' rungs that are no kernels
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
-SAMPLE_SECONDS = 2e-3  # how long one sample of back-to-back runs shall take at least
+SAMPLE_SECONDS = 2e-3  # least duration of a sample of back-to-back runs
 WARM_UP_SECONDS = 0.3  # of work before the first sample: clocks rise
-RUNS_MOST = 1000  # in one sample
-SLOW_SECONDS = 0.05  # a run that takes longer
-SLOW_ROUNDS = 3  # is not sampled more often than that
 
 
 def _verify(case: Case, rung: Rung, got: object) -> None:
@@ -82,12 +73,12 @@ def ladder(
     ----------
     family : {"reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"}
     n : int, optional
-        Items; of a square matrix about so many (of matmul's result). Default: the deck's, or what
-        outgrows a GPU's caches.
+        Items; a square matrix (matmul's result) has about this number. Default: the deck's, or
+        more than a GPU's caches hold.
     op : {"sum", "prod", "min", "max", "and", "or", "xor"}, optional
         The reduction's operation, by default "sum"; other families have none.
     dtype : dtype, optional
-        Of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
+        Dtype of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
         float32.
     block : int, optional
         Threads a block, for the rungs that leave a choice (matmul's leave none); default: the
@@ -105,7 +96,7 @@ def ladder(
         Samples of each rung: runs back to back, timed by the device; on a GPU several are started
         as one CUDA graph, so that the host's launches do not count.
     seed : int
-        Of the random items.
+        Seed of the random items.
     progress : callable
         Called with a line for people who wait, and the share of the work that is done.
 
@@ -159,15 +150,15 @@ def ladder(
     if not timed:
         _count(measured, case, wanted, device, progress)
         return measured
-    _time(measured, case, wanted, device, rounds, _found_peers(measured, case, peers), progress)
+    _time(measured, case, wanted, device, rounds, _find_peers(measured, case, peers), progress)
     if counters and described.kind == "cuda":
         _count_beside(measured, seed, progress)
     reference_times.compare_with(measured)
     return measured
 
 
-def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[peer_libraries.Peer]:
-    """Return the peers that are installed and right; note why the others are left out."""
+def _find_peers(measured: Ladder, case: Case, wanted: bool) -> list[peer_libraries.Peer]:
+    """Return the peers that are installed; note why the others are left out."""
     if not wanted:
         return []
     result = measured.dtype
@@ -177,79 +168,14 @@ def _found_peers(measured: Ladder, case: Case, wanted: bool) -> list[peer_librar
     found, measured.peers_refused = peer_libraries.find(
         task, case.arguments, gpu_number(measured.device)
     )
-    return _right_peers(measured, case, found)
+    return found
 
 
-def _right_peers(
-    measured: Ladder, case: Case, peers: list[peer_libraries.Peer]
-) -> list[peer_libraries.Peer]:
-    """Return those of the peers whose result is right now; note what the others gave."""
-    # a transpose's check asks for the rung
-    step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
-
-    def error_of(got: np.ndarray) -> str:
-        return case.error(step, got[()] if got.ndim == 0 else np.ascontiguousarray(got))
-
-    right, refused = peer_libraries.check(peers, error_of)
-    for peer, reason in refused:
-        measured.peers_refused.append((f"{peer.name} {peer.version}", reason))
-    return right
-
-
-@dataclass
-class Racer:
-    """What takes turns: a rung's or a peer's timing function, and its samples."""
-
-    time: Callable[[int, bool], float]
-    warm: Timing
-    cold: Timing
-    runs: int = 1
-    rounds: int = 1
-
-    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
-        """Choose how often to run it for a sample, and how many samples to take."""
-        once = self.time(1, False)
-        slow = once > SLOW_SECONDS
-        self.rounds = min(rounds, SLOW_ROUNDS) if slow else rounds
-        if not slow:
-            once = self.time(3, False)
-        self.runs = min(RUNS_MOST, max(1 if slow else 3, int(sample_seconds / once)))
-
-    def sample(self, turn: int, cold: bool = True) -> None:
-        """Take the samples of a round, unless it had fewer."""
-        if turn < self.rounds:
-            self.warm.samples.append(self.time(self.runs, False))
-            if cold:
-                self.cold.samples.append(self.time(self.runs, True))
-
-
-class PeerRacer(Racer):
-    """A library's: what it raises ends its race, not everybody's."""
-
-    def __init__(self, peer: peer_libraries.Peer) -> None:
-        super().__init__(peer.time, Timing(), Timing())
-        self.peer, self.failure = peer, ""
-
-    def plan(self, rounds: int, sample_seconds: float = SAMPLE_SECONDS) -> None:
-        """Choose as others do."""
-        self._try(super().plan, rounds, sample_seconds)
-
-    def sample(self, turn: int, cold: bool = True) -> None:
-        """Take the samples of a round, unless it had fewer or has failed."""
-        self._try(super().sample, turn, cold)
-
-    def _try(self, function: Callable[..., None], *arguments: Any) -> None:
-        if self.failure:
-            return
-        try:
-            function(*arguments)
-        except Exception as error:  # whatever a library raises
-            self.failure = peer_libraries.why(error)
-
-    @property
-    def row(self) -> PeerRow:
-        """What a table has of it."""
-        return PeerRow(self.peer.name, self.peer.version, self.warm, self.cold)
+def _unfit(error: Exception) -> str:
+    """Return why a rung cannot take the case; other errors end the ladder."""
+    if isinstance(error, UnfitError):
+        return str(error)
+    raise error
 
 
 def _time(
@@ -261,59 +187,46 @@ def _time(
     peers: list[peer_libraries.Peer],
     progress: Progress,
 ) -> None:
-    bench = case.bench(device)
-    progress("verifying", 0.1)
-    for rung in wanted:
-        call = rung.variant, _block(rung, measured.block)
-        try:
-            size, got = bench.bytes(*call), bench.run(*call)
-        except UnfitError as error:
-            measured.refused.append((rung, str(error)))
-            continue
-        _verify(case, rung, got)
-        measured.rows.append(Row(rung, size))
-    if not measured.rows:
-        return
-    calls = [(row, row.rung.variant, _block(row.rung, measured.block)) for row in measured.rows]
     # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
     # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second
     # ladder alone, but in all of them.
-    progress("measuring the copy", 0.15)
-    copied = COPY_BYTES[measured.device.kind]
-    measured.copy_bandwidth = copy_bandwidth(measured.device, bytes_read=copied)
-    racers = [
-        Racer(
-            lambda runs, cold, call=call: bench.time(*call, runs=runs, cold=cold),
-            row.warm,
-            row.cold,
+    progress("measuring the copy", 0.05)
+    copy = copy_bandwidth(measured.device, bytes_read=COPY_BYTES[measured.device.kind])
+    bench = case.bench(device)
+
+    def contender(rung: Rung) -> Contender:
+        call = rung.variant, _block(rung, measured.block)
+        return Contender(
+            lambda runs, cold: bench.time(*call, runs=runs, cold=cold),
+            lambda: _verify(case, rung, bench.run(*call)),
+            cold=Timing(),
+            excuse=_unfit,
         )
-        for row, *call in calls
-    ]
-    others = [PeerRacer(peer) for peer in peers]
-    for racer in (*racers, *others):
-        racer.plan(rounds)
-    fast = min(racers, key=lambda each: each.time(1, False))
-    spent = 0.0
-    while spent < WARM_UP_SECONDS and measured.device.kind == "cuda":
-        spent += fast.runs * fast.time(fast.runs, False)
-    cold = peer_libraries.can_be_cold(case.arguments, measured.device.cache_bytes)
-    for turn in range(rounds):
-        progress(f"timing, round {turn + 1} of {rounds}", 0.2 + 0.6 * turn / rounds)
-        for racer in racers:
-            racer.sample(turn)
-        for racer in others:
-            racer.sample(turn, cold)
-    progress("verifying again", 0.8)
-    for row, *call in calls:
-        _verify(case, row.rung, bench.run(*call))
-    timed = [racer for racer in others if not racer.failure]
-    right = _right_peers(measured, case, [racer.peer for racer in timed])
-    measured.peers = [racer.row for racer in timed if racer.peer in right]
-    measured.peers_refused += [
-        (f"{racer.peer.name} {racer.peer.version}", racer.failure)
-        for racer in others
-        if racer.failure
-    ]
+
+    own = [contender(rung) for rung in wanted]
+    # A transpose's check depends on the rung: the ceiling is a copy.
+    step = next((rung for rung in rungs(measured.family) if not rung.ceiling), None)
+    can_be_cold = peer_libraries.can_be_cold(case.arguments, measured.device.cache_bytes)
+    others = [peer.contender(lambda got: case.error(step, got), can_be_cold) for peer in peers]
+    effort = Effort(
+        rounds, SAMPLE_SECONDS, WARM_UP_SECONDS if measured.device.kind == "cuda" else 0.0
+    )
+    race([*own, *others], effort, lambda text, share: progress(text, 0.15 + 0.75 * share))
+    for rung, each in zip(wanted, own, strict=True):
+        if each.failure:
+            measured.refused.append((rung, each.failure))
+        else:
+            size = bench.bytes(rung.variant, _block(rung, measured.block))
+            measured.rows.append(LadderRow(rung, size, each.warm, each.cold))
+    if measured.rows:
+        measured.copy_bandwidth = copy
+        for peer, each in zip(peers, others, strict=True):
+            name = f"{peer.name} {peer.version}"
+            if each.failure:
+                measured.peers_refused.append((name, each.failure))
+            else:
+                found = PeerTimes(peer.name, peer.version, each.warm, each.cold or Timing())
+                measured.peers.append(found)
 
 
 def _count(
@@ -331,7 +244,7 @@ def _count(
             measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, counted.result)
-        measured.rows.append(Row(rung, counted=counted))
+        measured.rows.append(LadderRow(rung, counted=counted))
 
 
 def count(
@@ -344,7 +257,7 @@ def count(
     block: int | None = None,
     device: str = "sim",
 ) -> tuple[Rung, str, Profile]:
-    """Verify one rung and count what it does; return it, what it did it on, and the counters.
+    """Verify and count one rung; return it, a line about its data, and the profile.
 
     The parameters are `ladder`'s, and the rung's number or name; by default the one that the
     library takes for the case. Raises `VerificationError` where the result is wrong.

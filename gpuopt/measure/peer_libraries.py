@@ -1,9 +1,8 @@
 """The same work by the libraries that people use, measured in the same run as ours.
 
-Each library is imported only when it is asked for. A peer's times are by the host's clock, around
-calls from Python that are waited for once at the end: what its user waits for. Its data and its
-calls are on the GPU that is measured; which GPU is a library's current one stays as it was, but
-that JAX leaves CUDA on the one that it has used.
+A library is imported when it is first used. A peer's times are by the host's clock, around calls
+from Python and one wait at the end, as its user sees them. Data and calls are on the GPU that is
+measured. A library's current GPU stays as it was; JAX alone leaves CUDA on the GPU that it used.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from gpuopt.families.reduce_axis import UFUNCS
+from gpuopt.measure.race import Contender, Timing
 
 COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
 COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
-CACHES = 2  # so many times the last-level cache, at least, or runs are not cold
+CACHES = 2  # least size of all copies over the last-level cache's for cold runs
 
 # A reduction's array as a part of one without gaps, or in another order.
 VIEWS: dict[str, Callable[[Any], Any]] = {
@@ -41,7 +41,7 @@ class LeftOutError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be done with some arrays.
+    """An operation on some arrays, for every library.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Task:
     axis : int or None
         That a reduction is along; None: of all items.
     axes : tuple of int or None
-        Of a transpose; None: a matrix's.
+        Axes of a transpose; None: a matrix's.
     radius : int
         The stencil's.
     view : str
@@ -105,8 +105,18 @@ class Peer:
         with self._current():
             return self._fetch(self._calls[0]())
 
+    def contender(self, error_of: Callable[[np.ndarray], str], cold: bool) -> Contender:
+        """Return the library for a race; its exceptions, and wrong results, end its race alone."""
+
+        def verify() -> None:
+            error = error_of(self.run())
+            if error:
+                raise LeftOutError(f"gave {error}"[:160])
+
+        return Contender(self.time, verify, cold=Timing() if cold else None, excuse=why)
+
     def time(self, runs: int, cold: bool) -> float:
-        """Return seconds a call, of so many back to back; cold: on other data each time."""
+        """Return seconds a call, for a number back to back; cold: on other data each time."""
         turn = self._turn if cold else 0
         calls = self._calls if cold else self._calls[:1]
         with self._current():  # once: it takes as long as some calls
@@ -180,7 +190,7 @@ def _bytes_of(arguments: tuple[Any, ...]) -> int:
 
 
 def copies_for(size: int) -> int:
-    """Return how many copies of so many bytes cold runs go through."""
+    """Return how many copies of the data cold runs go through."""
     return max(1, min(COPIES_MOST, COLD_BYTES // max(1, size)))
 
 
@@ -423,7 +433,7 @@ def find(
     ----------
     task : Task
     arguments : tuple
-        Of the family's call; arrays and numbers.
+        Arguments of the family's call; arrays and numbers.
     gpu : int or None
         The driver's number of the GPU that those run on that can, 1 for "cuda:1"; None: the host.
     wanted : sequence of str, optional
@@ -445,37 +455,6 @@ def find(
     return peers, refused
 
 
-def check(
-    peers: Iterable[Peer], error_of: Callable[[np.ndarray], str]
-) -> tuple[list[Peer], list[tuple[Peer, str]]]:
-    """Return the peers whose result is right, and why the others are left out.
-
-    Parameters
-    ----------
-    peers : iterable of Peer
-    error_of : callable
-        Returns what is wrong with a result, "" where nothing is.
-
-    Returns
-    -------
-    right : list of Peer
-    refused : list of (Peer, str)
-    """
-    right: list[Peer] = []
-    refused: list[tuple[Peer, str]] = []
-    for peer in peers:
-        try:
-            error = error_of(peer.run())
-        except Exception as failure:  # the library's; or what it gave is no array to compare
-            refused.append((peer, why(failure)))
-        else:
-            if error:
-                refused.append((peer, f"gave {error}"[:160]))
-            else:
-                right.append(peer)
-    return right, refused
-
-
 _PACKAGES = ("numpy", "scipy", "cupy", "torch", "jax")
 
 
@@ -491,7 +470,7 @@ def why(error: Exception) -> str:
 def release(gpu: int | None) -> None:
     """Give back the memory of a GPU that libraries keep for later; None: they were on the host."""
     cupy, torch = sys.modules.get("cupy"), sys.modules.get("torch")
-    # What is measured does not end because a library cannot give memory back.
+    # A library that cannot release its memory does not end the measurement.
     if cupy and gpu is not None:
         with suppress(Exception), cupy.cuda.Device(gpu):  # the pool frees the current GPU's alone
             cupy.get_default_memory_pool().free_all_blocks()

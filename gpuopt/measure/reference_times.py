@@ -24,7 +24,7 @@ def file_name(description: str) -> str:
 
 @cache
 def _known(name: str) -> dict[tuple[Any, ...], Ladder]:
-    """Return a GPU's ladders by what was measured; none where there is no such file."""
+    """Return a GPU's ladders by family and size; none where there is no such file."""
     try:
         told = json.loads((FOLDER / name).read_text())
     except OSError:

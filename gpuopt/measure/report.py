@@ -1,7 +1,7 @@
 """One page about a device: its ceilings, every ladder, and what the ladders' kernels do.
 
 A page is a single HTML file that asks no network for anything: style, plots and pictures are in it.
-It follows the reader's light or dark theme; what is wider than a phone scrolls in a box of its own.
+It follows the reader's light or dark theme; wide tables and plots scroll in boxes of their own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import html as _html
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from gpuopt import _core
 from gpuopt.catalog.devices import Device, describe, device_name
-from gpuopt.explain.profile import Counters
 from gpuopt.explain.trace import trace
 from gpuopt.families import cases
 from gpuopt.measure.ladder import ladder
@@ -26,9 +25,10 @@ from gpuopt.measure.roofline import Point, Roofline, roofline
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names
+from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
+from gpuopt.util.table import Column, Table
 
-FORMAT = 1  # of what to_dict gives
 FAMILIES = tuple(cases.ITEMS)
 ENDINGS = (".html", ".htm")
 QUICK_ROUNDS = 3
@@ -41,7 +41,7 @@ QUICK_ITEMS = {
     "saxpy": (1 << 22, 1 << 18, 1024),
     "matmul": (1024**2, 256**2, 64**2),
 }
-# Which pictures of a trace show what a family's ladder is about.
+# The pictures of a trace that show the subject of a family's ladder.
 PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
     "reduce": ((1, "tree"), (2, "banks"), (3, "tree")),
     "transpose": (("2d", "coalescing"), ("shared", "banks"), ("padded", "banks")),
@@ -85,25 +85,20 @@ figure,tr,dt,dd{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:.65re
 th,td{padding:.1rem .3rem;white-space:normal}nav{display:none}}
 """
 
-_TIMED = (
-    *ladder_table.TIMED[:-1],
-    ("reference, us", "reference_us", "{:,.1f}"),
-    ladder_table.TIMED[-1],
-)
-_COUNTED: tuple[tuple[str, Callable[[Counters], Any], str], ...] = (
-    ("warp instructions", lambda c: c.warp_instructions, "{:,}"),
-    ("lanes active", lambda c: c.warp_efficiency, "{:.0%}"),
-    ("divergent branches", lambda c: c.divergent_branches, "{:,}"),
-    ("bank conflicts", lambda c: c.bank_conflicts, "{:,}"),
-    ("shared wavefronts", lambda c: c.shared_load_wavefronts + c.shared_store_wavefronts, "{:,}"),
-    ("barriers", lambda c: c.barriers, "{:,}"),
-    ("sectors per load", lambda c: c.sectors_per_load, "{:.1f}"),
-    ("sectors per store", lambda c: c.sectors_per_store, "{:.1f}"),
+_COUNTED = (
+    Column("warp_instructions", "warp instructions"),
+    Column("warp_efficiency", "lanes active", ".0%"),
+    Column("divergent_branches", "divergent branches"),
+    Column("bank_conflicts", "bank conflicts"),
+    Column("wavefronts", "shared wavefronts"),
+    Column("barriers", "barriers"),
+    Column("sectors_per_load", "sectors per load", ".1f"),
+    Column("sectors_per_store", "sectors per store", ".1f"),
 )
 
 
 @dataclass
-class Report:
+class Report(Result):
     """A device measured from its ceilings to its ladders; Jupyter shows it, `save` writes it.
 
     Attributes
@@ -128,9 +123,11 @@ class Report:
     ['saxpy']
     """
 
+    KIND = "report"
+
     roofline: Roofline
     ladders: list[Ladder]
-    pictures: dict[str, list[tuple[str, Picture]]] = field(default_factory=dict, repr=False)
+    pictures: dict[str, list[tuple[str, Picture]]] = field(default_factory=dict, metadata=UNTOLD)
     date: str = ""
     version: str = ""
 
@@ -197,17 +194,6 @@ class Report:
         files.check(path, "path", *ENDINGS)
         files.write(path, self.html())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers, without the pictures, for JSON and ``python -m gpuopt compare``."""
-        return {
-            "kind": "report",
-            "format": FORMAT,
-            "date": self.date,
-            "version": self.version,
-            "roofline": self.roofline.to_dict(),
-            "ladders": [each.to_dict() for each in self.ladders],
-        }
-
 
 _HOW = (
     "Every rung's result was checked before it was timed and again after it. Warm: the same data "
@@ -227,15 +213,8 @@ def _figure(svg: str, caption: str) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    heads = "".join(f'<th scope="col">{_html.escape(each)}</th>' for each in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+def _table(table: Table) -> str:
+    return f'<div class="scroll" tabindex="0">{table.html(styled=False)}</div>'
 
 
 def _drawn(draw: Callable[[], Any], caption: str) -> str:
@@ -274,13 +253,6 @@ def _plot(draw: Callable[[], Any], caption: str) -> str:
 def _about(roof: Roofline) -> str:
     how = "the datasheet's" if roof.source == "datasheet" else f"measured {roof.date[:10]}"
     quick = ", with less data and fewer samples" if roof.quick and roof.source == "measured" else ""
-    rows = [
-        [each.name, terminal.rate(each.rate, each.unit), f"{each.spread:.1%}"]
-        for each in roof.ceilings
-    ]
-    head = ["ceiling", "rate", "spread"]
-    if roof.source == "datasheet":
-        head, rows = head[:2], [row[:2] for row in rows]
     driver = f", driver {roof.driver}" if roof.driver else ""
     bounds = "".join(f"<li>{_html.escape(str(roof.bound(each)))}</li>" for each in roof.points)
     bounds = (
@@ -291,7 +263,8 @@ def _about(roof: Roofline) -> str:
     return (
         f'<section id="device"><h2>Device and ceilings</h2>'
         f"<p>{_html.escape(describe(roof.device) + driver)}</p>"
-        f'<p class="note">Ceilings: {_html.escape(how + quick)}.</p>{_table(head, rows)}'
+        f'<p class="note">Ceilings: {_html.escape(how + quick)}.</p>'
+        + _table(terminal.ceilings(roof))
         + _plot(_fastest(roof).plot, f"roofline of {roof.device.description}")
         + f"{bounds}</section>"
     )
@@ -306,7 +279,7 @@ def _fastest(roof: Roofline) -> Roofline:
 
 
 def _ladder(measured: Ladder) -> str:
-    """Return a ladder: what it was, its plot, its tables, and each rung's lesson."""
+    """Return a ladder: title, plot, tables, and each rung's lesson."""
     title = f"{measured.title}{ladder_table.blocks(measured)}, on {measured.device.description}"
     parts = [f"<h3>{_html.escape(title)}</h3>", _plot(measured.plot, title)]
     if measured.timed:
@@ -328,19 +301,9 @@ def _ladder(measured: Ladder) -> str:
 
 
 def _times(measured: Ladder) -> str:
-    told = measured.records()
-    columns = [each for each in _TIMED if any(record[each[1]] is not None for record in told)]
-    if measured.flops:
-        columns.insert(4, ("GFLOP/s", "cold_gflops", "{:,.0f}"))
-    rows = [
-        [
-            record["name"] if record["number"] is None else "{number} {name}".format(**record),
-            *("" if record[key] is None else form.format(record[key]) for _, key, form in columns),
-        ]
-        for record in told
-    ]
+    columns = [ladder_table.TITLE, *ladder_table.TIMED, *ladder_table.DECK]
     copy = f"A plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s, read and written."
-    return _table(["rung", *(head for head, _, _ in columns)], rows) + f'<p class="note">{copy}</p>'
+    return _table(Table(columns, ladder_table.titled(measured))) + f'<p class="note">{copy}</p>'
 
 
 def _counts(measured: Ladder) -> str:
@@ -348,10 +311,18 @@ def _counts(measured: Ladder) -> str:
     for row in measured.rows:
         if row.counted:
             counters = row.counted.counters
-            cells = [form.format(of(counters)) for _, of, form in _COUNTED]
-            rows.append([ladder_table.label(row.rung), *cells])
-    table = _table(["rung", *(head for head, _, _ in _COUNTED)], rows)
-    if not measured.counted_title:  # what the heading says
+            derived = ("warp_efficiency", "bank_conflicts", "sectors_per_load", "sectors_per_store")
+            rows.append(
+                {
+                    "title": ladder_table.label(row.rung),
+                    **counters,
+                    **{name: getattr(counters, name) for name in derived},
+                    "wavefronts": counters.shared_load_wavefronts
+                    + counters.shared_store_wavefronts,
+                }
+            )
+    table = _table(Table([ladder_table.TITLE, *_COUNTED], rows))
+    if not measured.counted_title:  # the heading says it
         return table
     return f'<p class="note">Counters of {_html.escape(measured.counted_title)}:</p>{table}'
 
@@ -377,9 +348,9 @@ def report(
     quick : bool
         Fewer items and samples: less than a minute.
     families : iterable of str, optional
-        Which ladders: "reduce", "transpose", ... Default: all.
+        Ladders to measure: "reduce", "transpose", ... Default: all.
     progress : callable
-        Called with what is being done, and the share of the work that is done, from 0 to 1.
+        Called with a line of text, and the share of the work that is done, from 0 to 1.
 
     Returns
     -------

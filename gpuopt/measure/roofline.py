@@ -12,10 +12,10 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import DTypeLike
 
@@ -25,21 +25,21 @@ from gpuopt.catalog.devices import Device, device as describe_device, device_nam
 from gpuopt.measure import ceilings as ceilings_module
 from gpuopt.measure.ceilings import Ceiling
 from gpuopt.show import terminal
-from gpuopt.util import checks, files
+from gpuopt.util import files
 from gpuopt.util.checks import finite
+from gpuopt.util.serialise import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from gpuopt.measure.ladder_result import Ladder
 
-FORMAT = 1  # of what is written to disk; another number is not read
 FASTER = 1.03  # than a ceiling: beyond what measuring explains
 
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel's run: what it computed and moved, and in what time.
+    """A kernel's run: its operations, bytes and time.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Point:
         Operations; bytes that the algorithm reads and writes, each once.
     seconds : float
     dtype : str
-        Of the arithmetic, for the ceiling that it is compared with.
+        Dtype of the arithmetic, which selects the ceiling.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Bound:
-    """Which ceiling binds a kernel, and how far the kernel is from it.
+    """The ceiling that binds a kernel, and the kernel's distance from it.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Bound:
         In `unit`, "B/s" or "FLOP/s".
     unit : str
     note : str
-        What there is to know of the answer, or "".
+        A remark about the answer, or "".
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _arithmetic(dtype: DTypeLike) -> str:
 
 
 @dataclass
-class Roofline:
+class Roofline(Result):
     """A device's ceilings, and kernels under them; it shows itself as text, `plot` draws it.
 
     Attributes
@@ -148,7 +148,7 @@ class Roofline:
     dtype : str
         The arithmetic that is meant where none is named.
     points : list of Point
-        What `place` and `add` put on it.
+        Kernels, from `place` and `add`.
     date, version, driver : str
         When, by which gpuopt, and under which driver it was measured.
     quick : bool
@@ -163,6 +163,8 @@ class Roofline:
     >>> gpuopt.Roofline.from_dict(roof.to_dict()) == roof
     True
     """
+
+    KIND = "roofline"
 
     device: Device
     ceilings: list[Ceiling]
@@ -207,7 +209,7 @@ class Roofline:
         Raises
         ------
         ValueError
-            The device has none for this dtype; the message lists those that it has.
+            The device has none for this dtype; the message lists its ceilings.
         TypeError
             It is no dtype.
         """
@@ -263,7 +265,7 @@ class Roofline:
             operations (a copy) is in the table and has a bound, but no place in a plot.
         seconds : float
         dtype : dtype, optional
-            Of its arithmetic.
+            Dtype of its arithmetic.
 
         Returns
         -------
@@ -294,7 +296,7 @@ class Roofline:
             raise ValueError(
                 f"flops, bytes, seconds: {flops!r}, {bytes!r} and {seconds!r} have no finite ratios"
             )
-        self.peak(point.dtype)  # a ceiling that is missing is told here, not whenever all are shown
+        self.peak(point.dtype)  # reports a missing ceiling now, not when the roofline is shown
         self.points.append(point)
         return point
 
@@ -332,7 +334,7 @@ class Roofline:
         Parameters
         ----------
         kernel : str or Point
-            What `place` returned, or its name.
+            A result of `place`, or its name.
 
         Returns
         -------
@@ -392,34 +394,6 @@ class Roofline:
         """Return the ceilings as a table, the drawing, and each kernel's bound."""
         return terminal.roofline(self)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "roofline", "format": FORMAT, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Roofline:
-        """Return the roofline that `to_dict` told of.
-
-        Raises
-        ------
-        ValueError
-            It is something else, or of another format.
-        """
-        try:
-            if told["kind"] != "roofline" or told["format"] != FORMAT:
-                raise KeyError("kind")
-            rest = checks.told(cls, {each.name: told[each.name] for each in fields(cls)})
-            rest["device"] = Device(**checks.told(Device, told["device"]))
-            rest["ceilings"] = [Ceiling(**checks.told(Ceiling, c)) for c in told["ceilings"]]
-            rest["points"] = [Point(**checks.told(Point, each)) for each in told["points"]]
-            if not all(each.rate > 0 for each in rest["ceilings"]):
-                raise ValueError("rate: must be more than 0")
-            return cls(**rest)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"told: is no roofline of format {FORMAT}, written by to_dict ({error})"
-            ) from None
-
 
 # --- measured once, kept on disk
 
@@ -435,7 +409,7 @@ def _cache_file(device: Device) -> Path | None:
     None for a user without a home.
     """
     key = [
-        FORMAT, _core.__version__, device.name, device.description, device.multiprocessors,
+        Roofline.FORMAT, _core.__version__, device.name, device.description, device.multiprocessors,
         device.memory_total, device.clock_mhz, device.memory_clock_mhz, _driver(),
     ]  # fmt: skip
     try:
@@ -447,7 +421,7 @@ def _cache_file(device: Device) -> Path | None:
 
 
 def _kept(path: Path, quick: bool) -> Roofline | None:
-    """Return what is kept on disk; None where it is missing, broken, or less than wanted."""
+    """Return the roofline kept on disk; None if it is missing, broken, or a quick one."""
     try:
         kept = Roofline.from_dict(json.loads(path.read_text()))
         kept.ridge(dtype="float32")  # which needs the memory's ceiling, and arithmetic's
@@ -474,7 +448,7 @@ def roofline(
     """Measure what a device can do at most: its memories and its arithmetic.
 
     On a GPU: DRAM (read, write, copy), L2, shared memory, fused multiply-adds in float64, float32
-    and float16, tensor cores. On the cpu: its caches and memory, and vector arithmetic. Of a
+    and float16, tensor cores. On the cpu: its caches and memory, and vector arithmetic. For a
     simulated GPU: the peaks of the datasheet.
 
     Parameters
@@ -490,7 +464,7 @@ def roofline(
     fresh : bool
         Measure again, even if this device was measured before.
     progress : callable
-        Called with what is being measured, and the share of the work that is done, from 0 to 1.
+        Called with a line of text, and the share of the work that is done, from 0 to 1.
 
     Returns
     -------

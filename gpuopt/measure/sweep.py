@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from operator import index
 from typing import Any
@@ -24,17 +24,15 @@ from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.families import axis_plan, cases
 from gpuopt.families.cases import with_output
 from gpuopt.measure import workloads
-from gpuopt.measure.ceilings import Progress, VerificationError
-from gpuopt.measure.ladder import Racer
-from gpuopt.measure.ladder_result import Timing
 from gpuopt.measure.peer_libraries import Task
+from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.show.ladder_table import label
+from gpuopt.util.serialise import Result
+from gpuopt.util.table import Column, Table
 
-FORMAT = 1  # of what to_dict gives
 ROUNDS = 5  # samples of each trial
-SAMPLE_SECONDS = 1e-3  # one sample takes at least
+EFFORT = Effort(ROUNDS, sample_seconds=1e-3, hopeless=20)
 WARM_UP_SECONDS = 0.2  # of a GPU's work before the first sample: clocks rise
-HOPELESS = 20  # times slower than the best: one sample is enough
 CLOSE = 0.01  # a smaller difference is none
 FAMILIES = (*cases.ITEMS, "reduce_axis")
 # Items where none are named: on a GPU, on the cpu.
@@ -47,7 +45,7 @@ ITEMS = {
     "saxpy": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
     "matmul": ((256**2, 512**2, 1024**2, 2048**2, 4096**2), (64**2, 256**2)),
 }
-# Of a reduction along an axis of so many items: rows and columns, and the axis.
+# For a reduction along an axis: the rows of n items, and the axis.
 AXIS_SHAPES: tuple[tuple[Callable[[int], int], int], ...] = (
     (lambda n: _root(n), 0),
     (lambda n: _root(n), 1),
@@ -79,7 +77,7 @@ class Trial:
     value : int
         Its value.
     default : bool
-        What the library does by itself.
+        Whether the library chooses it by itself.
     timing : Timing
         In seconds a run, on the same data each time.
     """
@@ -127,7 +125,7 @@ class Size:
 
     @property
     def default(self) -> Trial | None:
-        """What the library takes by itself; None where the device cannot run that."""
+        """The library's own choice; None where the device cannot run it."""
         return next((trial for trial in self.trials if trial.default), None)
 
     def lines(self) -> list[str]:
@@ -158,15 +156,15 @@ class Size:
         """Return a line for each rung, and in it a column for each block."""
         plain = [trial for trial in self.trials if not trial.constant]
         blocks = sorted({trial.block for trial in plain if trial.block})
-        columns: list[int | None] = [None] * any(t.block is None for t in plain) + blocks
-        names = list(dict.fromkeys(trial.rung for trial in plain))
-        heads = [str(block) if block else "us" for block in columns]
-        lines = [f"{'rung':<20}" + "".join(f"{head + ' ':>13}" for head in heads)]
-        by = {(trial.rung, trial.block): trial for trial in plain}
-        for name in names:
-            cells = (self._cell(by.get((name, block))) for block in columns)
-            lines.append(f"{name:<20}" + "".join(f"{cell:>13}" for cell in cells))
-        return lines
+        columns = [
+            Column("rung", "rung", left=True, least=20),
+            *(Column(str(block), str(block or "us") + " ", least=11) for block in (None, *blocks)),
+        ]
+        records: dict[str, dict[str, str]] = {}
+        for trial in plain:
+            record = records.setdefault(trial.rung, {"rung": trial.rung})
+            record[str(trial.block)] = self._cell(trial)
+        return Table(columns, records.values()).lines()
 
     def _constants(self) -> list[str]:
         """Return a line for each of the planner's constants."""
@@ -179,8 +177,8 @@ class Size:
 
 
 @dataclass
-class Sweep:
-    """What `gpuopt.sweep` measured; it shows itself as tables.
+class Sweep(Result):
+    """The result of `gpuopt.sweep`; it shows itself as tables.
 
     Attributes
     ----------
@@ -200,6 +198,8 @@ class Sweep:
     >>> swept.sizes[0].default.variant
     'simd'
     """
+
+    KIND = "sweep"
 
     device: Device
     family: str
@@ -240,16 +240,12 @@ class Sweep:
             for trial in size.trials
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "sweep", "format": FORMAT, **asdict(self)}
-
 
 # --- problems
 
 
 @dataclass
-class _Problem:
+class _Subject:
     """Data on a device, and what tells the error of a rung's result on it."""
 
     title: str
@@ -257,9 +253,9 @@ class _Problem:
     error: Callable[[Rung, Any], str]
 
 
-def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _Problem:
+def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _Subject:
     result = workloads.result_dtype("sum", dtype)
-    work = workloads.Work("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
+    work = workloads.Workload("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
     arguments = workloads.draw(work)
     check = workloads.check_of(work, arguments)
     reduced = axis_plan.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
@@ -272,11 +268,11 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(got.view(problem.dtype).astype(result), True)
 
-    return _Problem(work.title, _core.Bench(with_output(problem), device=device), error)
+    return _Subject(work.title, _core.Bench(with_output(problem), device=device), error)
 
 
-def _problems(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Problem]]:
-    """Return what makes the problems of so many items."""
+def _subjects(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Subject]]:
+    """Return functions that make the subjects of n items."""
     if family == "reduce_axis":
         shapes = {}
         for rows_of, axis in AXIS_SHAPES:
@@ -287,9 +283,9 @@ def _problems(family: str, n: int, dtype: str, device: str) -> list[Callable[[],
             for shape, axis in shapes
         ]
 
-    def make() -> _Problem:
+    def make() -> _Subject:
         case = cases.make(family, n, dtype, timed=True)
-        return _Problem(case.title, case.bench(device), case.error)
+        return _Subject(case.title, case.bench(device), case.error)
 
     return [make]
 
@@ -333,54 +329,51 @@ def _call(trial: Trial) -> dict[str, Any]:
     return named | ({"tuning": {trial.constant: trial.value}} if trial.constant else {})
 
 
-def _measure(problem: _Problem, family: str, kind: str) -> Size:
-    """Verify every choice, time those that take the problem, and verify again."""
-    size, bench = Size(problem.title), problem.bench
-    racing: list[tuple[Rung, Trial, dict[str, Any], Racer]] = []
+def _unfit(error: Exception) -> str:
+    """Return why a choice cannot take the problem, or an older GPU has no kernel for it."""
+    if isinstance(error, ValueError | _core.DeviceError) and not isinstance(
+        error, _core.DeviceLost
+    ):
+        return str(error)
+    raise error
 
-    def verify(rung: Rung, trial: Trial, call: dict[str, Any]) -> None:
-        error = problem.error(rung, bench.run(**call))
-        if error:
-            raise VerificationError(f"{family}, {trial}: gave {error}: nothing was measured")
 
+def _default_rung(bench: _core.Bench) -> str:
+    """Return the rung that the library chooses; "" where an older GPU has no kernel of it."""
     try:
-        default = bench.rung()
-    except _core.DeviceLost:
-        raise
-    except _core.DeviceError:  # an older GPU: no kernel of the rung
-        default = ""
-    for rung, trial in _trials(family, kind, default):
+        return bench.rung()
+    except _core.DeviceError as error:
+        _unfit(error)
+        return ""
+
+
+def _measure(subject: _Subject, family: str, kind: str) -> Size:
+    """Race every choice that can take the problem."""
+    size, bench = Size(subject.title), subject.bench
+
+    def contender(rung: Rung, trial: Trial) -> Contender:
         call = _call(trial)
-        try:
-            verify(rung, trial, call)
-        except _core.DeviceLost:
-            raise
-        except (ValueError, _core.DeviceError) as error:  # of an older GPU: no kernel of the rung
-            size.refused.append((str(trial), str(error)))
-            continue
 
-        def time(runs: int, cold: bool, call: dict[str, Any] = call) -> float:
-            return bench.time(**call, runs=runs, cold=cold)
+        def verify() -> None:
+            error = subject.error(rung, bench.run(**call))
+            if error:
+                raise VerificationError(f"{family}, {trial}: gave {error}: nothing was measured")
 
-        racing.append((rung, trial, call, Racer(time, trial.timing, Timing())))
-        size.trials.append(trial)
-    if not racing:
-        return size
-    spent = 0.0
-    while spent < WARM_UP_SECONDS and kind == "cuda":
-        spent += 100 * bench.time(runs=100)
-    first = [racer.time(1, False) for *_, racer in racing]
-    for seconds, (*_, racer) in zip(first, racing, strict=True):
-        if seconds > HOPELESS * min(first):
-            racer.rounds = 1
+        return Contender(
+            lambda runs, cold: bench.time(**call, runs=runs, cold=cold),
+            verify,
+            trial.timing,
+            excuse=_unfit,
+        )
+
+    tried = _trials(family, kind, _default_rung(bench))
+    racing = [contender(*each) for each in tried]
+    race(racing, EFFORT if kind != "cuda" else replace(EFFORT, warm_up_seconds=WARM_UP_SECONDS))
+    for (_, trial), each in zip(tried, racing, strict=True):
+        if each.failure:
+            size.refused.append((str(trial), each.failure))
         else:
-            racer.plan(ROUNDS, SAMPLE_SECONDS)
-    for turn in range(ROUNDS):
-        for *_, racer in racing:
-            if turn < racer.rounds:
-                racer.warm.samples.append(racer.time(racer.runs, False))
-    for rung, trial, call, _ in racing:
-        verify(rung, trial, call)
+            size.trials.append(trial)
     return size
 
 
@@ -415,9 +408,9 @@ def sweep(
     ----------
     family : {"reduce", "reduce_axis", "transpose", "stencil1d", "add", "saxpy", "matmul"}
     n : int or sequence of int, optional
-        Numbers of items; of a square matrix about so many. Default: from few to many.
+        Numbers of items; a square matrix has about this number. Default: from few to many.
     dtype : str
-        Of the items.
+        Dtype of the items.
     device : str, optional
         "cuda", "cuda:1" or "cpu" (rungs alone: it has no blocks). Default: GPUOPT_DEVICE; else a
         GPU if there is one, else the cpu.
@@ -467,7 +460,7 @@ def sweep(
     made = [
         make
         for each in _items(family, n, described.kind)
-        for make in _problems(family, each, dtype, described.name)
+        for make in _subjects(family, each, dtype, described.name)
     ]
     swept = Sweep(
         described,

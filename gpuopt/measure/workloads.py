@@ -1,4 +1,4 @@
-"""What `gpuopt.bench` measures, and the bars that the project has set itself for it.
+"""The workloads of `gpuopt.bench`, and the project's bars for them.
 
 A work is a task (`_peers.Task`) with the shapes and the dtype of its arrays. Its data is random,
 its result known from NumPy, in float64 where items are floating-point numbers.
@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt.measure import parts
+from gpuopt.families import oracle
 from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Task
+from gpuopt.util import parts
 
 GROUPS = {
     "sum": "sums of whole arrays, 2^10 to 2^30 items",
@@ -65,13 +66,11 @@ PERMUTED = (
     ((4096, 255, 257), (0, 2, 1), "uint8"),
     ((16777216, 4, 4), (0, 2, 1), "uint8"),
 )
-# Of the arrays together, and operations: what a device does in its share of some minutes.
+# Most bytes and operations of a workload, so that a bench takes minutes.
 BYTES_MOST = {("cuda", False): 1 << 40, ("cuda", True): 32 << 20,
               ("cpu", False): 128 << 20, ("cpu", True): 1 << 20}  # fmt: skip
 OPERATIONS_MOST = {("cuda", False): 1 << 60, ("cuda", True): 1 << 33,
                    ("cpu", False): 1 << 34, ("cpu", True): 1 << 27}  # fmt: skip
-TILE = (16 << 20) - 3  # random items, a prime number; what is longer repeats them
-CHECKED_ROWS = 16  # of a matrix product, all of each
 
 
 # --- bars
@@ -79,7 +78,7 @@ CHECKED_ROWS = 16  # of a matrix product, all of each
 
 @dataclass(frozen=True)
 class Bar:
-    """What a work shall reach on a kind of device.
+    """The target of a workload on a kind of device.
 
     Attributes
     ----------
@@ -96,7 +95,7 @@ class Bar:
     gpu : str
         The GPU that an absolute number is for.
     least_bytes : int
-        Of works with fewer nothing is asked.
+        Workloads with fewer bytes have no target.
     """
 
     device: str
@@ -163,7 +162,7 @@ def bars(title: str, kind: str, description: str, touched: int) -> list[Bar]:
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """One line of a bench.
 
     Attributes
@@ -172,9 +171,9 @@ class Work:
         One of `GROUPS`.
     task : Task
     shapes : tuple of tuple of int
-        Of the arrays without gaps.
+        Shapes of the contiguous arrays.
     dtype : str
-        Of their items.
+        Dtype of their items.
     """
 
     group: str
@@ -184,7 +183,7 @@ class Work:
 
     @property
     def title(self) -> str:
-        """What is done to what."""
+        """The operation and its operands."""
         task, shape = self.task, self.shapes[0]
         items = f"{_count(shape)} {self.dtype}"
         if task.family == "reduce":
@@ -232,10 +231,10 @@ class Work:
 
     @property
     def flops(self) -> int:
-        """Operations, where the rate is told in them; else 0."""
+        """Operations, if the rate counts them; else 0."""
         return 2 * self.shapes[0][0] ** 3 if self.task.family == "matmul" else 0
 
-    def has_arguments_of(self, other: Work) -> bool:
+    def has_arguments_of(self, other: Workload) -> bool:
         """Tell whether another work's arguments are the same, at the same place."""
         mine, others = (
             (each.task.family, each.task.from_host, each.shapes, each.dtype)
@@ -243,7 +242,7 @@ class Work:
         )
         return mine == others
 
-    def shrunk(self, bytes_most: int, operations_most: int) -> Work:
+    def shrunk(self, bytes_most: int, operations_most: int) -> Workload:
         """Return the work on arrays whose longest axes are halved until it is small enough."""
         work = self
         while work.input_bytes > bytes_most or work.flops > operations_most:
@@ -268,43 +267,43 @@ def _numpy_name(dtype: str) -> str:
     return "uint16" if dtype == "bfloat16" else dtype  # for its size alone
 
 
-def _reductions() -> Iterator[Work]:
+def _reductions() -> Iterator[Workload]:
     for n in (10, 16, 20, 22, 25, 28, 30):
-        yield Work("sum", Task("reduce"), ((1 << n,),))
+        yield Workload("sum", Task("reduce"), ((1 << n,),))
     for dtype in DTYPES:
         # One after the other, what has the same arrays: nothing is moved anew.
         for shape in SHAPES:
             for axis, op in product(range(len(shape)), OPS):
                 task = Task("reduce", op, result_dtype(op, dtype), axis)
-                yield Work("axis", task, (shape,), dtype)
+                yield Workload("axis", task, (shape,), dtype)
         for (shape, view, axis), op in product(LAYOUTS, OPS):
             task = Task("reduce", op, result_dtype(op, dtype), axis, view=view)
-            yield Work("layout", task, (shape,), dtype)
+            yield Workload("layout", task, (shape,), dtype)
 
 
-def _others() -> Iterator[Work]:
+def _others() -> Iterator[Workload]:
     for side in (4096, 8192, 16384):
-        yield Work("transpose", Task("transpose"), ((side, side),))
-    yield Work("transpose", Task("transpose"), ((5000, 7001),))
+        yield Workload("transpose", Task("transpose"), ((side, side),))
+    yield Workload("transpose", Task("transpose"), ((5000, 7001),))
     for dtype in ("int8", "float16", "float64", "complex128"):
-        yield Work("transpose", Task("transpose", dtype=dtype), ((8192, 8192),), dtype)
+        yield Workload("transpose", Task("transpose", dtype=dtype), ((8192, 8192),), dtype)
     for shape, axes, dtype in PERMUTED:
-        yield Work("permute", Task("transpose", axes=axes, dtype=dtype), (shape,), dtype)
+        yield Workload("permute", Task("transpose", axes=axes, dtype=dtype), (shape,), dtype)
     for radius in (3, 16, 64):
-        yield Work("stencil", Task("stencil1d", radius=radius), ((256 * M,),))
+        yield Workload("stencil", Task("stencil1d", radius=radius), ((256 * M,),))
     for side in (1024, 4096, 8192):
-        yield Work("matmul", Task("matmul"), ((side, side),) * 2)
+        yield Workload("matmul", Task("matmul"), ((side, side),) * 2)
     for family in ("add", "saxpy"):
         for n in (4 * M, 64 * M):
-            yield Work("vector", Task(family), ((n,),) * 2)
-    yield Work("call", Task("reduce", as_number=True), ((1024,),))
-    yield Work("host", Task("reduce", as_number=True, from_host=True), ((256 * M,),))
+            yield Workload("vector", Task(family), ((n,),) * 2)
+    yield Workload("call", Task("reduce", as_number=True), ((1024,),))
+    yield Workload("host", Task("reduce", as_number=True, from_host=True), ((256 * M,),))
 
 
-def works(kind: str, *, quick: bool) -> list[Work]:
+def works(kind: str, *, quick: bool) -> list[Workload]:
     """Return what a kind of device is measured by: on the cpu and for a quick look, less of it."""
     limits = BYTES_MOST[kind, quick], OPERATIONS_MOST[kind, quick]
-    found: dict[str, Work] = {}
+    found: dict[str, Workload] = {}
     for each in (*_reductions(), *_others()):
         if each.task.from_host and kind == "cpu":
             continue  # there it is a sum as any other
@@ -312,13 +311,13 @@ def works(kind: str, *, quick: bool) -> list[Work]:
         found.setdefault(work.title, work)
     # The bars of the cpu are for smaller arrays than a GPU's.
     if kind == "cpu" and not quick:
-        stencil = Work("stencil", Task("stencil1d"), ((16 * M,),))
+        stencil = Workload("stencil", Task("stencil1d"), ((16 * M,),))
         found[stencil.title] = stencil
     order = list(GROUPS)
     return sorted(found.values(), key=lambda work: order.index(work.group))
 
 
-# --- data, and what is right
+# --- data and right results
 
 
 def result_dtype(op: str, dtype: str) -> str:
@@ -345,37 +344,22 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def _tile(name: str, n: int) -> np.ndarray:
-    """Return random items; fewer of them are the first of more."""
-    rng, dtype = np.random.default_rng(7), numpy_dtype(name)
-    if dtype.kind == "b":
-        return rng.integers(0, 2, n, np.uint8).view(np.bool_)
-    if dtype.kind == "i":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, n, dtype, endpoint=True)
-    floats = rng.random(n * (1 + (dtype.kind == "c")), np.float32)
-    floats *= 2
-    floats -= 1
-    return (floats.view(np.complex64) if dtype.kind == "c" else floats).astype(dtype)
-
-
 _drawn: dict[str, np.ndarray] = {}  # of the last dtype, as many items as any work asked for
 
 
 def _items(name: str, n: int) -> np.ndarray:
     if name not in _drawn or _drawn[name].size < n:
         _drawn.clear()  # before the others are made: memory
-        tile = _tile(name, min(TILE, n))
-        _drawn[name] = parts.repeated(tile, n) if n > tile.size else tile
+        _drawn[name] = oracle.draw(n, numpy_dtype(name), np.random.default_rng(7))
     return _drawn[name][:n]
 
 
 def forget() -> None:
-    """Give back the memory of what was drawn."""
+    """Free the memory of the random data."""
     _drawn.clear()
 
 
-def draw(work: Work) -> tuple[Any, ...]:
+def draw(work: Workload) -> tuple[Any, ...]:
     """Return the arguments of a work: arrays without gaps, and saxpy's factor before them."""
     sizes = [math.prod(shape) for shape in work.shapes]
     flat, arrays, at = _items(work.dtype, sum(sizes)), [], 0
@@ -388,64 +372,10 @@ def draw(work: Work) -> tuple[Any, ...]:
 Check = Callable[[np.ndarray, bool], str]
 
 
-def _near(got: np.ndarray, want: np.ndarray, absolute: float, relative: float) -> np.ndarray:
-    """Tell of each item whether it is within a bound; NaN never is."""
-    want = parts.plain(want).astype(np.float64, copy=False)
-    apart, within = parts.scratch("apart", got.size), parts.scratch("within", got.size, np.bool_)
-    apart[:] = parts.plain(got)
-    with np.errstate(invalid="ignore", over="ignore"):
-        np.subtract(apart, want, out=apart)
-        np.abs(apart, out=apart)
-        bound = absolute + relative * np.abs(want) if relative else absolute
-        return np.less_equal(apart, bound, out=within)
-
-
-def _off(
-    got: np.ndarray,
-    want: np.ndarray | Callable[[slice], np.ndarray],
-    absolute: float = 0.0,
-    relative: float = 0.0,
-) -> str:
-    """Tell where an array is off by more than a bound; written so that NaN fails.
-
-    Parameters
-    ----------
-    got : ndarray
-    want : ndarray or callable
-        What is right; or what gives the float64 items of a part of it, of as many as `got` has.
-    absolute, relative : float
-        The bound, and that for each of a wanted item; integers have to be the same.
-    """
-    if isinstance(want, np.ndarray):
-        if got.shape != want.shape:
-            return f"an array of shape {got.shape} instead of {want.shape}"
-        flat = want.reshape(-1)
-        want = lambda part: flat[part]  # noqa: E731
-    items = got.reshape(-1)
-
-    def wrong(part: slice) -> tuple[int, int]:
-        mine, exact = items[part], want(part)
-        if exact.dtype.kind in "biu":
-            right = mine == exact
-        else:
-            right = _near(mine, exact, absolute, relative)
-        off = right.size - int(np.count_nonzero(right))
-        return off, part.start + int(right.argmin()) if off else 0
-
-    found = [each for each in parts.each(wrong, parts.spans(items.size)) if each[0]]
-    if not found:
-        return ""
-    at = found[0][1]
-    return (
-        f"{sum(count for count, _ in found):,} wrong items, the first of them number {at:,}: "
-        f"{items[at]!r} instead of {want(slice(at, at + 1))[0]!r}"
-    )
-
-
 def _check_sum(view: np.ndarray, axis: int) -> Check:
     if view.dtype.kind in "biu":
         right = parts.total(view, axis, np.int64)
-        return lambda got, strict: _off(got, right)
+        return lambda got, strict: oracle.wrong(got, right)
     exact, count = parts.total(view, axis, np.float64), view.shape[axis]
     item = float(_finfo(view.dtype))
 
@@ -453,7 +383,7 @@ def _check_sum(view: np.ndarray, axis: int) -> Check:
         # Ours is rounded once, from float64; others may lose a bit with every item, but not so
         # much that the sum of random items, about sqrt(count / 3), could as well be another.
         lost = 0.0 if strict else min(4 * item * count, 0.25 * math.sqrt(count))
-        return _off(got, exact, count * 2.0**-52 + lost, item)
+        return oracle.wrong(got, exact, count * 2.0**-52 + lost, item)
 
     return check
 
@@ -466,7 +396,7 @@ def _check_places(view: np.ndarray, axis: int) -> Check:
     right = parts.place(view, axis)
 
     def check(got: np.ndarray, strict: bool) -> str:
-        error = _off(got, right)
+        error = oracle.wrong(got, right)
         if strict or not error or got.shape != right.shape:
             return error
         if got.min() < 0 or got.max() >= view.shape[axis]:
@@ -477,7 +407,7 @@ def _check_places(view: np.ndarray, axis: int) -> Check:
     return check
 
 
-def _check_reduction(work: Work, array: np.ndarray) -> Check:
+def _check_reduction(work: Workload, array: np.ndarray) -> Check:
     task, view = work.task, VIEWS[work.task.view](array)
     axis = 0 if task.axis is None else task.axis  # without an axis arrays have but one
     if task.op == "sum":
@@ -485,103 +415,27 @@ def _check_reduction(work: Work, array: np.ndarray) -> Check:
     if task.op == "argmax":
         return _check_places(view, axis)
     right = parts.largest(view, axis)
-    return lambda got, strict: _off(got, right)
+    return lambda got, strict: oracle.wrong(got, right)
 
 
-def _check_transpose(work: Work, array: np.ndarray) -> Check:
-    right = np.transpose(array, work.task.axes)
-
-    def check(got: np.ndarray, strict: bool) -> str:
-        if got.shape != right.shape or got.dtype != right.dtype:
-            return f"an array of shape {got.shape}, {got.dtype}"
-        first = parts.not_transposed(got, array, work.task.axes)
-        if first is None:
-            return ""
-        row = first // math.prod(got.shape[1:])
-        return f"another array from row {row:,} to {row + 1:,}"
-
-    return check
-
-
-def _check_stencil(work: Work, array: np.ndarray) -> Check:
-    radius, n = work.task.radius, array.size
-    # Differences of float64 sums, anew in every part: off by some 1e-9.
-    bound = 1e-7 + (2 * radius + 1) * float(np.finfo(array.dtype).eps) * (2 * radius + 1)
-
-    def want(part: slice) -> np.ndarray:
-        low, high = max(0, part.start - radius), min(n, part.stop + radius)
-        size, first = part.stop - part.start, 1 + low - (part.start - radius)
-        padded = parts.scratch("padded", size + 2 * radius + 1)
-        padded[:first] = padded[first + high - low :] = 0
-        padded[first:][: high - low] = array[low:high]
-        sums = np.cumsum(padded, out=parts.scratch("sums", padded.size))
-        return np.subtract(sums[2 * radius + 1 :], sums[:size], out=padded[:size])
-
-    def check(got: np.ndarray, strict: bool) -> str:
-        if got.shape != array.shape:
-            return f"an array of shape {got.shape}"
-        return _off(got, want, bound)
-
-    return check
-
-
-def _check_vectors(work: Work, arguments: tuple[Any, ...]) -> Check:
+def _check_of_one(work: Workload, arguments: tuple[Any, ...]) -> oracle.Check:
+    task = work.task
+    if task.family == "transpose":
+        return oracle.transposed(arguments[0], task.axes)
+    if task.family == "stencil1d":
+        return oracle.stencilled(arguments[0], task.radius)
+    if task.family == "matmul":
+        return oracle.product(*arguments)
     *factor, x, y = arguments
-    eps = float(np.finfo(x.dtype).eps)
-
-    def want(part: slice) -> np.ndarray:
-        wide = parts.scratch("wide", part.stop - part.start)
-        np.multiply(x[part], factor[0] if factor else 1.0, out=wide, dtype=np.float64)
-        wide += y[part]
-        return wide
-
-    def check(got: np.ndarray, strict: bool) -> str:
-        if got.shape != x.shape:
-            return f"an array of shape {got.shape} instead of {x.shape}"
-        return _off(got, want, 4 * eps if factor else eps)
-
-    return check
+    return oracle.combined(x, y, *factor)
 
 
-def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return a product in float64; of the left matrix a part at a time is wide, for memory."""
-    step = max(1, parts.PART // a.shape[1])
-    return np.concatenate([a[at].astype(np.float64) @ b for at in parts.spans(len(a), step)])
-
-
-def _check_product(work: Work, a: np.ndarray, b: np.ndarray) -> Check:
-    side = a.shape[0]
-    eps = float(np.finfo(a.dtype).eps)
-    rng = np.random.default_rng(5)
-    rows = np.unique(rng.integers(0, side, CHECKED_ROWS))
-    signs = rng.choice([-1.0, 1.0], side)
-    want = _wide_product(b.T, a[rows].astype(np.float64).T).T
-    product = _wide_product(a, _wide_product(b, signs))
-
-    def check(got: np.ndarray, strict: bool) -> str:
-        # Some rows, item by item; the others by their product with a random vector of signs: a
-        # wrong item changes it, and rounding by much less.
-        if got.shape != a.shape:
-            return f"an array of shape {got.shape} instead of {a.shape}"
-        each = eps * side
-        return _off(got[rows], want, (side + 2) * eps) or _off(
-            _wide_product(got, signs), product, 4 * each * math.sqrt(side) + each
-        )
-
-    return check
-
-
-def check_of(work: Work, arguments: tuple[Any, ...]) -> Check:
+def check_of(work: Workload, arguments: tuple[Any, ...]) -> Check:
     """Return what tells the error of a result, or "".
 
     It takes the result and whether it is ours, and so has to be as exact as we promise.
     """
-    makers: dict[str, Callable[..., Check]] = {
-        "reduce": _check_reduction,
-        "transpose": _check_transpose,
-        "stencil1d": _check_stencil,
-        "matmul": _check_product,
-    }
-    if work.task.family in makers:
-        return makers[work.task.family](work, *arguments)
-    return _check_vectors(work, arguments)
+    if work.task.family == "reduce":
+        return _check_reduction(work, *arguments)
+    check = _check_of_one(work, arguments)
+    return lambda got, strict: check(got)

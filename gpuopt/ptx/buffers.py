@@ -1,6 +1,6 @@
-"""What lives on a module's device, or near it: buffers, pinned arrays, textures, bound launches.
+"""Objects of a module: buffers, pinned arrays, textures, bound launches.
 
-And what of other libraries' is used there in place: arrays and streams.
+It also adapts the arrays and streams of other libraries that a module uses in place.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY
 from gpuopt.arrays.libraries import Library, is_run, view_of
 
-PER_THREAD = 2  # the thread's default stream, as LEGACY is everybody's
+PER_THREAD = 2  # the per-thread default stream, as LEGACY is the legacy one
 
-TIMES = ("queue", "sync", "graph", "host")  # the numbers that _core.Module.time takes
+TIMES = ("queue", "sync", "graph", "host")  # the numbers that _core.Module.time accepts
 
 
 class Buffer:
-    """Memory on a module's device, which stays there between launches.
+    """Memory on a module's device that persists between launches.
 
     Made by `Module.empty` and `Module.copy`; an argument for 64-bit parameters. It is freed with
     the object.
@@ -30,7 +30,7 @@ class Buffer:
     Attributes
     ----------
     address : int
-        Where it begins, on the device.
+        The device address of its first byte.
     nbytes : int
 
     Examples
@@ -65,7 +65,7 @@ class Buffer:
         Parameters
         ----------
         dtype : dtype
-            How to read them.
+            The dtype to interpret the bytes as.
 
         Returns
         -------
@@ -87,25 +87,25 @@ class Buffer:
 
 
 class Resident(NamedTuple):
-    """An array on the module's GPU that a launch uses where it is."""
+    """An array on the module's GPU that a launch uses in place."""
 
     address: int
     stream: int  # where its work is queued; 0: the device has no streams
     library: Library
-    held: Any  # what keeps its memory
+    held: Any  # keeps its memory alive
 
     def writes(self) -> None:
-        """Tell its library that a kernel may write to it."""
+        """Notify its library that a kernel may write to it."""
         self.library.writes(self.held)
 
 
 def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | None:
-    """Return an array that a kernel on the device `here` takes in place; None for what is no array.
+    """Return an array that a kernel on the device `here` uses in place; None for other arguments.
 
     Raises
     ------
     TypeError, ValueError
-        It is on another device, or a kernel cannot use it as it is.
+        It is on another device, or a kernel cannot use it in place.
     """
     view = view_of(argument, name)
     if view is None:
@@ -131,7 +131,7 @@ def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | Non
 
 
 def beside(arrays: list[Resident]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Return the streams of some arrays, each once, and what keeps their memory."""
+    """Return the streams of some arrays without duplicates, and the keepers of their memory."""
     streams = dict.fromkeys(each.stream for each in arrays if each.stream)
     return tuple(streams), tuple(each.held for each in arrays)
 
@@ -140,7 +140,7 @@ class Prepared(NamedTuple):
     """A launch or a copy with its arguments, made by `Kernel.bind` or `Module.transfer`."""
 
     launch: tuple[Any, ...]
-    keep: tuple[Any, ...]  # what must live as long
+    keep: tuple[Any, ...]  # objects that must live as long
     arrays: tuple[Resident, ...] = ()
     stream: int = 0
 
@@ -150,14 +150,14 @@ class Prepared(NamedTuple):
 
 
 def _protocol(stream: Any) -> Any:
-    """Ask CUDA Python's protocol."""
+    """Read a stream's handle by CUDA Python's protocol."""
     version, handle = stream.__cuda_stream__()
     if version != 0:
         raise TypeError(f"stream: its __cuda_stream__ has version {version}; gpuopt knows 0")
     return handle
 
 
-# How a stream's number is asked for, by what of a library's objects its streams alone have.
+# How to read a stream's handle, by an attribute that only that library's streams have.
 _HANDLES = {
     "__cuda_stream__": _protocol,
     "cuda_stream": lambda stream: stream.cuda_stream,  # PyTorch
@@ -167,7 +167,7 @@ _HANDLES = {
 
 
 def stream_of(stream: Any, device: str) -> tuple[int, Any]:
-    """Return a stream's number, as _core.Module.adopt takes it, and what it lives by."""
+    """Return a stream's handle for _core.Module.adopt, and the object that keeps it alive."""
     if hasattr(stream, "__index__"):
         number = index(stream)
         if not 0 <= number < 1 << 64:
@@ -210,7 +210,7 @@ class _Pinned:
 
 
 def is_ours(value: Any) -> bool:
-    """Tell whether memory is a module's own, which waits for its work before it goes."""
+    """Return whether memory belongs to a module, which waits for its work before freeing."""
     while isinstance(value, np.ndarray):
         value = value.base
     return isinstance(value, Buffer | Texture | _Pinned)
@@ -231,7 +231,7 @@ class Texture:
     Attributes
     ----------
     handle : int
-        What the kernel gets.
+        The value that the kernel receives.
 
     Examples
     --------
@@ -253,7 +253,7 @@ class Texture:
         extents = plan.extents
         beyond = (1,) * (3 - len(extents))
         self._core = core
-        self._buffer = None if plan.dimensions else buffer  # linear memory is read where it lies
+        self._buffer = None if plan.dimensions else buffer  # linear memory is read in place
         self._text = f"{' x '.join(map(str, extents))} texels"
         self.handle = core.texture(
             buffer.address, plan.dimensions, *extents, *beyond, plan.channels, plan.texel, *sampling
@@ -271,7 +271,7 @@ _TEXELS = {np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1"))}
 
 
 class TexturePlan(NamedTuple):
-    """What a texture is made of."""
+    """The contents and the sampling of a texture."""
 
     texels: np.ndarray
     dimensions: int  # 0: linear memory
@@ -288,7 +288,7 @@ def texture_plan(
     wrap: bool,
     normalised: bool,
 ) -> TexturePlan:
-    """Check what a texture is asked for."""
+    """Check the arguments of `Module.texture`."""
     data = np.asarray(array)
     data = np.ascontiguousarray(data, data.dtype.newbyteorder("="))
     if data.dtype not in _TEXELS:

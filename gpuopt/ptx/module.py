@@ -1,4 +1,4 @@
-"""Anybody's CUDA kernels, from PTX: loaded, launched on arrays, counted and checked."""
+"""Users' CUDA kernels from PTX: loading, launching, counting, checking."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _FLOATS = {".f16": "<e", ".f32": "<f", ".f64": "<d"}
 
 
 def _an(value: object) -> str:
-    """Return what an argument is, for an error's text."""
+    """Describe an argument, for an error message."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     return f"{type(value).__name__} {value!r:.60}"
 
 
 def _integer(value: Any, parameter: Parameter) -> bytes | None:
-    """Return an integer's bytes, None where it is none; ValueError where it does not fit."""
+    """Return an integer's bytes, None for another type; ValueError if it does not fit."""
     if not isinstance(value, int | np.integer | np.bool_):
         return None
     number, bits = int(value), 8 * parameter.size
@@ -64,7 +64,7 @@ def _is_structure(parameter: Parameter) -> bool:
 
 
 def _scalar(value: Any, parameter: Parameter) -> bytes | None:
-    """Return the bytes of an argument that is no memory, None where it has the wrong type."""
+    """Return the bytes of a scalar argument, None for the wrong type."""
     if _is_structure(parameter) or (parameter.type == ".b8" and isinstance(value, bytes)):
         if not isinstance(value, bytes | bytearray | np.generic):
             return None
@@ -85,7 +85,7 @@ def _scalar(value: Any, parameter: Parameter) -> bytes | None:
 
 
 def _wanted(parameter: Parameter) -> str:
-    """Return what a parameter takes, for an error's text."""
+    """Describe the arguments that a parameter accepts, for an error message."""
     if _is_structure(parameter):
         return f"bytes or a NumPy scalar of {parameter.size} bytes"
     if parameter.type in _FLOATS:
@@ -114,11 +114,11 @@ def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int,
     return x, y, z
 
 
-IDLE_SECONDS = 45.0  # in which none of a launch's warps ends: so long only loops without an end run
+IDLE_SECONDS = 45.0  # a launch none of whose warps ends for this long counts as endless
 
 
 def _limits(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float]:
-    """Return a launch's limits as `_core` takes them."""
+    """Return a launch's limits in the form of `_core`."""
     if steps is None and time_limit is None:
         return 0, 0.0, IDLE_SECONDS
     if not device.startswith("sim"):
@@ -139,32 +139,32 @@ def _limits(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float
     return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0
 
 
-# --- what a user holds
+# --- public objects
 
 
 class _Launch(NamedTuple):
-    """A launch that was checked."""
+    """A launch whose arguments were checked."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
-    limits: tuple[int, float, float]  # steps, seconds, seconds without the end of a warp; 0: none
-    values: list[bytes | None]  # None: an array of the host's, which is yet to be copied
-    arrays: list[Resident]  # those that are on the GPU
+    limits: tuple[int, float, float]  # steps, seconds, seconds without a warp's end; 0: none
+    values: list[bytes | None]  # None: a host array that is not copied yet
+    arrays: list[Resident]  # the arrays on the GPU
 
 
 class _Argument(NamedTuple):
-    """An array of the host's on its way through a launch."""
+    """A host array during a launch."""
 
     number: int
     array: np.ndarray
-    data: np.ndarray  # its items in C order
+    data: np.ndarray  # its elements in C order
     buffer: Buffer
     writable: bool
 
 
 class Resources(NamedTuple):
-    """What a kernel takes of a multiprocessor: see `Kernel.resources`.
+    """The resources of a kernel: see `Kernel.resources`.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class Kernel:
     ----------
     name : str
     parameters : list of Parameter
-        (type, size) of each: the type as the PTX has it, ".u64" or ".f32", and the size in bytes;
+        (type, size) of each: the PTX type, ".u64" or ".f32", and the size in bytes;
         ".b8" for a structure passed by value.
 
     Examples
@@ -210,10 +210,10 @@ class Kernel:
 
     @property
     def resources(self) -> Resources:
-        """Registers and bytes of local memory a thread, bytes of static shared memory a block.
+        """Registers and bytes of local memory per thread, static shared memory per block.
 
-        On a GPU what its compiler made of the kernel; local memory holds arrays and the registers
-        that were spilled. A simulated GPU has PTX, which spills nothing, and estimates registers.
+        On a GPU they are the compiler's figures; local memory holds arrays and spilled registers.
+        A simulated GPU runs PTX, which has no spills, and estimates the registers.
         """
         with self._module._lock:
             return Resources(*self._module._core.resources(self.name))
@@ -227,43 +227,44 @@ class Kernel:
         steps: int | None = None,
         time_limit: float | None = None,
     ) -> None:
-        """Run the kernel to its end.
+        """Run the kernel and wait for it.
 
         Parameters
         ----------
         grid, block : int or tuple of up to 3 ints
-            Blocks of the grid, threads of a block.
+            Blocks per grid, threads per block.
         *args
-            One for each parameter. For 64-bit parameters:
+            One argument for each parameter. For 64-bit parameters:
 
-            - a NumPy array: its items are copied to the device in C order and native byte order,
-              and back after the launch unless the array is read-only; an array passed twice is one
-              piece of memory there;
+            - a NumPy array: its elements are copied to the device in C order and native byte order,
+              and back after the launch unless the array is read-only; an array passed twice is
+              copied once;
             - an array on the module's GPU (CuPy, PyTorch, Numba, `gpuopt.asarray`, ...; on a
-              simulated GPU `gpuopt.asarray`), C-contiguous and writable: the kernel gets its
-              address, after what is queued on the array's stream. Neither its dtype nor its size
-              is checked, and its library is told that it was written (PyTorch's autograd asks);
-            - a `Buffer`, a `Texture`, or an address. On a simulated GPU those of its other modules
-              too: they share its memory.
+              simulated GPU `gpuopt.asarray`), C-contiguous and writable: the kernel receives its
+              address, after the work queued on the array's stream. Neither its dtype nor its size
+              is checked. Its library is notified of the write, for PyTorch's autograd;
+            - a `Buffer`, a `Texture`, or an address. On a simulated GPU also those of its other
+              modules: they share its memory.
 
-            For others a number that fits; bytes or a NumPy scalar for a structure.
+            For other parameters: a number in range; bytes or a NumPy scalar for a structure.
         shared : int
-            Bytes of dynamic shared memory a block.
+            Bytes of dynamic shared memory per block.
         steps : int, optional
-            Of a simulated GPU: end the launch after so many warp instructions. Default: 2^40.
+            On a simulated GPU: end the launch after this number of warp instructions. Default:
+            2**40.
         time_limit : float, optional
-            Of a simulated GPU: end the launch after so many seconds of the host's time; math.inf:
-            never. Default: when no warp of the grid has ended for 45 s, which ends a loop without
-            an end within a minute, and no grid whose warps end one after the other.
+            On a simulated GPU: end the launch after this many seconds of host time; math.inf:
+            never. Default: end it when no warp of the grid has ended for 45 s. That ends an endless
+            loop within a minute, and no long grid whose warps end one after the other.
 
         Raises
         ------
         TypeError, ValueError
             The number, type or value of an argument; an array on another device, with gaps, or
-            read-only, as JAX's are; a grid, block or `shared` that the device cannot run; `steps`
+            read-only, as JAX's are; a grid, block or `shared` beyond the device's limits; `steps`
             or `time_limit` on a GPU. Nothing was launched.
         SimError, DeviceError
-            The kernel failed, or did not end within its limits; no NumPy array was changed.
+            The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
         """
         limits = _limits(steps, time_limit, self._module.device)
         with self._module._lock:
@@ -321,8 +322,8 @@ class Kernel:
         grid, block, shared, steps, time_limit
             As for a call.
         *args
-            As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept;
-            its stream is what it is now.
+            As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
+            and keeps its current stream.
 
         Returns
         -------
@@ -354,24 +355,24 @@ class Kernel:
             bound = self.name, grid, block, shared, tuple(values), limits
             core.launch(bound, *beside(residents))
             results = {}
-            for each in arrays:  # all are fetched before the first is changed
+            for each in arrays:  # fetch all before changing the first
                 if each.writable and each.data.nbytes and each.buffer.address not in results:
                     host = each.buffer.get().view(each.data.dtype).reshape(each.data.shape)
                     results[each.buffer.address] = each.array, host
         finally:
-            for each in arrays:  # a traceback may keep this frame
+            for each in arrays:  # a traceback may keep this frame alive
                 each.buffer._free()
         for array, host in results.values():
             array[...] = host
 
     def _resident(self, i: int, argument: Any) -> Resident | None:
-        """Return an array that is on the module's GPU; None for any other argument."""
+        """Return an array on the module's GPU; None for any other argument."""
         if self.parameters[i].type not in _ADDRESS or isinstance(argument, Buffer | Texture):
             return None
         return resident(argument, f"argument {i + 1}", f"kernel {self.name}: ", self._module.device)
 
     def _value(self, i: int, argument: Any) -> bytes | None:
-        """Return an argument's bytes; None for a NumPy array, which has none yet."""
+        """Return an argument's bytes; None for a NumPy array, which is not copied yet."""
         parameter = self.parameters[i]
         address = parameter.type in _ADDRESS
         if isinstance(argument, Buffer) and address:
@@ -412,7 +413,7 @@ class Kernel:
         return value
 
     def _array(self, i: int, array: np.ndarray, others: list[_Argument]) -> _Argument:
-        """Copy an array to the device, or find it there."""
+        """Copy an array to the device, unless an earlier argument was the same array."""
         for other in others:
             same = (
                 array.dtype == other.array.dtype
@@ -437,17 +438,17 @@ class Kernel:
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     try:
         return np.shares_memory(a, b, max_work=100_000)
-    except RuntimeError:  # too hard to say
+    except RuntimeError:  # unknown overlap
         return True
 
 
 class Module:
-    """PTX on a device: a mapping from names to kernels, ``module["add"]``; see `load_ptx`.
+    """A loaded PTX module: a mapping from names to kernels, ``module["add"]``; see `load_ptx`.
 
     Attributes
     ----------
     device : str
-        Where it is loaded, "sim:h200" or "cuda:0".
+        The device, "sim:h200" or "cuda:0".
     kernels : list of str
         The names of its kernels.
 
@@ -494,7 +495,7 @@ class Module:
         Raises
         ------
         KeyError
-            There is none of that name.
+            The module has no kernel of that name.
         PTXError
             The simulated GPU lacks one of its instructions.
         """
@@ -519,34 +520,34 @@ class Module:
         Parameters
         ----------
         launches : Prepared or sequence of Prepared
-            Made by `Kernel.bind` and `transfer`; those of one stream run in this order, those of
-            others (`Prepared.on`) beside them. Several with different buffers keep a cache from
-            holding the data. With arrays of another library's the first stream is the first
-            array's, as in a call of a `Kernel`.
+            Made by `Kernel.bind` and `transfer`. Launches of one stream run in this order, those of
+            other streams (`Prepared.on`) concurrently. Several launches with different buffers
+            keep the data out of the cache. With arrays of another library, stream 0 is the first
+            array's stream, as in a call of a `Kernel`.
         runs : int
-            How many times over, back to back; a first round before them is not timed.
+            The number of timed rounds, back to back, after one untimed round.
         how : {"queue", "sync", "graph", "host"}
-            One after the other, by the GPU's own clock; waiting for each before the next is given,
-            by the host's clock; all of them as one CUDA graph, by the GPU's; or the time that the
-            host takes to hand them over without waiting (as long as the driver's queue has room,
-            about a thousand launches).
+            "queue": back to back, by the GPU's clock. "sync": waiting for each launch, by the
+            host's clock. "graph": as one CUDA graph, by the GPU's clock. "host": the host's time to
+            enqueue them without waiting (while the driver's queue has room, about a thousand
+            launches).
 
         Returns
         -------
         float
-            Seconds that one round takes.
+            Seconds per round.
 
         Raises
         ------
         DeviceError
             The device has no timer: a simulated GPU counts (`gpuopt.profile`), it does not measure.
         ValueError
-            An unknown `how`; a stream that is not from 0 to 7; a graph of anything but launches on
-            stream 0.
+            An unknown `how`; a stream that is not from 0 to 7; a graph with anything but launches
+            on stream 0.
 
         Notes
         -----
-        Nothing here looks at the results: check them first.
+        The results are not checked: verify them before.
         """
         if how not in TIMES:
             raise ValueError(f"how: {how!r:.40} is not one of {', '.join(map(repr, TIMES))}")
@@ -561,13 +562,13 @@ class Module:
             return self._core.time(steps, runs, TIMES.index(how), streams, keep)
 
     def transfer(self, to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> Prepared:
-        """Bind a copy that does not wait, to be timed by `time`.
+        """Bind an asynchronous copy, to be timed by `time`.
 
         Parameters
         ----------
         to, source : Buffer or numpy.ndarray
-            Of as many bytes; arrays contiguous, best `pinned`: others go through a buffer of the
-            driver's.
+            Both of the same number of bytes; arrays must be contiguous and should be `pinned`:
+            other arrays pass through a buffer of the driver.
 
         Returns
         -------
@@ -585,10 +586,10 @@ class Module:
         return Prepared((to_address, source_address, nbytes), (to, source))
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> np.ndarray:
-        """Return an array in pinned (page-locked) host memory, its items undefined.
+        """Allocate an array in pinned (page-locked) host memory; its elements are undefined.
 
-        A GPU copies from and to such memory by itself, at the full speed of its link; the memory is
-        freed with the array and its views.
+        A GPU accesses such memory directly, at the full bandwidth of its link. The memory is freed
+        with the array and its views.
 
         Parameters
         ----------
@@ -602,7 +603,7 @@ class Module:
         Raises
         ------
         MemoryError
-            The host has no more memory that can be pinned.
+            The host cannot pin more memory.
         DeviceError
             The device is no GPU.
         """
@@ -619,37 +620,37 @@ class Module:
         wrap: bool = False,
         normalised: bool = False,
     ) -> Texture:
-        """Make a texture object with an array's items.
+        """Create a texture object from an array's elements.
 
         Parameters
         ----------
         array : array_like
-            Of shape (width,), for ``tex1Dfetch`` or ``tex1D``; (height, width), for ``tex2D``; or
-            (depth, height, width), for ``tex3D``. float32, int32, uint32, or uint8, which is read
-            as floats from 0 to 1.
+            The shape is (width,), for ``tex1Dfetch`` or ``tex1D``; (height, width), for ``tex2D``;
+            or (depth, height, width), for ``tex3D``. The dtype is float32, int32, uint32, or uint8,
+            which is read as floats from 0 to 1.
         channels : {1, 2, 4}
-            Of a texel; more than one are the array's last axis.
+            Channels per texel; if more than 1, they are the array's last axis.
         linear_memory : bool, optional
-            Of one dimension: linear memory, which ``tex1Dfetch`` reads by integer index; else an
-            array, for ``tex1D``. Default: linear memory unless one of the following is asked for.
+            For one dimension: use linear memory, which ``tex1Dfetch`` reads by integer index, or a
+            CUDA array, for ``tex1D``. Default: linear memory unless one of the following is set.
         linear_filter : bool
-            Between the two, four or eight texels around a point, weighed by fractions of 8 bits;
-            else the nearest.
+            Interpolate between the two, four or eight texels around a point, with weights of 8
+            fractional bits; else read the nearest.
         wrap : bool
-            Coordinates outside are taken modulo the array; else the nearest inside.
+            Wrap coordinates outside the array around; else clamp them to the edge.
         normalised : bool
-            Coordinates go from 0 to 1 over the array instead of over its texels.
+            Coordinates range from 0 to 1 over the array, not over its texels.
 
         Returns
         -------
         Texture
-            A copy of the array, freed with the object. On a simulated GPU a fetch of another kind
-            than the texture's is a finding.
+            A copy of the array, freed with the object. A simulated GPU reports a fetch whose kind
+            differs from the texture's.
 
         Raises
         ------
         TypeError, ValueError
-            A dtype, shape or sampling that textures do not have.
+            A dtype, shape or sampling that textures do not support.
         DeviceMemoryError
             The device is out of memory.
         """
@@ -662,25 +663,25 @@ class Module:
             return Texture(self._core, plan, buffer, sampling)
 
     def use_stream(self, stream: Any) -> None:
-        """Work on a caller's CUDA stream from now on: launches, copies, timings.
+        """Use a caller's CUDA stream from now on, for launches, copies and timings.
 
-        A launch with arrays of another library's (see `Kernel`) works on theirs instead, after
-        what was given to this one.
+        A launch with arrays of another library (see `Kernel`) uses their stream instead, after the
+        work queued on this one.
 
         Parameters
         ----------
         stream : stream or int
             A stream of CuPy, PyTorch or Numba, or any object with CUDA Python's
-            ``__cuda_stream__()``: it is kept as long as it is used here, also by the module's
-            pinned memory. Or a ``cudaStream_t`` as a number, which must live as long: 1 for the
-            legacy default stream, 2 for the thread's; 0 for the module's own again.
+            ``__cuda_stream__()``; the module and its pinned memory keep it alive. Or a
+            ``cudaStream_t`` as an integer, which the caller keeps alive: 1 is the legacy default
+            stream, 2 the thread's; 0 restores the module's own stream.
 
         Raises
         ------
         ValueError
-            It is a stream of another GPU than the module's.
+            It is a stream of another GPU.
         TypeError
-            It is no stream.
+            It is not a stream.
         DeviceError
             The device is no GPU.
         """
@@ -689,7 +690,7 @@ class Module:
             self._core.adopt(number, kept)
 
     def empty(self, nbytes: int) -> Buffer:
-        """Return device memory whose bytes are undefined.
+        """Allocate device memory; its bytes are undefined.
 
         Parameters
         ----------
@@ -710,12 +711,12 @@ class Module:
             return Buffer(self._core, self._lock, number)
 
     def copy(self, array: ArrayLike) -> Buffer:
-        """Return device memory with an array's items, in C order and native byte order.
+        """Copy an array to device memory, in C order and native byte order.
 
         Parameters
         ----------
         array : array_like
-            Of any dtype but Python objects.
+            An array of any dtype except Python objects.
 
         Raises
         ------
@@ -734,10 +735,10 @@ class Module:
 
 
 def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = None) -> Module:
-    """Load CUDA kernels from PTX, for a GPU or for the simulated one.
+    """Load CUDA kernels from PTX, for a GPU or a simulated GPU.
 
-    ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX that both take; on the simulated GPU
-    kernels can be checked and counted (`gpuopt.check`, `gpuopt.profile`) where there is no GPU.
+    ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX for both. The simulated GPU checks
+    and counts kernels (`gpuopt.check`, `gpuopt.profile`) on a machine without a GPU.
 
     Parameters
     ----------
@@ -756,19 +757,18 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
     Raises
     ------
     PTXError
-        The PTX is malformed, or the device lacks something that it uses; `line` and `column` say
-        where (0: not known). The simulated GPU reads a kernel when it is first asked for.
+        The PTX is malformed, or the device lacks a feature that it uses, at `line` and `column` (0:
+        unknown). The simulated GPU parses a kernel at its first access.
     ValueError
-        An unknown device, or one that runs no kernels ("cpu").
+        An unknown device, or one without kernels ("cpu").
     OSError
         The file cannot be read.
 
     Notes
     -----
-    NumPy arrays travel to the device and back with each launch; `Module.copy` makes a `Buffer` that
-    stays there, and arrays of CuPy, PyTorch and others on the GPU are used where they are. Results
-    of a kernel that races are as undefined as on hardware: the simulated GPU raises `SimError`
-    instead.
+    NumPy arrays are copied to the device and back for each launch; `Module.copy` makes a `Buffer`
+    that stays there, and arrays of CuPy, PyTorch and others on the GPU are used in place. A data
+    race gives undefined results on hardware; the simulated GPU raises `SimError` instead.
 
     Examples
     --------

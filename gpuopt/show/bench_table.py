@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html as _html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuopt.show.measured import Bar, Bench, BenchRow
+from gpuopt.util.table import Column, Table
 
-MANY = 16  # rows of a group; more are told in sum
+MANY = 16  # rows of a group; more are summarised
 LABEL = 34  # characters of a work, at least
 
 
@@ -34,12 +34,12 @@ def _rate(value: float) -> str:
 
 
 def meets(bar: Bar, reached: float) -> bool:
-    """Tell whether what was reached is enough for a bar."""
+    """Return whether a figure meets a bar."""
     return reached <= bar.value if bar.what == "us" else reached >= bar.value
 
 
 def _judged(measured: Bench, row: BenchRow) -> str:
-    """Return each bar, what was reached, and whether that meets it."""
+    """Return each bar, the figure, and whether it is met."""
     told = []
     for bar in measured.bars(row):
         reached, met = row.reached(bar), row.meets(bar)
@@ -53,31 +53,38 @@ def _judged(measured: Bench, row: BenchRow) -> str:
     return "; ".join(told)
 
 
-Column = tuple[str, Callable[[BenchRow], str]]
-
-
-def _columns(measured: Bench) -> list[Column]:
-    """Return heads and cells, without those that no row has."""
-
-    def peer_time(name: str) -> Callable[[BenchRow], str]:
-        def cell(row: BenchRow) -> str:
-            found = [peer for peer in row.peers if peer.name == name]
-            return _us(found[0].warm.median) if found else ""
-
-        return cell
-
-    columns: list[Column] = [
-        ("gpuopt us", lambda row: _us(row.warm.median)),
-        ("kernels us", lambda row: _us(row.kernels.median) if row.kernels.samples else ""),
-        ("GB/s", lambda row: "" if row.flops else _rate(row.rate)),
-        ("GFLOP/s", lambda row: _rate(row.rate) if row.flops else ""),
-        ("of copy", lambda row: "" if row.of_copy is None else f"{row.of_copy:.0%}"),
-        *((f"{name} us", peer_time(name)) for name in _peer_names(measured)),
-        ("ratio", lambda row: _times(row.ratio())),
-        ("cold us", lambda row: _us(row.cold.median) if row.cold.samples else ""),
-        ("ratio", lambda row: _times(row.ratio("cold"))),
+def _table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
+    """Return the rows' table: times, rates, ratios, bars."""
+    peers = [Column(name, f"{name} us") for name in _peer_names(measured)]
+    columns = [
+        Column("title", "work", left=True, least=LABEL),
+        Column("warm", "gpuopt us"),
+        Column("kernels", "kernels us"),
+        Column("gbs", "GB/s"),
+        Column("gflops", "GFLOP/s"),
+        Column("of copy", "of copy", ".0%"),
+        *peers,
+        Column("ratio", "ratio"),
+        Column("cold", "cold us"),
+        Column("cold ratio", "ratio"),
+        Column("bar", "bar", left=True),
     ]
-    return [column for column in columns if any(column[1](row) for row in measured.rows)]
+    records = [
+        {
+            "title": row.title,
+            "warm": _us(row.warm.median),
+            "kernels": _us(row.kernels.median) if row.kernels.samples else "",
+            "gflops" if row.flops else "gbs": _rate(row.rate),
+            "of copy": row.of_copy,
+            "ratio": _times(row.ratio()),
+            "cold": _us(row.cold.median) if row.cold.samples else "",
+            "cold ratio": _times(row.ratio("cold")),
+            "bar": _judged(measured, row),
+        }
+        | {peer.name: _us(peer.warm.median) for peer in row.peers}
+        for row in rows
+    ]
+    return Table(columns, records)
 
 
 # --- text
@@ -97,21 +104,6 @@ def line(measured: Bench, row: BenchRow) -> str:
     return f"{row.title}: {', '.join(told)}" + (f" ({judged})" if judged else "")
 
 
-def _grid(columns: list[Column], rows: list[tuple[BenchRow, str]], label: int) -> list[str]:
-    """Return a line of heads and one for each row; a row's last text is as long as it is."""
-    cells = [[cell(row) for _, cell in columns] for row, _ in rows]
-    widths = [
-        2 + max(len(head), *(len(each[k]) for each in cells)) if cells else len(head)
-        for k, (head, _) in enumerate(columns)
-    ]
-    heads = "".join(f"{head:>{w}}" for (head, _), w in zip(columns, widths, strict=True))
-    lines = [f"{'work':<{label}}{heads}  bar"]
-    for (row, last), each in zip(rows, cells, strict=True):
-        line = "".join(f"{cell:>{w}}" for cell, w in zip(each, widths, strict=True))
-        lines.append(f"{row.title:<{label}}{line}  {last}")
-    return lines
-
-
 def _span(values: list[float], form: Callable[[float], str]) -> str:
     low, high = form(min(values)), form(max(values))
     return low if low == high else f"{low} to {high}"
@@ -124,8 +116,7 @@ def _in_sum(measured: Bench, title: str, rows: list[BenchRow], dtypes: Sequence[
         words = row.title.replace(",", "").split()
         dtype = next((each for each in dtypes if each in words), "")
         kinds.setdefault((words[0], dtype), []).append(row)
-    lines = ["", title, "",
-             f"{'':<22}{'works':>6}{'GB/s':>18}{'against the fastest':>24}  bars met"]  # fmt: skip
+    records = []
     for (op, dtype), each in kinds.items():
         ratios = [ratio for row in each if (ratio := row.ratio()) is not None]
         told = _span(ratios, _times) if ratios else "nobody else"
@@ -136,7 +127,17 @@ def _in_sum(measured: Bench, title: str, rows: list[BenchRow], dtypes: Sequence[
                 if (met := row.meets(bar)) is not None:
                     bars.setdefault(str(bar), []).append(met)
         met = "; ".join(f"{bar}: {sum(all_)} of {len(all_)}" for bar, all_ in bars.items())
-        lines.append(f"{op + ' ' + dtype:<22}{len(each):>6}{rates:>18}{told:>24}  {met}")
+        records.append(
+            {"kind": f"{op} {dtype}", "works": len(each), "gbs": rates, "told": told, "met": met}
+        )
+    columns = [
+        Column("kind", "", left=True, least=22),
+        Column("works", "works"),
+        Column("gbs", "GB/s", least=16),
+        Column("told", "against the fastest", least=22),
+        Column("met", "bars met", left=True),
+    ]
+    lines = ["", title, "", *Table(columns, records).lines()]
     slow = [row for row in rows if (row.ratio() or 1) < 1]
     if slow:
         worst = min(slow, key=lambda row: row.ratio() or 1)
@@ -162,7 +163,7 @@ def _versions(measured: Bench) -> str:
 
 
 def _left_out(measured: Bench) -> list[str]:
-    """Return who and what was left out, and why; the same reason once."""
+    """Return the libraries and workloads that were left out, and why; the same reason once."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for row in measured.rows:
         for name, why in row.refused:
@@ -194,7 +195,7 @@ def _some(titles: list[str]) -> str:
 
 
 def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequence[str]) -> str:
-    """Return the table; without `every`, groups of many rows are told in sum.
+    """Return the table; without `every`, groups of many rows are summarised.
 
     `groups` says what each group's works are, `dtypes` are the words that name one in a title.
     """
@@ -217,9 +218,7 @@ def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequen
     in_sum = [] if every else [name for name, rows in grouped.items() if len(rows) > MANY]
     shown = [row for row in measured.rows if row.group not in in_sum]
     if shown:
-        label = max([LABEL, *(len(row.title) + 2 for row in shown)])
-        rows = [(row, _judged(measured, row)) for row in shown]
-        lines += ["", *_grid(_columns(measured), rows, label)]
+        lines += ["", *_table(measured, shown).lines()]
     for name in in_sum:
         lines += _in_sum(measured, f"{name}: {groups[name]}", grouped[name], dtypes)
     lines += ["", _verdicts(measured), *_left_out(measured)]
@@ -258,23 +257,7 @@ def records(measured: Bench) -> list[dict[str, Any]]:
 
 
 def html(measured: Bench) -> str:
-    """Return every row as an HTML table: it takes its colours from the page."""
-    number = "text-align:right;white-space:nowrap;padding:2px 8px"
-    words = "text-align:left;white-space:nowrap;padding:2px 8px"
-    columns = _columns(measured)
-    heads = "".join(f'<th style="{number}">{_html.escape(head)}</th>' for head, _ in columns)
-    rows = []
-    for row in measured.rows:
-        cells = "".join(f'<td style="{number}">{cell(row)}</td>' for _, cell in columns)
-        rows.append(
-            f'<tr><th scope="row" style="{words}">{_html.escape(row.title)}</th>{cells}'
-            f'<td style="{words}">{_html.escape(_judged(measured, row))}</td></tr>'
-        )
+    """Return every row as an HTML table."""
     caption = f"gpuopt {measured.version} on {measured.device.description}; {_versions(measured)}"
-    below = "<br>".join(map(_html.escape, [_verdicts(measured), *_left_out(measured)]))
-    return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:90%">'
-        f'<caption style="text-align:left;padding:4px 8px">{_html.escape(caption)}</caption>'
-        f'<thead><tr><th style="{words}">work</th>{heads}<th style="{words}">bar</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table><small>{below}</small></div>"
-    )
+    below = [_verdicts(measured), *_left_out(measured)]
+    return _table(measured, measured.rows).html(caption, below)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html as _html
+from collections.abc import Iterator
 from typing import Any
 
 from gpuopt.catalog.rungs import Rung
 from gpuopt.explain.profile import Counters
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
+from gpuopt.util.table import Column, Table
 
 LABEL = 18  # characters of a rung's number and name, at least
 
@@ -33,44 +34,85 @@ def changes(measured: Ladder) -> list[str]:
     return found
 
 
+_COUNTED = (
+    Column("label", "rung", left=True, least=LABEL),
+    Column("warp_instructions", "warp\ninstructions"),
+    Column("fewer", "step", "{:.2f}x"),
+    Column("lanes", "lanes\nactive", ".0%"),
+    Column("divergent_branches", "divergent\nbranches"),
+    Column("conflicts", "bank\nconflicts"),
+    Column("wavefronts", "shared\nwavefronts"),
+    Column("barriers", "barriers"),
+    Column("sectors", "sectors\nper load", ".1f"),
+    Column("launches", "launches"),
+)
+
+
+def _deck_columns(measured: Ladder, unit: str) -> list[Column]:
+    """Return the deck's own figures: its times where it has them, and a rate."""
+    head = f"deck: {measured.deck[0]}\n" if measured.deck else ""
+    in_us = any(row.rung.deck_us for row in measured.rows)
+    return [
+        Column("deck_us", f"{head}us", ",.0f"),
+        Column("deck_rate", f"{'' if in_us else head}{unit}", ",.1f"),
+        Column("deck_step", "step", "{:.2f}x"),
+    ]
+
+
+def _where(measured: Ladder, article: str = "") -> str:
+    device = measured.device
+    return f"{measured.title}{blocks(measured)}, on {article}{device.description} ({device.name})"
+
+
+def _steps(measured: Ladder) -> Iterator[tuple[LadderRow, LadderRow | None, dict[str, Any]]]:
+    """Give each row, the step before it, and its record with what the text shows besides."""
+    before = None
+    for row, record in zip(measured.rows, records(measured), strict=False):
+        rate = deck_rate(measured, row.rung)
+        told = {"label": label(row.rung), "deck_rate": rate}
+        told["deck_step"] = _deck_step(measured, before, row)
+        yield row, before, record | told
+        before = None if row.rung.ceiling else row
+
+
 def counts(measured: Ladder) -> str:
     """Return the table of a ladder that was counted."""
-    deck = any(deck_rate(measured, row.rung) for row in measured.rows)
-    in_us = any(row.rung.deck_us for row in measured.rows)
+    shown = []
+    for row, before, record in _steps(measured):
+        total = row.counted.counters
+        then = before.counted.counters.warp_instructions if before else 0
+        shown.append(
+            record
+            | {
+                "fewer": then / total.warp_instructions if then else None,
+                "lanes": total.warp_efficiency,
+                "conflicts": total.bank_conflicts,
+                "wavefronts": total.shared_load_wavefronts + total.shared_store_wavefronts,
+                "sectors": total.sectors_per_load,
+                "launches": len(row.counted.launches),
+            }
+        )
+    deck = _deck_columns(measured, "GB/s")
+    if any(record["deck_us"] for record in shown):
+        del deck[1]  # follows from the time
     lines = [
-        f"{measured.title}{blocks(measured)}, on a "
-        f"{measured.device.description} ({measured.device.name})",
+        _where(measured, "a "),
         "the same compiled kernels, verified and counted; a simulated GPU has no times",
         "",
-        f"{'':<18}{'warp':>14}{'':>8}{'lanes':>7}{'divergent':>12}{'bank':>12}{'shared':>13}"
-        f"{'':>11}{'sectors':>9}{'':>9}" + (f"{f'deck: {measured.deck[0]}':>12}" if deck else ""),
-        f"{'rung':<18}{'instructions':>14}{'step':>8}{'active':>7}{'branches':>12}"
-        f"{'conflicts':>12}{'wavefronts':>13}{'barriers':>11}{'per load':>9}{'launches':>9}"
-        + (f"{'us' if in_us else 'GB/s':>12}{'step':>8}" if deck else ""),
+        *Table([*_COUNTED, *deck], shown).lines(),
+        "",
+        *_lessons(measured),
+        "",
+        "what changed, by the counters:",
+        *_changes(measured),
     ]
-    before = None
-    for row in measured.rows:
-        total = row.counted.counters
-        step = before.counted.counters.warp_instructions / total.warp_instructions if before else 0
-        lines.append(
-            f"{label(row.rung):<18}{total.warp_instructions:>14,}{_ratio(step or None):>8}"
-            f"{total.warp_efficiency:>7.0%}{total.divergent_branches:>12,}"
-            f"{total.bank_conflicts:>12,}"
-            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>13,}"
-            f"{total.barriers:>11,}{total.sectors_per_load:>9.1f}{len(row.counted.launches):>9}"
-        )
-        if deck_rate(measured, row.rung):
-            figure = f"{row.rung.deck_us:,.0f}" if in_us else f"{row.rung.deck_gbs:,.1f}"
-            lines[-1] += f"{figure:>12}{_ratio(_deck_step(measured, before, row)):>8}"
-        before = None if row.rung.ceiling else row
-    lines += ["", *_lessons(measured), "", "what changed, by the counters:", *_changes(measured)]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def nothing(measured: Ladder) -> str:
     """Return why a ladder has no row."""
     lines = [
-        f"{measured.title}, on {measured.device.description} ({measured.device.name})",
+        _where(measured),
         "no rung was measured",
         "",
         *_lessons(measured),
@@ -78,50 +120,63 @@ def nothing(measured: Ladder) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _timed_columns(measured: Ladder) -> list[Column]:
+    unit, rate = ("GFLOP/s", "gflops") if measured.flops else ("GB/s", "gbs")
+    return [
+        Column("label", "rung", left=True, least=LABEL),
+        Column("warm_us", "warm\nus", ",.1f", least=8),
+        Column("warm_least_us", "least", ",.1f", least=8),
+        Column("warm_spread", "spread", ".1%"),
+        Column(f"warm_{rate}", unit, ",.0f"),
+        Column("step", "step", "{:.2f}x", least=7),
+        Column("cold_us", "cold\nus", ",.1f", least=10),
+        Column("cold_spread", "spread", ".1%"),
+        Column(f"cold_{rate}", unit, ",.0f"),
+        Column("of_copy", "of copy", ".0%"),
+        Column("of_reference", "of ref.", ".0%"),
+        *_deck_columns(measured, unit),
+        Column("deck_total", "total", "{:.2f}x"),
+    ]
+
+
 def times(measured: Ladder) -> str:
     """Return the table of a ladder that was timed."""
-    copy, last = measured.copy_bandwidth, measured.rows[-1]
+    last = measured.rows[-1]
     first = next((row for row in measured.rows if not row.rung.ceiling), last)
-    deck, in_us = deck_rate(measured, first.rung), bool(first.rung.deck_us)
-    known = any(row.reference for row in measured.rows)
-    unit = "GFLOP/s" if measured.flops else "GB/s"
-    taken = [len(row.warm.samples) for row in measured.rows]  # of slow rungs fewer
+    deck = deck_rate(measured, first.rung)
+    taken = [len(row.warm.samples) for row in measured.rows]  # fewer for slow rungs
     samples = f"{taken[0]}" if len(set(taken)) == 1 else f"{min(taken)} to {max(taken)}"
+    shown = []
+    for _, before, record in _steps(measured):
+        rate = record["deck_rate"]
+        shown.append(record | {"deck_total": rate / deck if rate and deck and before else None})
+    peers = [each | {"label": each["name"]} for each in records(measured)[len(shown) :]]
+    # The peers stand below the steps.
+    heads, rows = Table(_timed_columns(measured), [*shown, *peers]).text()
+    rows, of_peers = rows[: len(shown)], rows[len(shown) :]
     lines = [
-        f"{measured.title}{blocks(measured)}, on "
-        f"{measured.device.description} ({measured.device.name})",
+        _where(measured),
         f"medians of {samples} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
-        f"a plain copy moves {copy / 1e9:,.0f} GB/s cold, read and written",
+        f"a plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s cold, read and written",
         "",
-        f"{'':<18}{'warm':>10}{'':>32}{'cold':>12}{'':>{34 if known else 25}}"
-        + (f"{f'deck: {measured.deck[0]}':>12}" if deck else ""),
-        f"{'rung':<18}{'us':>10}{'least':>10}{'spread':>8}{unit:>8}{'step':>9}"
-        f"{'us':>12}{'spread':>8}{unit:>8}{'of copy':>9}"
-        + (f"{'of ref.':>9}" if known else "")
-        + (f"{'us' if in_us else '':>10}{unit:>8}{'step':>8}{'total':>9}" if deck else ""),
+        *heads,
+        *rows,
     ]
-    before = None
-    for row in measured.rows:
-        lines.append(_timed_line(measured, row, before, known))
-        rate = deck_rate(measured, row.rung) if deck else None
-        if rate:
-            us = f"{row.rung.deck_us:,.0f}" if in_us else ""
-            lines[-1] += (
-                f"{us:>10}{rate:>8.1f}{_ratio(_deck_step(measured, before, row)):>8}"
-                f"{_ratio(rate / deck if before else None):>9}"
-            )
-        before = None if row.rung.ceiling else row
-    lines += _peer_lines(measured)
-    in_deck = deck_rate(measured, last.rung) if deck else None
+    if of_peers:
+        lines += ["", "the same by other libraries, verified, by the host's clock", *of_peers]
+    if measured.peers_refused:
+        lines += [""] * (not of_peers)
+        lines += [f"{name:<{LABEL}}left out: {why}" for name, why in measured.peers_refused]
     if not first.rung.ceiling:
+        in_deck = deck_rate(measured, last.rung)
         lines += [
             "",
             f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
             f"{first.cold.median / last.cold.median:.2f}x cold"
-            + (f", {in_deck / deck:.2f}x in the deck" if in_deck else ""),
+            + (f", {in_deck / deck:.2f}x in the deck" if in_deck and deck else ""),
         ]
-    if known:
+    if any(row.reference for row in measured.rows):
         lines.append(
             "of ref.: the speed, cold, against what gpuopt's makers measured on such a device"
         )
@@ -130,44 +185,6 @@ def times(measured: Ladder) -> str:
         lines += ["", "what changed, by the counters of the same kernels:"]
         lines += [f"({measured.counted_title})", *_changes(measured)]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _timed_line(measured: Ladder, row: LadderRow, before: LadderRow | None, known: bool) -> str:
-    warm, cold = row.warm, row.cold
-    amount = measured.flops or row.algorithm_bytes
-    share = row.algorithm_bytes / cold.median / measured.copy_bandwidth
-    line = (
-        f"{label(row.rung):<18}{warm.median * 1e6:>10,.1f}{warm.least * 1e6:>10,.1f}"
-        f"{warm.spread:>8.1%}{amount / warm.median / 1e9:>8,.0f}"
-        f"{_ratio(before.warm.median / warm.median if before else None):>9}"
-        f"{cold.median * 1e6:>12,.1f}{cold.spread:>8.1%}"
-        f"{amount / cold.median / 1e9:>8,.0f}{share:>9.0%}"
-    )
-    if known:
-        line += f"{row.reference[1] / cold.median:>9.0%}" if row.reference else " " * 9
-    return line
-
-
-def _peer_lines(measured: Ladder) -> list[str]:
-    amount = measured.flops or measured.rows[-1].algorithm_bytes
-    lines = []
-    if measured.peers:
-        lines += ["", "the same by other libraries, verified, by the host's clock"]
-    for peer in measured.peers:
-        name = f"{peer.name} {peer.version}"
-        lines.append(
-            f"{name:<18}{peer.warm.median * 1e6:>10,.1f}{peer.warm.least * 1e6:>10,.1f}"
-            f"{peer.warm.spread:>8.1%}{amount / peer.warm.median / 1e9:>8,.0f}{'':>9}"
-        )
-        if peer.cold.samples:
-            lines[-1] += (
-                f"{peer.cold.median * 1e6:>12,.1f}{peer.cold.spread:>8.1%}"
-                f"{amount / peer.cold.median / 1e9:>8,.0f}"
-            )
-    if measured.peers_refused:
-        lines += [""] * (not measured.peers)
-        lines += [f"{name:<18}left out: {why}" for name, why in measured.peers_refused]
-    return lines
 
 
 def blocks(measured: Ladder) -> str:
@@ -214,10 +231,6 @@ def _deck_step(measured: Ladder, before: LadderRow | None, row: LadderRow) -> fl
     return now / then if then and now else None
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}x"
-
-
 # --- records and HTML
 
 
@@ -237,6 +250,7 @@ def records(measured: Ladder) -> list[dict[str, Any]]:
             **_rates(measured, row.warm, row.cold, row.algorithm_bytes),
             "step": before.warm.median / row.warm.median if measured.timed and before else None,
             "reference_us": row.reference[1] * 1e6 if row.reference else None,
+            "of_reference": row.reference[1] / row.cold.median if row.reference else None,
             "deck_us": rung.deck_us or None,
             "deck_gbs": rung.deck_gbs or None,
             "lesson": rung.lesson,
@@ -261,14 +275,16 @@ def records(measured: Ladder) -> list[dict[str, Any]]:
 
 
 def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float | None]:
-    names = ("warm_us", "warm_least_us", "warm_spread", "cold_us", "cold_spread", "cold_gbs",
-             "cold_gflops", "of_copy")  # fmt: skip
+    names = ("warm_us", "warm_least_us", "warm_spread", "warm_gbs", "warm_gflops", "cold_us",
+             "cold_spread", "cold_gbs", "cold_gflops", "of_copy")  # fmt: skip
     if not measured.timed:
         return dict.fromkeys(names)
     told = dict.fromkeys(names) | {
         "warm_us": warm.median * 1e6,
         "warm_least_us": warm.least * 1e6,
         "warm_spread": warm.spread,
+        "warm_gbs": size / warm.median / 1e9,
+        "warm_gflops": measured.operations / warm.median / 1e9,
     }
     if not cold.samples:
         return told
@@ -282,60 +298,50 @@ def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float
 
 
 TIMED = (
-    ("warm, us", "warm_us", "{:,.1f}"),
-    ("step", "step", "{:.2f}x"),
-    ("cold, us", "cold_us", "{:,.1f}"),
-    ("spread", "cold_spread", "{:.1%}"),
-    ("GB/s", "cold_gbs", "{:,.0f}"),
-    ("of copy", "of_copy", "{:.0%}"),
-    ("deck, us", "deck_us", "{:,.0f}"),
-    ("deck, GB/s", "deck_gbs", "{:,.1f}"),
+    Column("warm_us", "warm, us", ",.1f"),
+    Column("step", "step", "{:.2f}x"),
+    Column("cold_us", "cold, us", ",.1f"),
+    Column("cold_spread", "spread", ".1%"),
+    Column("shown_gflops", "GFLOP/s", ",.0f"),
+    Column("cold_gbs", "GB/s", ",.0f"),
+    Column("of_copy", "of copy", ".0%"),
+    Column("reference_us", "reference, us", ",.1f"),
 )
-_COUNTED = (
-    ("warp instructions", "warp_instructions", "{:,}"),
-    ("divergent branches", "divergent_branches", "{:,}"),
-    ("barriers", "barriers", "{:,}"),
-    ("load sectors", "global_load_sectors", "{:,}"),
-    ("store sectors", "global_store_sectors", "{:,}"),
-    ("deck, us", "deck_us", "{:,.0f}"),
-    ("deck, GB/s", "deck_gbs", "{:,.1f}"),
+_SHORT = (
+    *TIMED,
+    Column("warp_instructions", "warp instructions"),
+    Column("divergent_branches", "divergent branches"),
+    Column("barriers", "barriers"),
+    Column("global_load_sectors", "load sectors"),
+    Column("global_store_sectors", "store sectors"),
 )
+DECK = (Column("deck_us", "deck, us", ",.0f"), Column("deck_gbs", "deck, GB/s", ",.1f"))
+TITLE = Column("title", "rung", left=True)
+
+
+def titled(measured: Ladder) -> list[dict[str, Any]]:
+    """Return the records for a table that names a rung or a library in its first column."""
+    return [
+        record
+        | {
+            "title": record["name"]
+            if record["number"] is None
+            else f"{record['number']} {record['name']}",
+            "shown_gflops": record["cold_gflops"] if measured.flops else None,
+        }
+        for record in records(measured)
+    ]
 
 
 def html(measured: Ladder) -> str:
-    """Return the table as HTML: it takes its colours from the page."""
-    told = records(measured)
-    columns = [
-        each
-        for each in (TIMED if measured.timed else _COUNTED)
-        if any(record[each[1]] is not None for record in told)
-    ]
-    if measured.flops and measured.timed:
-        columns.insert(4, ("GFLOP/s", "cold_gflops", "{:,.0f}"))
-    number = "text-align:right;white-space:nowrap;padding:2px 8px"
-    text = "text-align:left;padding:2px 8px;min-width:12em"
-    heads = "".join(f'<th style="{number}">{head}</th>' for head, _, _ in columns)
-    rows = []
-    for record in told:
-        name = record["name"] if record["number"] is None else "{number} {name}".format(**record)
-        cells = "".join(
-            f'<td style="{number}">{"" if record[key] is None else form.format(record[key])}</td>'
-            for _, key, form in columns
-        )
-        about = _html.escape(record["lesson"] or "")
-        if record["changed"]:
-            about += f'<br><small style="opacity:.75">{_html.escape(record["changed"])}</small>'
-        rows.append(
-            f'<tr><th scope="row" style="text-align:left;white-space:nowrap;padding:2px 8px">'
-            f'{_html.escape(name)}</th>{cells}<td style="{text}">{about}</td></tr>'
-        )
-    title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
-    below = f"counters: {measured.counted_title}" if measured.counted_title else ""
-    return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:90%">'
-        f'<caption style="text-align:left;padding:4px 8px">{_html.escape(title)}</caption>'
-        f'<thead><tr><th style="text-align:left;padding:2px 8px">rung</th>{heads}'
-        f'<th style="{text}">what is new; what the counters say</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table>"
-        f"<small>{_html.escape(below)}</small></div>"
+    """Return the table as HTML."""
+    told = titled(measured)
+    if measured.timed:  # the counters are in the last column
+        told = [record | dict.fromkeys(Counters()) for record in told]
+    about = (
+        Column("lesson", "what is new", left=True),
+        Column("changed", "what the counters say", left=True),
     )
+    title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
+    below = [f"counters: {measured.counted_title}"] if measured.counted_title else []
+    return Table([TITLE, *_SHORT, *DECK, *about], told).html(title, below)

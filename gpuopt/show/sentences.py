@@ -1,4 +1,4 @@
-"""What changed from one rung to the next, in a sentence made from the counters."""
+"""The change from one rung to the next, as a sentence made from the counters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def what_changed(before: Counters, after: Counters) -> str:
     Parameters
     ----------
     before, after : Counters
-        Of two rungs that did the same work.
+        Counters of two rungs that did the same work.
 
     Returns
     -------

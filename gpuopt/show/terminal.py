@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gpuopt.show.measured import Point, Roofline
+from gpuopt.util.table import Column, Table
 
 WIDTH, HEIGHT = 68, 16  # of the drawing, in characters
 MARKS = "abcdefghijklmnopqrstuvwxyz"
@@ -57,15 +58,32 @@ def _marked(roof: Roofline) -> list[tuple[str, Point]]:
     return list(zip(MARKS, placed, strict=False))
 
 
+def ceilings(roof: Roofline) -> Table:
+    """Return the table of a roofline's ceilings; those of a datasheet have no spread."""
+    columns = [
+        Column("name", "ceiling", left=True, least=16),
+        Column("rate", "rate", least=14),
+        Column("spread", "spread", ".1%"),
+    ]
+    measured = roof.source == "measured"
+    records = (
+        {
+            "name": each.name,
+            "rate": rate(each.rate, each.unit),
+            "spread": each.spread if measured else None,
+        }
+        for each in roof.ceilings
+    )
+    return Table(columns, records)
+
+
 def roofline(roof: Roofline) -> str:
     """Return a roofline's ceilings, the drawing, and its kernels' bounds."""
     how = "from the datasheet" if roof.source == "datasheet" else f"measured {roof.date[:10]}"
     about = [roof.driver, "quick" if roof.quick else ""]
     head = f"{roof.device.description} ({roof.device.name}), ceilings {how}"
     lines = [", ".join([head, *filter(None, about)]), ""]
-    for each in roof.ceilings:
-        spread = f"   spread {each.spread:.1%}" if roof.source == "measured" else ""
-        lines.append(f"{each.name:<16}{rate(each.rate, each.unit):>16}{spread}")
+    lines += ceilings(roof).lines()
     memory, peak = roof.ceiling("DRAM"), roof.peak()
     lines += [
         "",

@@ -1,1 +1,1 @@
-"""Helpers without knowledge of arrays or devices: argument checks, files, tables, SVG."""
+"""Helpers that know nothing of arrays or devices: argument checks, files, tables, SVG."""

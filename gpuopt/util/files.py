@@ -1,4 +1,4 @@
-"""Writes files whole or not at all: what was there stays until the new text is all there."""
+"""Writes files atomically: the old contents stay until the new ones are complete."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def check(path: str | os.PathLike[str], argument: str, *endings: str) -> None:
-    """Refuse a path that no file can be written to, before anything is measured for it.
+    """Reject an unwritable path, before anything is measured for it.
 
     Raises
     ------
     ValueError
-        It has none of the endings, if there are such.
+        It has none of the required endings.
     OSError
         It is a folder, or its folder does not exist.
     """
@@ -38,7 +38,7 @@ def write(path: str | os.PathLike[str], data: str | bytes) -> None:
     Raises
     ------
     OSError
-        The file cannot be written; it is as it was.
+        The file cannot be written; it is unchanged.
     """
     data = data.encode() if isinstance(data, str) else data
     path = Path(path).resolve()
@@ -54,7 +54,7 @@ def write(path: str | os.PathLike[str], data: str | bytes) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        # a folder that is not ours, or a file that is mounted: there is only the file itself
+        # a folder without write permission, or a mounted file: overwrite in place
         if not isinstance(error, OSError) or error.errno not in (EACCES, EPERM, EROFS, EBUSY):
             if isinstance(error, OSError):
                 error.filename, error.filename2 = str(path), None

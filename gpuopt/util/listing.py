@@ -1,4 +1,4 @@
-"""A list that shows itself as a table."""
+"""A list whose repr is a table."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ T = TypeVar("T")
 
 
 class Listing(list[T]):
-    """A list of like things; `repr` and Jupyter show a table of them.
+    """A list of objects of one kind; `repr` and Jupyter show a table.
 
     Parameters
     ----------
     items : iterable
     columns : dict of str to callable
-        A column's head, and what it shows of an item.
+        A column's head, and the function from an element to its cell.
     """
 
     def __init__(self, items: Iterable[T], columns: dict[str, Callable[[T], str]]) -> None:
@@ -27,7 +27,7 @@ class Listing(list[T]):
         return [[show(each) for show in self._columns.values()] for each in self]
 
     def __repr__(self) -> str:
-        """Return the table; of an empty list, a list's."""
+        """Return the table; an empty list's repr is a list's."""
         if not self:
             return "[]"
         rows = [list(self._columns), *self._cells()]

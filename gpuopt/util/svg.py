@@ -1,7 +1,7 @@
-"""Small pictures as SVG text: readable in light and dark, in colour and in black and white.
+"""Small pictures as SVG text, readable in light and dark themes and without colour.
 
-Colours are Okabe and Ito's, which colour-blind people can tell apart; whatever a colour says, a
-hatching, an outline or a label says too.
+Colours are Okabe and Ito's, which colour-blind people can distinguish. A hatching, an outline or a
+label repeats the meaning of each colour.
 """
 
 from __future__ import annotations
@@ -54,22 +54,21 @@ def _number(value: float) -> str:
 
 
 def fit(text: str, width: float, size: float, mono: bool = False) -> str:
-    """Cut a text that would be wider than a number of pixels."""
+    """Truncate a text to a width in pixels."""
     most = int(width / (size * (0.61 if mono else 0.56)))
     return text if len(text) <= most else text[: max(0, most - 1)] + "…"
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing of something that a trace recorded; shows itself in Jupyter.
+    """A drawing of a recorded trace; Jupyter displays it.
 
     Attributes
     ----------
     svg : str
         The drawing: a complete SVG document.
     data : dict
-        What is drawn, as numbers: what each kind of picture has is told by the method of `Trace`
-        that makes it.
+        The drawing's contents as numbers; the method of `Trace` that makes it documents the keys.
 
     Examples
     --------
@@ -112,7 +111,7 @@ class Canvas:
         self.parts: list[str] = []
 
     def rect(self, x: float, y: float, w: float, h: float, kind: str, tip: str = "") -> None:
-        """Draw a box, with a text for who points at it."""
+        """Draw a box with a tooltip."""
         n = _number
         shape = f'<rect x="{n(x)}" y="{n(y)}" width="{n(w)}" height="{n(h)}" class="{kind}"'
         self.parts.append(f"{shape}><title>{escape(tip)}</title></rect>" if tip else f"{shape}/>")
@@ -147,20 +146,20 @@ class Canvas:
         )
 
     def legend(self, x: float, y: float, entries: list[tuple[str, str]]) -> None:
-        """Draw boxes with what they mean, in a row."""
+        """Draw a row of boxes with their meanings."""
         for kind, meaning in entries:
             self.rect(x, y - 9, 14, 11, kind)
             self.text(x + 19, y, meaning, size=11, kind="soft")
             x += 19 + 6.2 * len(meaning) + 18
 
     def heading(self, title: str, sentence: str) -> float:
-        """Write what the picture is; return where the drawing may begin."""
+        """Write the title; return the top of the drawing."""
         self.text(14, 24, fit(title, self.width - 28, 15), size=15, bold=True)
         self.text(14, 43, fit(sentence, self.width - 28, 12), size=12, kind="soft")
         return 62
 
     def picture(self, height: float, title: str, sentence: str, data: dict[str, Any]) -> Picture:
-        """Put the document together."""
+        """Return the document."""
         w, h = _number(self.width), _number(height)
         svg = (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="gpuopt" role="img" width="{w}" '

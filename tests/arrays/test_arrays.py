@@ -1,4 +1,4 @@
-"""What numpy.asarray takes, in every layout; dtype=, out= and initial= as NumPy's own."""
+"""Reductions of everything that numpy.asarray accepts, in every layout; dtype=, out=, initial=."""
 
 import contextlib
 import gc
@@ -32,7 +32,7 @@ bounded = settings(
 
 
 def layouts(rng, dtype):
-    """Yield (name, array): the same kind of items in every layout that NumPy knows."""
+    """Yield (name, array): elements of one dtype in every kind of layout."""
     base = random_items(rng, dtype, 2 * 3 * 4 * 5 * 6)
     five = base.reshape(2, 3, 4, 5, 6)
     yield "contiguous", base
@@ -82,7 +82,7 @@ def layouts(rng, dtype):
 
 
 def agree(got, want, array):
-    """Check a result against NumPy's: type, and value up to the rounding of the order."""
+    """Compare a result with NumPy's: the same type, and a value within the rounding error."""
     assert type(got) is type(want)
     if want.dtype.kind in "biu":
         assert got == want
@@ -114,8 +114,8 @@ def test_every_layout_of_the_cpus_dtypes(dtype, rng):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_a_large_strided_array_in_pieces(device, rng):
-    """More items than one piece of a strided array holds: no gap, no overlap."""
+def test_large_strided_array_is_read_in_chunks(device, rng):
+    """The array spans several chunks: no element is lost or read twice."""
     n = largest(device, 2**23 + 5)
     array = rng.integers(-(2**31), 2**31, 2 * n, np.int32)
     assert gpuopt.reduce(array[::2], device=device) == int(array[::2].sum(dtype=np.int64))
@@ -125,8 +125,8 @@ def test_a_large_strided_array_in_pieces(device, rng):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_rows_that_a_piece_cuts(device, rng):
-    """Contiguous rows with gaps between them, longer than a piece and no multiple of it."""
+def test_rows_across_chunk_boundaries(device, rng):
+    """Contiguous rows with gaps between them; no row is a multiple of a chunk."""
     array = rng.integers(-(2**31), 2**31, (4, largest(device, 2**22 + 7)), np.int32)
     for view in (array[::2], array[::-2, 5:], array[:, :-1], array[1:, 3:-3].T):
         assert gpuopt.reduce(view, device=device) == int(view.sum(dtype=np.int64))
@@ -163,7 +163,7 @@ class WithInterface:
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_whatever_asarray_takes(device):
+def test_everything_that_asarray_accepts_is_reduced(device):
     matrix = np.arange(1.0, 7).reshape(2, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PendingDeprecationWarning)
@@ -196,7 +196,7 @@ def test_whatever_asarray_takes(device):
     assert gpuopt.reduce(bytearray(b"abc"), device="cpu") == sum(b"abc")
 
 
-def test_what_asarray_raises_goes_through():
+def test_errors_of_asarray_propagate():
     class Broken:
         def __array__(self, dtype=None, copy=None):
             raise KeyError("broken on purpose")
@@ -313,7 +313,7 @@ def test_cpu_initial_and_dtype(data):
 # --- dtype=
 
 
-def test_what_is_no_array_is_converted_once():
+def test_array_likes_are_converted_once():
     class Given:
         asked = 0
 
@@ -326,7 +326,7 @@ def test_what_is_no_array_is_converted_once():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_small_dtypes_of_what_is_no_array(device):
+def test_small_dtypes_of_array_likes_keep_their_dtype(device):
     """The ladder's kernels do not take them, those of reduce_axis do."""
     for values in (
         np.int16(5),
@@ -343,7 +343,7 @@ def test_small_dtypes_of_what_is_no_array(device):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "complex64", "complex128"])
 @pytest.mark.parametrize("device", kinds())
-def test_dtypes_that_the_ladder_has_no_kernels_for(device, dtype):
+def test_dtypes_without_ladder_kernels_use_reduce_axis(device, dtype):
     array = np.arange(100).astype(dtype)
     assert gpuopt.reduce(array, device=device) == 4950
     got = gpuopt.reduce(np.ones(200, dtype), dtype=dtype, device=device)
@@ -352,14 +352,14 @@ def test_dtypes_that_the_ladder_has_no_kernels_for(device, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "complex64"])
-def test_a_profile_counts_dtypes_that_the_ladder_has_no_kernels_for(dtype):
+def test_profile_counts_dtypes_without_ladder_kernels(dtype):
     array = np.arange(100).astype(dtype)
     counted = gpuopt.profile(gpuopt.reduce, array)
     assert counted.result == 4950 and counted.launches
     assert gpuopt.check(gpuopt.reduce, array) == []
 
 
-def test_add_of_an_integer_that_the_dtype_does_not_hold():
+def test_add_of_an_integer_out_of_range_raises():
     for x, y, name in (
         (np.int32([1, 2]), 2**40, "y"),
         (-(2**31) - 1, np.int32([1, 2]), "x"),
@@ -376,8 +376,8 @@ def test_add_of_an_integer_that_the_dtype_does_not_hold():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_dtype_converts_as_numpys_own(device):
-    """Unsafe casts: the items first, then the operation, as in NumPy."""
+def test_dtype_converts_as_in_numpy(device):
+    """Unsafe casts convert the elements before the operation, as in NumPy."""
     for array in (
         np.array([1.9, -1.9, 2.5, 100.7]),
         np.array([2**31 - 1, 2**31 - 1, 5], np.int32),
@@ -400,7 +400,7 @@ def test_dtype_converts_as_numpys_own(device):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_complex_to_real_warns_as_numpys_own(device):
+def test_complex_to_real_warns_as_in_numpy(device):
     array = np.array([1 + 2j, 3 - 1j])
     with pytest.warns(np.exceptions.ComplexWarning):
         assert gpuopt.reduce(array, dtype=np.float64, device=device) == 4.0
@@ -412,8 +412,8 @@ def test_complex_to_real_warns_as_numpys_own(device):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_a_conversion_that_warns_does_not_end_the_array(device):
-    """A NaN that becomes an integer: an error only where NumPy is set to raise."""
+def test_warning_conversion_processes_the_whole_array(device):
+    """Casting a NaN to an integer raises only if numpy.errstate says so."""
     array = np.array([1.0, np.nan, 2.0, 1e300])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -446,7 +446,7 @@ def test_out_receives_the_result_and_is_returned(device, rng):
             assert np.isclose(np.float64(out), np.float64(want), rtol=1e-6), (dtype, op)
 
 
-def test_a_result_is_not_written_where_it_is_not_aligned():
+def test_unaligned_out_is_written_through_a_temporary():
     raw, x = np.zeros(6 * 4 + 1, np.uint8), np.arange(6, dtype=np.float32)
     for at in (0, 1):
         out = raw[at : at + 24].view(np.float32)
@@ -456,7 +456,7 @@ def test_a_result_is_not_written_where_it_is_not_aligned():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_out_in_awkward_places(device):
+def test_out_in_any_layout_receives_the_result(device):
     array = np.arange(10, dtype=np.int64)
     raw = bytearray(17)
     misaligned = np.frombuffer(raw, np.int64, 1, 1).reshape(())
@@ -477,7 +477,7 @@ def test_out_in_awkward_places(device):
 
 @pytest.mark.parametrize("device", kinds())
 def test_out_and_dtype_together(device):
-    """dtype= is what is computed in, out's dtype what is stored: as NumPy's."""
+    """As in NumPy, the computation uses dtype= and the result is stored in out's dtype."""
     array = np.full(3, 2**31 - 1, np.int32)
     for dtype, stored in (("i4", "i8"), ("i8", "i4"), ("f8", "f4"), ("i4", "f8"), ("f4", "f8")):
         want, out = np.zeros((), stored), np.zeros((), stored)
@@ -508,8 +508,8 @@ def test_initial(device, rung, op):
             assert got == want and type(got) is type(want), (dtype, initial)
 
 
-def test_initial_of_float32_is_added_without_losing_bits():
-    """The initial value joins before the one rounding."""
+def test_initial_of_float32_is_added_before_rounding():
+    """The initial value is added before the single rounding."""
     array = np.full(1000, 2.0**-24, np.float32)
     got = gpuopt.reduce(array, initial=1.0, device="cpu")
     assert got == np.float32(1 + 1000 * 2.0**-24)
@@ -532,8 +532,8 @@ def test_initial_of_float32_is_added_without_losing_bits():
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("size", [0, 3])
-def test_initial_of_a_wrong_kind(initial, error, size):
-    """A sequence is no starting value: no first item of it, and least of all memory behind it."""
+def test_initial_of_a_wrong_kind_raises(initial, error, size):
+    """A sequence as the initial value is an error; its memory is not read."""
     array = np.ones(size)
     with pytest.raises(error):
         np.add.reduce(array, initial=initial)
@@ -541,7 +541,7 @@ def test_initial_of_a_wrong_kind(initial, error, size):
         gpuopt.reduce(array, initial=initial, device="cpu")
 
 
-def test_initial_that_the_result_cannot_hold():
+def test_initial_out_of_the_results_range_raises():
     for dtype, initial, error in (
         (np.int8, 300, OverflowError),
         (np.uint8, -1, OverflowError),
@@ -560,7 +560,7 @@ def test_initial_that_the_result_cannot_hold():
 
 
 def test_a_huge_broadcast_array_needs_little_memory():
-    """2^30 items from one: the cpu reads a piece at a time."""
+    """2^30 elements broadcast from one: the cpu reads a chunk at a time."""
     process = run_python(
         """
         import resource
@@ -577,7 +577,7 @@ def test_a_huge_broadcast_array_needs_little_memory():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_nothing_holds_the_arrays_afterwards(device):
+def test_arrays_are_released_after_a_call(device):
     for array in (np.ones(1000), np.ones(1000)[::2], np.ones(1000, ">f8"), np.ones((3, 4)).T):
         out = np.zeros(())
         everything = [array, out, array.dtype, np.dtype("f4"), np.dtype("f8"), np.float32]

@@ -1,6 +1,6 @@
-"""Calls while somebody captures the stream into a CUDA graph, on a driver that is no GPU.
+"""Calls during the capture of a CUDA graph, on the fake driver.
 
-With CuPy's and PyTorch's graphs on a real one: test_libraries.py.
+test_libraries.py has the graphs of CuPy and PyTorch on a real GPU.
 """
 
 import textwrap
@@ -11,8 +11,8 @@ from fake_driver import FAKE_LIBRARIES, PRODUCERS, with_fake, with_producers
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_a_call_becomes_part_of_a_graph(fake_cuda):
-    """With memory that is the graph's own, as nothing that the next call uses may be in it."""
+def test_captured_call_becomes_part_of_the_graph(fake_cuda):
+    """The graph has memory of its own, which no later call uses."""
     code = """
         x, out = Interface(items, stream=0x7700), Interface(np.array(0), stream=0x7700)
         rows = Interface(items[:90_000].reshape(300, 300), stream=0x7700)
@@ -67,7 +67,7 @@ def test_a_call_becomes_part_of_a_graph(fake_cuda):
 
 
 def test_each_graph_has_memory_of_its_own(fake_cuda):
-    """One piece for each of its streams, which another graph gets when it is gone."""
+    """Each stream of a graph has one block of memory, reused after the graph is destroyed."""
     code = """
         fake.fake_cuda_set(b"inputs", 1)
         GRAPHS = 65536 + 4096
@@ -110,8 +110,8 @@ def test_each_graph_has_memory_of_its_own(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_a_number_is_part_of_a_graph(fake_cuda):
-    """It is written by the graph itself, word by word: the host's memory is another by then."""
+def test_captured_scalar_is_stored_in_the_graph(fake_cuda):
+    """The graph holds the number itself: the host's memory may change before it runs."""
     with_producers(
         fake_cuda,
         FAKE_LIBRARIES
@@ -140,8 +140,8 @@ def test_the_first_call_of_all_may_be_captured(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_streams_of_a_graph_are_its_own(fake_cuda):
-    """Neither can another stream's array be in it, nor may a module stay on its stream."""
+def test_captured_streams_refuse_other_streams_arrays(fake_cuda):
+    """Arrays of another stream and modules on the captured stream are refused."""
     code = """
         x, out = Interface(items, stream=0x7700), Interface(np.array(0), stream=0x8800)
         legacy = Interface(items)
@@ -175,8 +175,8 @@ MODULE = """
 """
 
 
-def test_a_module_is_no_part_of_a_graph_of_its_stream(fake_cuda):
-    """Its work is waited for; nor is what it gives back, which goes when the graph is made."""
+def test_module_on_a_captured_stream_raises(fake_cuda):
+    """A module's call waits for its work, so it cannot be captured; memory is freed afterwards."""
     code = (
         MODULE
         + """
@@ -223,11 +223,11 @@ fake.fake_cuda_set(b"captured", 0x7700)
 
 
 def with_use(fake_cuda, code):
-    """Run code in which use() goes into a graph, the queue having all that it keeps."""
+    """Run code that captures use() into a graph, after a call that filled the queue's caches."""
     with_fake(fake_cuda, PRODUCERS + USE + textwrap.dedent(code))
 
 
-def test_a_graphs_memory_is_waited_for_as_anything_else(fake_cuda):
+def test_interrupt_while_allocating_for_a_graph_keeps_the_capture(fake_cuda):
     with_use(
         fake_cuda,
         """
@@ -239,7 +239,7 @@ def test_a_graphs_memory_is_waited_for_as_anything_else(fake_cuda):
     )
 
 
-def test_a_graphs_memory_may_be_what_others_gave_back(fake_cuda):
+def test_graph_memory_reuses_freed_memory(fake_cuda):
     with_use(
         fake_cuda,
         """
@@ -251,7 +251,7 @@ def test_a_graphs_memory_may_be_what_others_gave_back(fake_cuda):
     )
 
 
-def test_the_threads_mode_is_as_it_was_whatever_fails(fake_cuda):
+def test_capture_mode_is_restored_after_every_failure(fake_cuda):
     with_use(
         fake_cuda,
         """

@@ -17,7 +17,7 @@ def simulated(values, dtype=None):
     return gpuopt.asarray(np.asarray(values, dtype), device="sim")
 
 
-def test_there_and_back(rng):
+def test_copy_to_device_and_back_is_identical(rng):
     for shape in ((), (0,), (7,), (3, 0, 2), (4, 5, 6)):
         for dtype in ("?", "i1", "u8", "f2", "f4", "f8", "c16"):
             host = (rng.random(shape) * 100).astype(dtype)
@@ -69,7 +69,7 @@ def test_a_dtype_in_the_other_byte_order_is_the_machines():
     assert gpuopt.reduce(simulated([1.5, 2]), dtype=">f4").item() == 3.5
 
 
-def test_nothing_at_all_has_every_identity():
+def test_empty_reduction_returns_identity():
     for dtype in ("?", "i1", "u1", "u2", "u4", "u8", "i8"):
         host = np.zeros((0, 3), dtype)
         for op, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("sum", np.add)):
@@ -81,7 +81,7 @@ def test_nothing_at_all_has_every_identity():
 
 
 @pytest.mark.parametrize("dtype", ["F", "D"])
-def test_truth_of_complex_numbers(dtype, rng):
+def test_complex_elements_are_true_unless_zero(dtype, rng):
     host = rng.integers(0, 2, (5, 6, 4)) * (rng.integers(0, 2, (5, 6, 4)) + 1j)
     host[0, 0, 0] = 1j * np.nan
     host = host.astype(dtype)
@@ -110,7 +110,7 @@ def test_out_dtype_initial():
         gpuopt.reduce(nothing, "max")
 
 
-def test_a_result_of_half_the_bytes_overwrites_nothing_else(rng):
+def test_narrow_result_overwrites_no_neighbours(rng):
     for items, result in (("f4", "f4"), ("i8", "i4"), ("i4", "u4"), ("i4", "i2"), ("i4", "i8")):
         host = rng.integers(-(2**31), 2**31, 5000).astype(items)
         room = simulated(np.full(4, 77, result))
@@ -121,7 +121,7 @@ def test_a_result_of_half_the_bytes_overwrites_nothing_else(rng):
         assert room.get().tolist() == [77, want, 77, 77]
 
 
-def test_what_is_remembered_of_a_call_tells_apart_what_is_equal():
+def test_cached_calls_distinguish_equal_parameters():
     """Descriptions are kept by shapes, dtypes and parameters; 0.0 == -0.0, 1 == 1.0 == True."""
     x = simulated([-0.0, -0.0, -0.0], np.float32)
     y = simulated([1.0, 2.0, 3.0], np.float32)
@@ -156,7 +156,7 @@ def test_an_out_may_begin_where_an_input_ends():
             device_calls.check_apart(run(4096 + apart), "a", run(4096))
 
 
-def test_a_description_is_prepared_for_so_many_calls(rng, monkeypatch):
+def test_description_caches_a_bounded_number_of_prepared_calls(rng, monkeypatch):
     real, made = _core.Prepared, []
 
     def prepared(*given):
@@ -173,7 +173,7 @@ def test_a_description_is_prepared_for_so_many_calls(rng, monkeypatch):
         assert len(made) == count
 
 
-def test_what_is_remembered_of_a_call_is_no_array(rng):
+def test_cached_calls_hold_no_array(rng):
     """The same layouts again, of other memory; then with an `out` that will not do."""
 
     def once():
@@ -210,8 +210,8 @@ def test_what_is_remembered_of_a_call_is_no_array(rng):
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "c8"])
-def test_nothing_is_converted(dtype):
-    """The items are on the device: only those dtypes are taken that need no conversion."""
+def test_dtypes_that_need_conversion_raise(dtype):
+    """The elements are on the device: only those dtypes are taken that need no conversion."""
     x = simulated([1, 2, 3], dtype)
     for call in (
         lambda: gpuopt.saxpy(2, x, x),
@@ -237,14 +237,14 @@ def test_a_parameter_that_changes_is_read_again():
     assert gpuopt.stencil1d(x, weights=weights).get().tolist() == [3, 6, 12]
 
 
-def test_what_an_array_is_does_not_change():
+def test_array_attributes_are_read_only():
     array = simulated(np.arange(6))
     for name in ("shape", "dtype", "device", "address", "read_only"):
         with pytest.raises(AttributeError):
             setattr(array, name, getattr(array, name))
 
 
-def test_families(rng):
+def test_every_family_computes_on_the_device(rng):
     a = rng.random((33, 65)).astype(np.float32)
     b = rng.random((65, 20)).astype(np.float32)
     x = simulated(a)
@@ -293,7 +293,7 @@ def test_vectors_broadcast(dtype, rng):
         np.testing.assert_array_equal(gpuopt.saxpy(2, row, 0.25).get(), 2 * host[1] + 0.25)
 
 
-def test_what_cannot_be():
+def test_invalid_device_arguments_raise():
     x, y = simulated([1.0, 2.0]), simulated([1, 2])
     other = gpuopt.asarray([1.0, 2.0], device="sim:g80")
     square = simulated(np.eye(2))
@@ -341,7 +341,7 @@ def test_what_cannot_be():
         (ValueError, "out: is on sim:g80", lambda: gpuopt.add(x, x, out=other)),
         (ValueError, "out: overlaps a", lambda: gpuopt.transpose(square, (0, 1), out=square)),
         (TypeError, "asarray", gpuopt.DeviceArray),
-        (ValueError, "one item", lambda: float(x)),
+        (ValueError, "one element", lambda: float(x)),
         (ValueError, "variant", lambda: gpuopt.reduce(x, variant="serial")),
     ]
     for kind, text, call in cases:
@@ -352,7 +352,7 @@ def test_what_cannot_be():
     assert gpuopt.asarray(x) is x
 
 
-def test_counted_and_checked_as_any_call():
+def test_device_calls_are_profiled_and_checked():
     array = simulated(np.arange(5000, dtype=np.int32))
     found = gpuopt.profile(gpuopt.reduce, array, variant=2)
     assert found.result.item() == 5000 * 4999 // 2

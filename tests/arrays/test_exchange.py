@@ -1,4 +1,4 @@
-"""Arrays whose type has DLPack's C exchange API, on a driver that is no GPU (fake_cuda.c).
+"""Arrays whose type has DLPack's C exchange API, on the fake driver (fake_cuda.c).
 
 The API is a table of functions, made here; PyTorch's own is tested in test_libraries.py.
 """
@@ -10,7 +10,7 @@ from fake_driver import FAKE_LIBRARIES, with_producers
 
 pytestmark = pytest.mark.timeout(180)
 
-# A library whose type has DLPack's C exchange API. What it says of a tensor can be changed.
+# A library whose type has DLPack's C exchange API, with adjustable tensor fields.
 EXCHANGE = """
 from gpuopt import _core
 from gpuopt.arrays import libraries
@@ -59,7 +59,7 @@ new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p,
 @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
 def no_stream(*arguments):
     return -1
-# Of what is no list it fails with an exception.
+# It fails with an exception for any object but a list.
 PyList_Append = ctypes.cast(ctypes.pythonapi.PyList_Append, ctypes.c_void_p).value
 tables = []
 def table(major=1, older=None, borrow=borrow, stream=stream_of):
@@ -84,7 +84,7 @@ def with_exchange(fake_cuda, code):
     with_producers(fake_cuda, FAKE_LIBRARIES + EXCHANGE + textwrap.dedent(code))
 
 
-def test_the_exchange_api_tells_all_at_once(fake_cuda):
+def test_exchange_api_describes_arrays_of_every_layout(fake_cuda):
     with_exchange(
         fake_cuda,
         """
@@ -118,8 +118,8 @@ def test_the_exchange_api_tells_all_at_once(fake_cuda):
     )
 
 
-def test_what_the_exchange_api_does_not_tell(fake_cuda):
-    """The attributes are asked then, and the errors are theirs."""
+def test_arrays_beyond_the_exchange_api_fall_back_to_attributes(fake_cuda):
+    """Then the attributes are read, and their errors are raised."""
     with_exchange(
         fake_cuda,
         """
@@ -191,7 +191,7 @@ def test_calls_through_the_exchange_api(fake_cuda):
             forget()
             assert gpuopt.reduce(x, axis=axis, out=out) is out
             assert story() == "launch 7700;", story()
-        # the same call of other memory: what is remembered knows no address
+        # the same call with other memory: the cached call holds no address
         wide = np.zeros(1000, np.int64)
         inside = swift(wide[400:550].view("i4").reshape(1, 300))
         for k in (0, 600):
@@ -290,7 +290,7 @@ def test_whole_arrays_through_the_exchange_api(fake_cuda):
     )
 
 
-def test_the_exchange_api_keeps_nothing(fake_cuda):
+def test_exchange_api_leaks_no_reference(fake_cuda):
     with_exchange(
         fake_cuda,
         """
@@ -327,7 +327,7 @@ def test_the_exchange_api_keeps_nothing(fake_cuda):
     )
 
 
-def test_misuse_of_what_is_underneath(fake_cuda):
+def test_misuse_of_private_functions_raises(fake_cuda):
     with_exchange(
         fake_cuda,
         """

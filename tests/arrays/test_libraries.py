@@ -33,7 +33,7 @@ def gpus():
 @pytest.fixture
 def cupy():
     cupy = installed("cupy")
-    cupy.cuda.Device(0).use()  # JAX leaves the GPU that it has used
+    cupy.cuda.Device(0).use()  # JAX changes the current GPU
     return cupy
 
 
@@ -46,7 +46,7 @@ def torch():
     return torch
 
 
-def test_ours_on_a_gpu(rng):
+def test_own_arrays_on_a_gpu(rng):
     if KINDS["cuda"]:
         pytest.skip(KINDS["cuda"])
     for dtype in ("int32", "int64", "float32", "float64"):
@@ -101,7 +101,7 @@ def test_cupy(cupy, rng, dtype):
     turned = gpuopt.transpose(x)
     assert type(turned) is cupy.ndarray
     np.testing.assert_array_equal(turned.get(), host.T)
-    for first in range(1, 4):  # addresses that suit an item and no more
+    for first in range(1, 4):  # addresses that suit an element and no more
         row = x.ravel()[first : first + 1000]
         np.testing.assert_allclose(
             gpuopt.reduce(row).get(), host.ravel()[first : first + 1000].sum(), rtol=1e-6
@@ -329,7 +329,7 @@ def odd_tensors(torch, x):
     return found
 
 
-def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
+def test_torch_exchange_api_agrees_with_attributes(torch):
     if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         pytest.skip("this PyTorch has no C exchange API")
     swift, slow = libraries.TORCH.borrow(torch.Tensor), libraries.TORCH.view
@@ -366,7 +366,7 @@ def test_torch_tells_in_one_call_what_its_attributes_tell(torch):
     assert swiftly[0][0] == swiftly[0][1]
 
 
-def test_torch_refuses_what_it_refused(torch):
+def test_torch_refuses_unsupported_tensors(torch):
     x = torch.ones(6, 8, device="cuda")
     out = torch.empty(8, device="cuda")
     refused = {
@@ -408,7 +408,7 @@ def test_torch_refuses_what_it_refused(torch):
 
 
 def test_torch_repeated_calls_see_new_memory(torch):
-    """What is remembered of a call is its layout, and nothing else."""
+    """A cached call depends on the layout only, not on the memory."""
     torch.manual_seed(7)
     stream = torch.cuda.Stream()
     for dtype in (torch.float32, torch.int32, torch.bfloat16):
@@ -454,8 +454,8 @@ def folded(a):
     return a[:, : 10 * wide].reshape(-1, 10, wide)
 
 
-# Along axes and of any layout. Each has a plan of its own: slabs, rows, packs and items of columns,
-# shares of few results, several axes that cannot be merged.
+# Along axes, of any layout, one per plan: slabs, rows, vectorized and scalar columns, chunks with
+# few results, several axes that cannot be merged.
 VIEWS = {
     "C": lambda a: a,
     "transposed": lambda a: a.T,
@@ -634,7 +634,7 @@ def test_torch_bfloat16(torch):
                 error = (found.double() - want).abs()
                 if op[0] == "a":
                     assert not error.any(), (op, axis)
-                else:  # rounded once; eight items at a time are added up in float32
+                else:  # rounded once; eight elements at a time are added up in float32
                     bound = 2**-8 * want.abs() + 1e-6 * wide.abs().sum(**axes)
                     assert bool((error <= bound).all()), (op, axis)
     some = (x[:20, :30].float() / 4 + 1).bfloat16()
@@ -651,7 +651,7 @@ def test_torch_bfloat16(torch):
     assert gpuopt.reduce(big).item() == 0
 
 
-def test_tensors_without_items_in_memory(torch):
+def test_tensors_without_storage_raise(torch):
     """They are refused before anything is launched: that would lose the GPU for the process."""
     plain = torch.ones(1000, device="cuda")
     freed = plain.clone()
@@ -683,7 +683,7 @@ def test_vectors_broadcast_and_numbers(library, request, rng):
         np.testing.assert_allclose(gpuopt.asarray(found).get(), want, rtol=1e-4)
 
 
-def test_autograd_notices_what_is_written(torch):
+def test_autograd_detects_writes(torch):
     weight = torch.ones(4, device="cuda", requires_grad=True)
     kept = torch.ones(4, device="cuda")
     loss = (weight * kept).sum()
@@ -692,7 +692,7 @@ def test_autograd_notices_what_is_written(torch):
         loss.backward()
 
 
-def test_streams_of_strangers_do_not_wait_for_each_other(torch):
+def test_foreign_streams_do_not_wait_for_each_other(torch):
     one, other = torch.cuda.Stream(), torch.cuda.Stream()
     x = torch.ones(1000, device="cuda")
     for stream in (one, other):
@@ -777,7 +777,7 @@ def test_calls_become_parts_of_a_graph(torch, mode):
         assert all(torch.equal(between[name], wanted[seeds[0]][name]) for name in between)
 
 
-def test_what_cannot_be_part_of_a_graph_does_it_no_harm(torch):
+def test_uncapturable_calls_leave_the_graph_intact(torch):
     x, out = torch.ones(1 << 20, device="cuda"), torch.empty((), device="cuda")
     ours = gpuopt.asarray(np.ones(1 << 20, np.float32), "cuda")
     value = np.zeros((), np.float32)
@@ -845,7 +845,7 @@ def test_our_arrays_may_go_while_a_graph_is_captured(torch):
         assert y[0].item() == 3
 
 
-def test_what_asarray_borrowed_is_kept(torch):
+def test_memory_borrowed_by_asarray_is_kept_alive(torch):
     stream, n = torch.cuda.Stream(), 2**24
     with torch.cuda.stream(stream):
         x = torch.ones(n, device="cuda")
@@ -898,7 +898,7 @@ def test_jax():
             assert np.asarray(found).astype("f8").tolist() == np.asarray(want).astype("f8").tolist()
 
 
-def test_what_jax_has_no_items_of():
+def test_jax_arrays_without_data_raise():
     jax = installed("jax")
     x = jax.numpy.ones((3, 4))
     for trace in (jax.jit, jax.grad, jax.vmap):
@@ -957,7 +957,7 @@ def test_numba():
 
 # --- kernels of a user's on their arrays, and their streams
 
-SLOW = 2**26  # items: to add a number to them takes more than 0.1 ms
+SLOW = 2**26  # elements: to add a number to them takes more than 0.1 ms
 
 
 def blocks(n):
@@ -1033,7 +1033,7 @@ def test_a_bound_launch_on_cupy_arrays(cupy):
         added += rounds
         assert float(x.min()) == float(x.max()) == added
     assert gpuopt.reduce(x).item() == added * SLOW
-    del x, one, stream  # the launch keeps what it needs
+    del x, one, stream  # the launch keeps its arrays alive
     gc.collect()
     assert module.time(bound) > 0
 
@@ -1061,7 +1061,7 @@ def test_kernels_on_torch_tensors(torch):
             module["add"](1, 32, x, wrong, out, 0)
 
 
-def test_autograd_notices_what_a_kernel_is_given(torch):
+def test_autograd_detects_a_kernels_arrays(torch):
     module = gpuopt.load_ptx(ADD, "cuda:0")
     weight = torch.ones(4, device="cuda:0", requires_grad=True)
     kept = torch.ones(4, device="cuda:0")

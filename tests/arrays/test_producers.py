@@ -40,7 +40,7 @@ def test_the_producers_stream(fake_cuda):
         gpuopt.reduce(Interface(np.ones(9, np.float32)))
         assert story() == "launch 1;", story()
         assert found.get() == total and found.__cuda_array_interface__["stream"] == 1
-        # along axes, with gaps, and what is copied first: all of it there too
+        # reductions along axes, of arrays with gaps and of copies run on that stream, too
         rows = items[:90_000].reshape(300, 300)
         gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
         there = Interface(np.empty(300, np.int32), stream=0x7700)
@@ -55,7 +55,7 @@ def test_the_producers_stream(fake_cuda):
         forget()
         found = gpuopt.reduce(gaps, "mean", axis=0)
         assert (found.shape, found.dtype) == ((100,), np.float64)
-        # the result, and what is kept between the launches, is ours: on the default stream
+        # the result and the temporaries are gpuopt's own: on the default stream
         assert story().startswith("wait 7700;launch 7700;"), story()
         assert story().endswith("launch 7700;wait 1;") and "launch 1;" not in story(), story()
         # made contiguous in memory of ours on the producer's stream; from there on it is ours
@@ -76,8 +76,8 @@ def test_the_producers_stream(fake_cuda):
     )
 
 
-def test_memory_between_passes_is_given_back_after_them(fake_cuda):
-    """It is ours, on the default stream: that waits for the caller's before anything is freed."""
+def test_temporaries_are_freed_after_their_passes(fake_cuda):
+    """The default stream waits for the caller's stream before temporaries are freed."""
     with_producers(
         fake_cuda,
         """
@@ -105,7 +105,7 @@ def test_memory_between_passes_is_given_back_after_them(fake_cuda):
     )
 
 
-def test_a_result_that_looks_like_none_yet(fake_cuda):
+def test_result_equal_to_the_sentinel_is_returned(fake_cuda):
     with_producers(
         fake_cuda,
         """
@@ -117,8 +117,8 @@ def test_a_result_that_looks_like_none_yet(fake_cuda):
     )
 
 
-def test_a_number_comes_by_one_launch(fake_cuda):
-    """And small memory is kept: neither a copy, nor the stream's end, nor the allocator."""
+def test_scalar_is_fetched_by_one_launch(fake_cuda):
+    """Small blocks are cached: no copy, no synchronization, no allocator call."""
     with_producers(
         fake_cuda,
         """
@@ -148,7 +148,7 @@ def test_a_number_comes_by_one_launch(fake_cuda):
     )
 
 
-def test_ctrl_c_while_a_number_is_awaited(fake_cuda):
+def test_ctrl_c_while_waiting_for_a_scalar(fake_cuda):
     code = """
         one = gpuopt.asarray(np.int64(41), device="cuda")
         fake.fake_cuda_set(b"lose", 1)
@@ -159,8 +159,8 @@ def test_ctrl_c_while_a_number_is_awaited(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_streams_of_strangers_do_not_wait_for_each_other(fake_cuda):
-    """Each has a queue of its own, up to 16 of them; what one had, another waits for."""
+def test_foreign_streams_do_not_wait_for_each_other(fake_cuda):
+    """Up to 16 streams have a queue each; a queue's next stream waits for its earlier work."""
     with_producers(
         fake_cuda,
         """
@@ -219,7 +219,7 @@ def test_a_borrowed_arrays_stream_waits_before_it_goes(fake_cuda):
     )
 
 
-def test_autograd_is_told_of_what_is_written(fake_cuda):
+def test_autograd_is_notified_of_writes(fake_cuda):
     with_producers(
         fake_cuda,
         FAKE_LIBRARIES
@@ -244,7 +244,7 @@ def test_autograd_is_told_of_what_is_written(fake_cuda):
     )
 
 
-def test_a_graph_that_is_given_up_is_not_waited_for(fake_cuda):
+def test_abandoned_graph_is_not_waited_for(fake_cuda):
     with_producers(
         fake_cuda,
         """
@@ -393,7 +393,7 @@ def test_bfloat16_capsules(fake_cuda):
     )
 
 
-def test_the_arrays_own_gpu(fake_cuda):
+def test_calls_run_on_the_arrays_gpu(fake_cuda):
     with_producers(
         fake_cuda,
         """
@@ -414,8 +414,8 @@ def test_the_arrays_own_gpu(fake_cuda):
     )
 
 
-def test_who_works_on_another_gpu_finds_the_work_done(fake_cuda):
-    """The interface names streams by number, and the default one's is every GPU's."""
+def test_consumers_on_another_gpu_find_finished_work(fake_cuda):
+    """The interface identifies streams by number, and the default stream has one on every GPU."""
     with_producers(
         fake_cuda,
         """
@@ -440,7 +440,7 @@ def test_who_works_on_another_gpu_finds_the_work_done(fake_cuda):
 
 
 def test_other_gpus_may_read_our_memory(fake_cuda):
-    """Else no library could copy an array of ours to another GPU."""
+    """Otherwise no library could copy gpuopt's arrays to another GPU."""
     with_producers(
         fake_cuda,
         """
@@ -455,7 +455,7 @@ def test_other_gpus_may_read_our_memory(fake_cuda):
     )
 
 
-def test_memory_is_given_back(fake_cuda):
+def test_memory_is_freed(fake_cuda):
     with_producers(
         fake_cuda,
         """
@@ -509,7 +509,7 @@ def test_a_repeated_launch_becomes_a_graph(fake_cuda):
     )
 
 
-def test_every_failing_driver_call(fake_cuda):
+def test_every_driver_failure_leaves_a_usable_state(fake_cuda):
     with_producers(
         fake_cuda,
         """
@@ -535,7 +535,7 @@ def test_every_failing_driver_call(fake_cuda):
             fake.fake_cuda_fail(b"*", 0, 0)
             assert get("depth") == 0, nth
         gc.collect()
-        for _ in range(20):  # what is repeated becomes a graph
+        for _ in range(20):  # repeated calls become a graph
             work()
         live = get("live")
         for _ in range(20):
@@ -599,11 +599,11 @@ def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
     )
 
 
-# --- streams of a call that does not end well, or that are not what their number says
+# --- streams of failing calls, and streams that depend on the thread
 
 
-def test_a_call_that_fails_half_way_is_before_the_other_streams(fake_cuda):
-    """What it queued may still use memory that its owner gives back on a stream of its own."""
+def test_failed_call_still_orders_the_other_streams(fake_cuda):
+    """Queued work may still use memory that its owner frees on another stream."""
     code = """
         array, out = np.arange(1 << 20, dtype=np.int64), np.zeros((), np.int64)
         def call():
@@ -618,7 +618,7 @@ def test_a_call_that_fails_half_way_is_before_the_other_streams(fake_cuda):
 
 
 def test_the_per_thread_default_stream_is_another_in_each_thread(fake_cuda):
-    """Its queue goes back to its own stream, and is ordered after the thread's."""
+    """The queue returns to its own stream, ordered after the thread's stream."""
     code = """
         import threading
         array = np.arange(100, dtype=np.int64)
@@ -649,8 +649,8 @@ def test_asarray_remembers_that_its_memory_may_go_only_after_the_work(fake_cuda)
     with_producers(fake_cuda, code)
 
 
-def test_what_ctrl_c_left_unfinished_is_kept(fake_cuda):
-    """The GPU may still read an array whose wait was interrupted: it goes after the next wait."""
+def test_arrays_of_an_interrupted_wait_are_kept(fake_cuda):
+    """The GPU may still read an array whose wait was interrupted: the next wait releases it."""
     code = """
         out = gpuopt.empty((), np.int64, "cuda")
         lent = []
@@ -673,7 +673,7 @@ def test_what_ctrl_c_left_unfinished_is_kept(fake_cuda):
     with_producers(fake_cuda, code)
 
 
-def test_extents_that_are_none(fake_cuda):
+def test_invalid_extents_raise(fake_cuda):
     code = """
         array = np.arange(20)
         for told in (dict(shape=(-4, -5)), dict(shape=(-4,)), dict(shape=(2.5,)),

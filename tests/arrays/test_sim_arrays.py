@@ -1,4 +1,4 @@
-"""Arrays on the simulated GPU share one queue: threads, signal handlers and forks meet there."""
+"""Arrays on the simulated GPU share one queue: threads, signal handlers and forks."""
 
 import sys
 import textwrap
@@ -44,7 +44,7 @@ def test_the_first_array_of_a_preset_by_several_threads():
         np.testing.assert_array_equal(array.get(), np.arange(1000) + number)
 
 
-def test_a_signal_handler_that_would_wait_for_its_own_thread():
+def test_signal_handler_that_would_deadlock_raises():
     code = """
         told = []
         def handler(*_):
@@ -58,11 +58,11 @@ def test_a_signal_handler_that_would_wait_for_its_own_thread():
         print(int(total.item()) == 1 << 23, told, small.get())
     """
     done = run_python(LONG + textwrap.dedent(code)).stdout
-    assert done.startswith("True ['device: sim:h200 is in the middle of a call of this thread")
+    assert done.startswith("True ['device: sim:h200 is executing a call of this thread")
     assert done.count("sim:h200") == 1 and done.endswith("[0 1 2]\n")
 
 
-def test_who_waits_for_the_queue_hears_ctrl_c():
+def test_waiting_for_the_queue_is_interruptible():
     code = """
         class Stop(Exception): pass
         def handler(*_): raise Stop
@@ -83,7 +83,7 @@ def test_who_waits_for_the_queue_hears_ctrl_c():
     assert alive == "True" and float(seconds) < 0.5 and values == "[0 1 2]\n"
 
 
-def test_a_fork_while_another_thread_has_the_queue():
+def test_fork_while_another_thread_holds_the_queue():
     code = """
         def child_says():
             child = os.fork()
@@ -123,8 +123,8 @@ def test_a_thread_with_a_small_stack(bytes_of_stack):
     assert run_python(code).stdout == "5.0 1048576.0 362400.0\n"
 
 
-def test_one_item_is_a_number():
-    """Compared, formatted and used as an index like one; several are refused, not just unequal."""
+def test_single_element_behaves_like_a_number():
+    """It compares, formats and indexes like a number; larger arrays raise instead of comparing."""
     one = gpuopt.reduce(gpuopt.asarray(np.int64([1, 2]), "sim"))
     assert one == 3 and np.int64(3) == one and one == np.array([3]) and one == one
     assert 3 == one  # noqa: SIM300
@@ -141,5 +141,5 @@ def test_one_item_is_a_number():
                     lambda: several != np.arange(2)):  # fmt: skip
         with pytest.raises(TypeError, match=r"on sim:h200 is not compared there.*\.get\(\)"):
             compare()
-    with pytest.raises(ValueError, match="only an array of one item is a number"):
+    with pytest.raises(ValueError, match="only an array of one element is a number"):
         f"{several:.2f}"

@@ -1,4 +1,4 @@
-"""The decks' arithmetic, against the decks' own figures."""
+"""The decks' arithmetic, compared with the decks' own figures."""
 
 import ctypes
 import math
@@ -71,7 +71,7 @@ def test_cost():
         log = math.log2(n)
         assert models.cost(n, log, 1) == n
         assert models.cost(n, log, n) == about(n * (log + 1), 0.02)  # not cost-optimal
-        assert models.cost(n, log, n / log) < 2 * n  # so many are
+        assert models.cost(n, log, n / log) < 2 * n  # cost-optimal
 
 
 def test_occupancy_of_the_decks():
@@ -100,7 +100,7 @@ def test_each_limiter_binds():
 
 @pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
 def test_occupancy_agrees_with_the_driver():
-    """Every kernel of the image, at many block sizes and amounts of shared memory."""
+    """Compare every embedded kernel at many block sizes and amounts of shared memory."""
     device = gpuopt.devices()[0]
     limits = models.gpu(device)
     gpuopt.reduce(np.ones(3), device=device.name)  # the primary context
@@ -178,10 +178,10 @@ def test_transactions():
     assert models.transactions("gt200", [0, 32], 1) == models.Transactions(2, 64)
     assert models.transactions("gt200", [0, 64], 2) == models.Transactions(2, 64)
     assert models.transactions("gt200", [0, 64], 4) == models.Transactions(1, 128)
-    # Where wide items are not in order, each is a transaction of its own, of 32 bytes.
+    # Where wide elements are not in order, each is a transaction of its own, of 32 bytes.
     wide = models.transactions("g80", [256 * lane + 16 for lane in range(16)], 16)
     assert wide == models.Transactions(16, 16 * 32)
-    # The transpose's strided side: every item its own sector.
+    # The transpose's strided side: every element its own sector.
     assert models.transactions("h200", [4 * 1024 * i for i in LANES]).count * 1024 * 32 == 2**20
 
 
@@ -250,21 +250,21 @@ def test_arguments_of_another_type_are_named(call, text):
         call()
 
 
-def test_numbers_of_any_kind_are_taken():
+def test_numbers_of_any_type_are_accepted():
     assert models.littles_law(np.float32(24), np.int64(8)) == 192
     assert models.brent(10, 6, math.inf) == 6
     assert models.transactions("h200", (4 * lane for lane in LANES)).count == 4
     assert models.bank_conflicts("h200", np.arange(0, 128, 4)).passes == 1
 
 
-def test_a_simulated_gpu_goes_by_its_devices_name():
+def test_gpu_accepts_a_simulated_devices_name():
     for name, limits in models.GPUS.items():
         assert models.gpu(f"sim:{name}") is limits
     assert models.gpu("sim") is models.gpu(gpuopt.roofline("sim").device)
     assert models.occupancy("sim:h200", 128) == models.occupancy("h200", 128)
 
 
-def test_all_of_it_is_the_decks_arithmetic():
+def test_public_names_of_models_are_complete():
     names = {}
     exec("from gpuopt.models import *", names)
     assert {"occupancy", "gpu", "GPUS", "WARP"} <= set(names) and "math" not in names

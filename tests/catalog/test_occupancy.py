@@ -1,4 +1,4 @@
-"""Occupancy, theoretical and achieved: of launches on the simulated GPU, and of gpuopt.models."""
+"""Theoretical and achieved occupancy of simulated launches and of gpuopt.models."""
 
 import subprocess
 import sys
@@ -44,8 +44,8 @@ def launched(ptx, grid, block, *arguments, shared=0, device="sim"):
 
 
 @pytest.mark.parametrize("name", models.GPUS)
-def test_one_table_gives_both_their_limits(name):
-    """What a launch says and what gpuopt.models computes, where threads, blocks or memory limit."""
+def test_launch_and_model_share_one_table_of_limits(name):
+    """A launch and gpuopt.models report the same limits by threads, blocks and shared memory."""
     limits = models.GPUS[name]
     for block in (32, 64, 96, 256, limits.threads_per_block):
         for shared in (0, 1, 5000, limits.shared_per_block):
@@ -53,8 +53,8 @@ def test_one_table_gives_both_their_limits(name):
             assert launch.occupancy == float(models.occupancy(name, block, shared=shared))
 
 
-def test_registers_limit_both_alike():
-    """One number of registers explains every block size, whatever the simulator estimates."""
+def test_launch_and_model_agree_on_the_register_limit():
+    """One number of registers explains the occupancy of every block size."""
     chains = 60  # values that live at the same time
     names = [f"%r{i}" for i in range(chains)]
     body = [f"mov.u32 {name}, %clock;" for name in names]
@@ -127,7 +127,7 @@ def test_an_exit_that_opens_a_barrier_was_waited_for():
     assert launched(text, 2 * SMS, 1024, 10_000).achieved_occupancy == pytest.approx(1, rel=1e-3)
 
 
-def test_it_does_not_depend_on_the_hosts_threads():
+def test_achieved_occupancy_does_not_depend_on_host_threads():
     script = (
         "import numpy as np, gpuopt\n"
         "p = gpuopt.profile(gpuopt.reduce, np.arange(300_001.0), variant=7)\n"

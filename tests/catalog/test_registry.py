@@ -19,7 +19,7 @@ def every_rung():
     return [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
 
 
-def test_the_families_are_all_named_here():
+def test_every_family_is_covered_here():
     with pytest.raises(ValueError) as caught:
         gpuopt.rungs("none")
     assert re.findall(r"'(\w+)'", str(caught.value))[1:] == FAMILIES
@@ -40,13 +40,17 @@ def test_the_ptx_of_a_kernel_is_a_module_of_its_own(file, target):
     for name in (name for name, found in _core.kernels().items() if found == file):
         ptx = _core.kernel_ptx(name, target)
         assert re.match(r"\.version 8\.\d\n\.target sm_\d+\n\.address_size 64\n", ptx)
-        assert re.findall(r"^\.target (.*)$", ptx, re.MULTILINE) == [f"sm_{target}"]
+        newer = "griddepcontrol" in ptx or "cp.async" in ptx
+        targets = re.findall(r"^\.target (.*)$", ptx, re.MULTILINE)
+        assert targets == ["sm_90"] if newer else targets in (["sm_75"], [f"sm_{target}"])
         assert re.findall(r"\.entry\s+([\w$]+)", ptx) == [name]
         assert ptx.isascii() and "\0" not in ptx and ptx.endswith("\n")
         # Integer tickets, which say who is last. Any other atomic lets results change from run to
         # run.
         assert set(re.findall(r"\b(?:atom|red)\.\S+", ptx)) <= {"atom.global.inc.u32"}
-        assert ("\t.loc\t" in ptx) == (target == 75)  # source lines, for the simulator's counters
+        assert ("\t.loc\t" in ptx) == (
+            targets == ["sm_75"]
+        )  # source lines, for the simulator's counters
         paths = re.findall(r'^\.file \d+ "(.*)"$', ptx, re.MULTILINE)
         assert all(re.match(r"(csrc/kernels|cuda/targets/include)/[\w.]+$", path) for path in paths)
 
@@ -132,7 +136,7 @@ def test_every_rung_has_every_operation_of_the_required_dtypes():
             assert ("sum", "int32", "int32") in rung.signatures  # the decks' arithmetic
 
 
-def test_the_answer_is_the_callers_own():
+def test_returned_lists_are_copies():
     """A caller who changes a list changes nobody else's."""
     first = gpuopt.rungs("reduce")[0]
     first.signatures.clear()

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and what is written between a page's marks."""
+"""Atomic writing of files, and writing between a page's marks."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ def test_text_is_written_as_it_is(tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
-def test_what_was_there_stays_until_all_is_written(error, tmp_path, monkeypatch):
+def test_old_contents_stay_until_the_new_are_complete(error, tmp_path, monkeypatch):
     path, real = tmp_path / "page.txt", Path.write_bytes
     path.write_text("old")
 
@@ -49,9 +49,7 @@ def test_mode_and_links_stay(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY])
-def test_where_nothing_can_be_put_beside_it_the_file_itself_is_written(
-    number, tmp_path, monkeypatch
-):
+def test_file_in_a_read_only_folder_is_overwritten_in_place(number, tmp_path, monkeypatch):
     path = tmp_path / "page.txt"
     path.write_text("old")
 
@@ -69,7 +67,7 @@ def test_a_full_device_is_an_error():
         files.write("/dev/full", "text")
 
 
-def test_a_pipe_takes_what_is_written(tmp_path):
+def test_pipe_is_written_directly(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -81,7 +79,7 @@ def test_a_pipe_takes_what_is_written(tmp_path):
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_paths_that_cannot_be_are_refused_by_name(tmp_path):
+def test_unwritable_paths_are_named_in_the_error(tmp_path):
     files.check(tmp_path / "new.svg", "-o", ".svg")
     with pytest.raises(IsADirectoryError, match=r"-o: .* is a folder"):
         files.check(tmp_path, "-o")

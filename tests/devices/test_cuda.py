@@ -1,4 +1,4 @@
-"""What only a GPU can show: borders of 2^31, a context shared with other libraries, faults."""
+"""Tests that need a GPU: sizes around 2^31, a context shared with other libraries, faults."""
 
 import ctypes
 import subprocess
@@ -65,8 +65,8 @@ def test_runs_are_bitwise_equal():
         assert len(values) == 1, rung.name
 
 
-def test_the_callers_context_is_left_as_it_was():
-    """Whichever is current (another library may have made one so), and none, in a new thread."""
+def test_callers_context_is_restored():
+    """The current context, another library's or none in a new thread, is unchanged."""
     driver = ctypes.CDLL("libcuda.so.1")
     assert driver.cuInit(0) == 0
 
@@ -109,7 +109,7 @@ def test_device_memory_does_not_leak():
     leaves_memory_free(work, 64 << 20)
 
 
-def test_a_fault_makes_the_device_lost_and_the_cpu_goes_on():
+def test_fault_loses_the_device_and_the_cpu_still_works():
     pytest.importorskip("cupy")
     done = python("""
 import cupy, numpy as np, gpuopt

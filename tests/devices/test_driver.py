@@ -1,8 +1,8 @@
-"""What CUDA's driver can do to a caller: missing, old, without a GPU; started, forked, ended.
+"""The states of CUDA's driver: missing, old, without a GPU; started, forked, ended.
 
-Most of it runs everywhere, on a libcuda that the test compiles (fake_cuda.c). What a driver that
-serves may refuse is test_driver_failures.py's; streams, textures and users' modules are
-test_driver_modules.py's.
+Most tests run everywhere, on a libcuda that the test compiles (fake_cuda.c). The failures of a
+working driver are in test_driver_failures.py; streams, textures and users' modules are in
+test_driver_modules.py.
 """
 
 import multiprocessing
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(180)
 only_cuda = [on("cuda", "cuda", id="cuda")]
 
 
-# --- drivers that cannot serve: every entry says why, and the cpu goes on
+# --- unusable drivers: every entry point gives the reason, and the cpu works
 
 CANNOT_SERVE = """
 import numpy as np, gpuopt
@@ -54,7 +54,7 @@ assert [device.kind for device in gpuopt.devices() if device.kind != "sim"] == [
 
 
 def reason_of(driver, before="", **environment):
-    """Return why a driver cannot serve, after checking that every call says the same."""
+    """Return why a driver is unusable, after checking that every call gives that reason."""
     environment = {"GPUOPT_CUDA_DRIVER": driver, "GPUOPT_DEVICE": None, **environment}
     return run_python(before + CANNOT_SERVE, **environment).stdout.strip()
 
@@ -65,7 +65,7 @@ def test_no_driver(tmp_path):
     assert "install" in reason and "device='cpu'" in reason
 
 
-def test_a_driver_that_is_no_library(tmp_path):
+def test_driver_file_that_is_no_library(tmp_path):
     path = tmp_path / "libcuda.so"
     path.write_text("this is no library")
     assert "device='cpu'" in reason_of(str(path))
@@ -99,7 +99,7 @@ def test_a_driver_without_a_gpu(fake_cuda):
         assert "no GPU" in reason and "CUDA_VISIBLE_DEVICES" in reason, before
 
 
-def test_a_driver_that_does_not_start(fake_cuda):
+def test_driver_whose_initialization_fails(fake_cuda):
     reason = reason_of(fake_cuda(), PREAMBLE + "fake.fake_cuda_fail(b'cuInit', 999, 1)\n")
     assert "cuInit" in reason and "CUDA_ERROR_999" in reason
     reason = reason_of(fake_cuda(), PREAMBLE + "fake.fake_cuda_fail(b'cuDriverGetVersion', 3, 1)\n")
@@ -107,7 +107,7 @@ def test_a_driver_that_does_not_start(fake_cuda):
 
 
 def test_a_driver_that_forks_while_it_starts(fake_cuda):
-    """As the driver does to load its kernel module: the first call of the first process."""
+    """The driver forks in its first call, to load its kernel module."""
     code = """
         assert gpuopt.reduce(items, device="cuda") == total
         child = os.fork()
@@ -131,7 +131,7 @@ def test_no_visible_gpu(device):
     assert "no GPU" in reason and "CUDA_VISIBLE_DEVICES" in reason
 
 
-# --- a driver that serves: the host's side of every rung
+# --- a working driver: the host's side of every rung
 
 
 def test_every_rung_plans_its_passes_right(fake_cuda):
@@ -287,8 +287,8 @@ def test_spawn_after_cuda_started(device):
 
 
 @pytest.mark.parametrize("device", only_cuda)
-def test_more_than_the_gpu_holds(device):
-    """From one item: it goes through a piece of the GPU's memory, and leaves nothing there."""
+def test_arrays_larger_than_gpu_memory(device):
+    """Elements broadcast from one pass through a chunk of GPU memory, which is freed."""
     n = gpuopt.devices()[0].memory_total // 8 + 12_345
     ones = np.broadcast_to(np.float64(1), n)
 
@@ -299,7 +299,7 @@ def test_more_than_the_gpu_holds(device):
 
 
 @pytest.mark.parametrize("device", only_cuda)
-def test_the_memory_comes_back(device):
+def test_gpu_memory_is_returned(device):
     """Twenty reductions of 256 MiB leave the GPU's free memory where it was."""
     array = np.ones(2**26, np.float32)
     gpuopt.reduce(array, device=device)
@@ -311,7 +311,7 @@ def test_the_memory_comes_back(device):
     leaves_memory_free(work, 2**28)
 
 
-def test_the_kinds_are_known():
+def test_every_kind_of_device_is_covered():
     assert {"cpu", "cuda"} <= set(KINDS)
     assert KINDS["cpu"] == ""
     assert os.environ.get("GPUOPT_DEVICE") is None

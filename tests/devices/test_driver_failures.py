@@ -1,6 +1,6 @@
-"""A driver that serves, and then fails: no memory, any call, a lost device, Ctrl-C.
+"""Failures of a working driver: no memory, any call, a lost device, Ctrl-C.
 
-On a driver that is no GPU (fake_cuda.c), which fails when it is told to.
+They run on the fake driver (fake_cuda.c), which fails on request.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from fake_driver import BESIDE, BIG, LINK, PTX, with_fake
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_out_of_memory(fake_cuda):
+def test_out_of_memory_raises_with_sizes(fake_cuda):
     with_fake(
         fake_cuda,
         """
@@ -36,7 +36,7 @@ assert gpuopt.reduce(items, device="cuda") == total
     )
 
 
-def test_memory_that_waits_in_the_pool_is_not_out_of_memory(fake_cuda):
+def test_pooled_memory_is_reused_before_out_of_memory(fake_cuda):
     with_fake(
         fake_cuda,
         """
@@ -75,8 +75,8 @@ assert gpuopt.reduce(part, device="cuda") == want
     [(BIG, 10), (PTX, 15), (LINK, 60), (BESIDE, 40)],
     ids=["a reduction", "a user's module", "streams and textures", "arrays of others"],
 )
-def test_any_call_of_the_driver_may_fail_once(fake_cuda, made, least):
-    """Whatever fails says so or is overcome; nothing leaks, and the next call works."""
+def test_every_driver_call_may_fail_once(fake_cuda, made, least):
+    """Every failure raises or is handled; nothing leaks, and the next call works."""
     with_fake(
         fake_cuda,
         made
@@ -146,7 +146,7 @@ assert threads_ended()
     )
 
 
-def test_any_call_of_the_driver_may_fail_once_in_the_ring(fake_cuda):
+def test_every_driver_call_may_fail_once_in_the_ring(fake_cuda):
     with_fake(
         fake_cuda,
         LARGE
@@ -186,7 +186,7 @@ assert threads_ended()
     )
 
 
-def test_a_failure_while_starting_is_not_for_ever(fake_cuda):
+def test_failed_start_is_retried(fake_cuda):
     """The first call meets a failure anywhere after cuInit; the second one works."""
     opening = (
         "cuDeviceGet",
@@ -218,8 +218,8 @@ if "{name}" in {opening}:
         )
 
 
-def test_starts_that_fail_again_and_again(fake_cuda):
-    """The next attempt goes on with what the last one has: a context and a pool of memory."""
+def test_repeated_failed_starts_leak_nothing(fake_cuda):
+    """A retry reuses the context and the memory pool of the failed attempt."""
     with_fake(
         fake_cuda,
         """
@@ -232,8 +232,8 @@ assert gpuopt.reduce(items, device="cuda") == total
     )
 
 
-def test_no_memory_to_pin(fake_cuda):
-    """A host that has none left raises MemoryError, as for memory of any other kind."""
+def test_failing_pinned_allocation_raises_memory_error(fake_cuda):
+    """If pinning fails, MemoryError is raised, as for pageable memory."""
     with_fake(
         fake_cuda,
         """
@@ -255,8 +255,8 @@ assert not isinstance(error, gpuopt.DeviceMemoryError)
     )
 
 
-def test_a_graph_that_cannot_be_made(fake_cuda):
-    """It saves time: without it the call that comes again and again is what it was."""
+def test_failing_graph_falls_back_to_launches(fake_cuda):
+    """A graph only saves time: without it repeated calls return the same results."""
     with_fake(
         fake_cuda,
         """

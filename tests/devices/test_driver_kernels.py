@@ -1,4 +1,4 @@
-"""Users' kernels on other libraries' arrays and streams, on a driver that is no GPU (fake_cuda.c).
+"""Users' kernels on other libraries' arrays and streams, on the fake driver (fake_cuda.c).
 
 The libraries are made here; the real ones are in test_libraries.py.
 """
@@ -10,7 +10,7 @@ from fake_driver import FAKE_LIBRARIES, with_producers
 
 pytestmark = pytest.mark.timeout(180)
 
-# A kernel that the fake driver computes: n items, each advanced by a step of a generator.
+# A kernel that the fake driver computes: n elements, each advanced by a step of a generator.
 KERNEL = """
 text = (
     ".version 8.0\\n.target sm_75\\n.address_size 64\\n"
@@ -34,7 +34,7 @@ def with_kernel(fake_cuda, code):
     with_producers(fake_cuda, FAKE_LIBRARIES + KERNEL + textwrap.dedent(code))
 
 
-def test_arrays_on_the_gpu_are_used_where_they_are(fake_cuda):
+def test_arrays_on_the_gpu_are_used_in_place(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -66,7 +66,7 @@ def test_arrays_on_the_gpu_are_used_where_they_are(fake_cuda):
     )
 
 
-def test_the_kernel_is_in_the_order_of_the_arrays_streams(fake_cuda):
+def test_kernel_is_ordered_with_the_arrays_streams(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -78,7 +78,7 @@ def test_the_kernel_is_in_the_order_of_the_arrays_streams(fake_cuda):
         forget()
         advance(1, 32, gpuopt.asarray(x, device="cuda"), x.size, 1)
         assert story() == "launch 1;", story()
-        # what was queued on the others' streams comes before; it has ended when the call returns
+        # work on the other streams comes first, and the kernel has ended when the call returns
         forget()
         three(1, 32, first, other, Interface(x.copy(), stream=0x7700))
         assert story() == "wait 5500;wait 5500;launch 5500;", story()
@@ -109,7 +109,7 @@ def test_the_kernel_is_in_the_order_of_the_arrays_streams(fake_cuda):
     )
 
 
-def test_arrays_that_a_kernel_cannot_use(fake_cuda):
+def test_unusable_arrays_are_refused(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -150,7 +150,7 @@ def test_arrays_that_a_kernel_cannot_use(fake_cuda):
     )
 
 
-def test_autograd_is_told_of_a_kernels_arrays(fake_cuda):
+def test_autograd_is_notified_of_a_kernels_arrays(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -203,7 +203,7 @@ def test_a_bound_launch_keeps_its_arrays_and_their_streams(fake_cuda):
     )
 
 
-def test_ctrl_c_leaves_arrays_to_their_kernel(fake_cuda):
+def test_interrupted_launch_keeps_its_arrays(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -253,7 +253,7 @@ def test_ctrl_c_leaves_arrays_to_their_kernel(fake_cuda):
     )
 
 
-def test_a_refused_launch_keeps_nothing(fake_cuda):
+def test_refused_launch_keeps_no_array(fake_cuda):
     with_kernel(
         fake_cuda,
         """
@@ -402,8 +402,8 @@ def test_a_stream_lives_as_long_as_it_is_used(fake_cuda):
     )
 
 
-def test_a_module_finds_back_to_its_stream(fake_cuda):
-    """Where an earlier call could not put it back; what the arrays live by is kept till then."""
+def test_module_returns_to_its_stream_after_a_failure(fake_cuda):
+    """A later call restores the stream that a failed one could not; arrays are kept until then."""
     with_kernel(
         fake_cuda,
         """
@@ -425,7 +425,7 @@ def test_a_module_finds_back_to_its_stream(fake_cuda):
     )
 
 
-def test_a_stream_that_has_the_module_goes_with_it(fake_cuda):
+def test_cycle_of_stream_and_module_is_collected(fake_cuda):
     with_streams(
         fake_cuda,
         """

@@ -1,6 +1,6 @@
 """Users' modules, streams, textures and the experiments on the host's side of a driver.
 
-On a driver that is no GPU (fake_cuda.c), whose kernels do nothing and whose copies are real.
+They run on the fake driver (fake_cuda.c), whose kernels do nothing and whose copies are real.
 """
 
 import pytest
@@ -28,7 +28,7 @@ launch = module["reduce_k"]
 caught(gpuopt.UnfitError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
 large = lambda: launch(1, 32, x, x, 1, shared=1 << 20)
 caught(gpuopt.UnfitError, large, "shared memory", "GPU's 232448")
-for bytes in (200_000, 60_000, 1000):  # one stream's launch leaves another's what it asked for
+for bytes in (200_000, 60_000, 1000):  # the limit never shrinks: another stream may need it
     launch(1, 32, x, x, 1, shared=bytes)
     assert get("shared") >= 200_000
 fake.fake_cuda_fail(b"cuModuleLoadDataEx", 218, 1)  # CUDA_ERROR_INVALID_PTX
@@ -77,8 +77,8 @@ settled(before - 1)
     )
 
 
-def test_cold_runs_take_the_copies_in_turn(fake_cuda):
-    """From call to call, and in the launches that come untimed before those that are timed."""
+def test_cold_runs_rotate_over_the_copies(fake_cuda):
+    """The rotation continues over calls and over untimed launches."""
     with_fake(
         fake_cuda,
         """
@@ -106,8 +106,8 @@ settled()
     )
 
 
-def test_what_streams_are_given(fake_cuda):
-    """Copies and launches go to their streams; those begin after the first and end before it."""
+def test_work_goes_to_the_streams_named(fake_cuda):
+    """Copies and launches go to their streams, which start after and join the first stream."""
     with_fake(
         fake_cuda,
         LINK
@@ -128,13 +128,13 @@ told = story()
 assert told == [f"launch {one}"] * 3 + [f"graph {one}"] * 3, told
 module.use_stream(0x77000)
 module["micro_empty"](1, 32)
-assert story() == ["launch 77000"]  # nothing was under way: no wait
+assert story() == ["launch 77000"]  # nothing was in flight: no wait
 fake.fake_cuda_set(b"busy", 1)
 module.use_stream(2)
 fake.fake_cuda_set(b"busy", 0)
 module["micro_empty"](1, 32)
 assert story() == ["wait 2", "launch 2"]
-fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)  # the stream stays what it was
+fake.fake_cuda_fail(b"cuStreamQuery", 999, 1)  # the stream is unchanged
 caught(gpuopt.DeviceError, lambda: module.use_stream(0x88000), "cuStreamQuery", "999")
 module["micro_empty"](1, 32)
 assert story() == ["launch 2"]
@@ -148,14 +148,14 @@ module["micro_empty"](1, 32)
 assert story() == [f"launch {one}"]
 caught(ValueError, lambda: module.use_stream(-1), "stream")
 empty = module["micro_empty"].bind(1, 32)
-caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not from 0 to 7")
+caught(ValueError, lambda: module.time(empty.on(8)), "stream: 8 is not in the range 0 to 7")
 caught(ValueError, lambda: module.time(empty.on(1), 1, "graph"), "graph", "stream 0")
 """,
     )
 
 
 def test_experiments_on_the_host_and_its_link(fake_cuda):
-    """Their steps, with real copies and a kernel that counts: each is verified twice."""
+    """The experiments' steps run with real copies and a counting kernel, verified twice."""
     with_fake(
         fake_cuda,
         """
@@ -189,7 +189,7 @@ settled()
     )
 
 
-def test_what_textures_are_asked_for(fake_cuda):
+def test_texture_arguments_reach_the_driver(fake_cuda):
     with_fake(
         fake_cuda,
         LINK
@@ -222,8 +222,8 @@ assert asked(np.zeros((2, 3, 5), np.float32)) == (
     )
 
 
-def test_shares_on_several_gpus(fake_cuda):
-    """Each GPU has its share, and a thread that waits for it; a wrong sum has no time."""
+def test_chunks_on_several_gpus(fake_cuda):
+    """Each GPU has a chunk and a thread that waits for it; a wrong sum is not timed."""
     with_fake(
         fake_cuda,
         """

@@ -84,7 +84,7 @@ def here():
 
 
 def test_every_instruction_set_gives_the_same_bits():
-    """All operations and dtypes of all families, with the sets that this CPU has."""
+    """Compare all operations and dtypes of all families over the CPU's instruction sets."""
     sets = here()
     assert sets[0] == "baseline"
     digests = set()
@@ -106,13 +106,13 @@ def test_an_unknown_instruction_set_is_an_error():
     run_python("import gpuopt; gpuopt.reduce([1], device='cpu')", GPUOPT_CPU_ISA="")
 
 
-def test_show_config_tells_the_instruction_set():
+def test_show_config_reports_the_instruction_set():
     process = run_python("import gpuopt; gpuopt.show_config()", GPUOPT_CPU_ISA="baseline")
     assert "instruction set baseline (GPUOPT_CPU_ISA)" in process.stdout
 
 
 def test_all_rungs_of_reduce_agree_on_large_sizes(rng):
-    """2^25 and its neighbours, and more than the team goes through at a time."""
+    """Sizes around 2^25, and more than one round of the team."""
     array = rng.standard_normal(2**26 + 2**22 + 5, np.float32)
     exact = {n: float(np.sum(array[:n], dtype=np.longdouble)) for n in (2**25 - 1, 2**25 + 3)}
     for n in (*exact, array.size):
@@ -128,8 +128,8 @@ def test_all_rungs_of_reduce_agree_on_large_sizes(rng):
             assert off <= np.spacing(np.float32(abs(exact[n])))
 
 
-def test_results_past_the_caches(rng):
-    """Large enough for streaming stores on most machines, at every skew of the output."""
+def test_results_with_streaming_stores(rng):
+    """The sizes use streaming stores on most machines, at every misalignment of the output."""
     n = 9_000_017
     x, y = (rng.integers(-(2**62), 2**62, n) for _ in range(2))
     room = np.empty(n + 8, np.int64)
@@ -151,7 +151,7 @@ def test_results_past_the_caches(rng):
 
 
 def test_calls_from_many_threads_at_once(rng):
-    """One of them has the team; the others do their work themselves."""
+    """One thread uses the team; the others compute alone."""
     from concurrent.futures import ThreadPoolExecutor
 
     array = rng.standard_normal(2**21, np.float32)
@@ -168,7 +168,7 @@ def test_calls_from_many_threads_at_once(rng):
 
 
 def test_a_child_that_imports_gpuopt_after_another_library_used_openmp():
-    """Its OpenMP threads are gone, and nobody could tell gpuopt: the best rungs need none."""
+    """The child's OpenMP threads are gone; the default rungs do not need them."""
     run_python(
         """
         import ctypes, os, signal
@@ -271,8 +271,7 @@ def test_stencil_against_scipy(rng):
     )
 
 
-# What was slow before it was read in place, by all threads: the bars are half of what two quiet
-# cores showed against NumPy, or a little more.
+# Least speed-ups over NumPy: half of the figures of two quiet cores, or a little more.
 FASTER = {
     "max of 2^24 float32": ("f4", (1 << 24,), lambda a: a, "max", None, 0.8),
     "sum of 2^24 int8": ("i1", (1 << 24,), lambda a: a, "sum", None, 5),
@@ -310,7 +309,7 @@ def test_reductions_against_numpy(work, rng):
     )
 
 
-# Operands that are repeated, beside an array of 2048 x 2048.
+# Broadcast operands beside an array of 2048 x 2048.
 REPEATED = {
     "a number": ("f4", lambda a: 1, 0.6),
     "a row": ("f4", lambda a: a[0], 0.7),
@@ -321,7 +320,7 @@ REPEATED = {
 @pytest.mark.speed
 @two_cores
 @pytest.mark.parametrize("work", REPEATED.values(), ids=REPEATED)
-def test_sums_with_what_is_repeated_against_numpy(work, rng):
+def test_sums_with_broadcast_operands_against_numpy(work, rng):
     dtype, part, bar = work
     x = rng.integers(-100, 100, (2048, 2048)).astype(dtype)
     y = part(x)

@@ -1,4 +1,4 @@
-"""Simulated memory that is still allocated when its GPU is closed: an error of gpuopt's own."""
+"""Simulated memory still allocated when its GPU is closed is an internal error."""
 
 from conftest import run_python
 
@@ -56,7 +56,7 @@ print(_core.close_idle())
 """
 
 
-def test_nothing_is_left_when_the_simulated_gpus_are_closed():
+def test_closed_simulated_gpus_have_no_allocations():
     done = run_python(EVERYTHING, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split("\n")[:2] == ["(0, 0)"] * 2

@@ -1,4 +1,4 @@
-"""CUDA's printf on the simulated GPU: the text is the launch's, and C's printf is the oracle."""
+"""CUDA's printf on the simulated GPU, compared with C's printf."""
 
 import ctypes
 import math
@@ -133,7 +133,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].strip())
-def test_conversions_are_cs(case):
+def test_conversions_match_c(case):
     template, *values = case
     assert printed(*case) == (by_c(template, *values), len(values))
 
@@ -147,7 +147,7 @@ def test_strings():
     assert profiled.launches[0].output == "hello|   hello|hello   |he|(null)|"
 
 
-def test_what_is_no_conversion_stays():
+def test_unknown_conversions_are_printed_verbatim():
     assert printed("%y %n%k end %")[0] == "%y %n%k end %"
 
 
@@ -175,12 +175,12 @@ def test_output_is_bounded_and_says_so():
     assert printed(line, grid=4, times=4096)[0] == line * 4 * 4096  # just fits
 
 
-def test_nothing_is_printed(capfd):
+def test_printf_writes_nothing_to_the_streams(capfd):
     assert printed("loud\n")[0] == "loud\n"
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_cannot_be_read_is_found():
+def test_unreadable_arguments_are_reported():
     loaded = module("%d %s\n", address="4096")
     with pytest.raises(gpuopt.SimError, match="printf reads"):
         loaded["k"](1, 1, packed([i32(1)]), np.zeros(1, np.int32), 1)

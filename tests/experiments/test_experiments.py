@@ -14,6 +14,7 @@ import gpuopt
 from gpuopt import _core, experiments, models
 from gpuopt.experiments import EXPERIMENTS, _lab
 from gpuopt.experiments.register_pressure import CAPS, SPILLED
+from gpuopt.families import oracle
 
 # Where a simulated GPU needs no more than the default; the others are cut down to a second.
 SMALL = {
@@ -26,7 +27,7 @@ ON_CUDA = pytest.mark.skipif(not gpuopt.available("cuda"), reason="needs a GPU")
 
 
 def run(name, device, **more):
-    """Run an experiment; small where a device executes lane by lane."""
+    """Run an experiment, with small sizes on a device that executes lane by lane."""
     small = SMALL.get(name, {}) if device.startswith("sim") else {}
     return EXPERIMENTS[name](device=device, **(small | more))
 
@@ -46,7 +47,7 @@ def on_cuda():
 
 @pytest.mark.parametrize("name", HERE)
 @pytest.mark.parametrize("device", [on("sim", "sim", id="sim"), on("cuda", "cuda", id="cuda")])
-def test_every_experiment_runs_and_tells(name, device, on_cuda):
+def test_every_experiment_runs_and_reports(name, device, on_cuda):
     found = on_cuda(name) if device == "cuda" else run(name, device)
     assert found.name == name and found.device.name.startswith(device) and found.rows
     text, page = str(found), found._repr_html_()
@@ -97,7 +98,7 @@ def test_every_kernel_is_launched_by_its_experiment():
 
 
 @pytest.mark.parametrize("preset", ["g80", "gt200", "m2090", "k40", "h200"])
-def test_coalescing_as_the_models_have_it(preset):
+def test_coalescing_agrees_with_the_models(preset):
     found = run("coalescing", f"sim:{preset}")
     halves = 2 if models.gpu(preset).bank_lanes == 16 else 1
     for row in found.rows:
@@ -142,7 +143,7 @@ def test_coalescing_on_the_decks_gpus():
 
 
 @pytest.mark.parametrize("preset", ["g80", "m2090", "h200"])
-def test_banks_as_the_models_have_it(preset):
+def test_banks_agree_with_the_models(preset):
     found = run("banks", f"sim:{preset}")
     banks = models.gpu(preset).banks
     for stride in range(1, 34):
@@ -325,7 +326,7 @@ def test_block_sizes_in_time(on_cuda):
 
 
 def test_work_is_divided_between_gpus():
-    """Each loads its share, and numbers are all that comes back."""
+    """Each GPU loads its chunk, and only the sums are copied back."""
     n = 1 << 16
     found = run("several_gpus", "sim", n=n)
     assert found.device.name == "sim:h200"
@@ -356,7 +357,7 @@ def test_the_gpu_that_is_named_is_the_first_of_several(monkeypatch):
     found = experiments.several_gpus(4096, device="cuda:1")
     assert found.device is described
     assert [row.parameters["gpus"] for row in found.rows] == [1, 2, 1, 2]
-    # Of a sum, and of tasks: on one GPU, the table's, and on two.
+    # for the sum and for the tasks: one GPU (the table's), then two
     assert asked == ["cuda:1", "cuda:1", "cuda:0"] * 2
 
 
@@ -417,7 +418,7 @@ def test_the_default_device(monkeypatch):
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_devices_that_cannot(name):
+def test_unsupported_devices_raise(name):
     with pytest.raises(ValueError, match=r"device: 'cpu' runs no kernels.*'sim:g80'"):
         EXPERIMENTS[name](device="cpu")
     with pytest.raises(ValueError, match="'abacus'"):
@@ -453,7 +454,7 @@ def test_bad_input(name, more, error, text):
         EXPERIMENTS[name](device="sim", **more)
 
 
-def test_a_name_that_is_none():
+def test_unknown_experiment_raises():
     for name in ("alchemy", ["banks"], None):
         with pytest.raises(ValueError, match=r"name: .* is not an experiment; use one of coal"):
             experiments.run(name)
@@ -468,20 +469,20 @@ def test_odd_sizes():
     assert experiments.ilp([2], [1], steps=1, device="sim").rows
 
 
-def test_a_wrong_result_ends_it():
-    """What a kernel did not write is poison, and a NaN passes no check."""
+def test_wrong_result_raises_verification_error():
+    """Unwritten output is poison, and a NaN fails every check."""
     lab = _lab.Lab(gpuopt.catalog.devices.device("sim:h200"))
     data = np.ones(32, np.float32)
 
     def trial(threads, check):
         arguments = (data, _lab.Output(32), threads)
-        return _lab.Trial("t", "micro_grid_stride", 1, 32, arguments, check)
+        return _lab.Probe("t", "micro_grid_stride", 1, 32, arguments, check)
 
-    lab.run(trial(32, lambda got: _lab.wrong(got, data)))
+    lab.run(trial(32, lambda got: oracle.wrong(got, data)))
     with pytest.raises(
         gpuopt.VerificationError, match=r"1 wrong items.*number 31: .*nan.* instead"
     ):
-        lab.run(trial(31, lambda got: _lab.wrong(got, data, np.full(32, 1e30))))
+        lab.run(trial(31, lambda got: oracle.wrong(got, data, np.full(32, 1e30))))
     with pytest.raises(gpuopt.VerificationError, match="kernel micro_grid_stride gave it"):
         lab.measure([trial(32, lambda got: "it")], cold=True)
-    assert _lab.wrong(np.array([np.nan]), np.array([np.nan]), 1.0)
+    assert oracle.wrong(np.array([np.nan]), np.array([np.nan]), 1.0)

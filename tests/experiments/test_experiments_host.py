@@ -104,7 +104,7 @@ def test_lines_and_volumes(device, linear, wrap):
         assert (np.abs(out - want) <= loose).all(), (z, y, x, np.abs(out - want).max())
 
 
-def test_a_fetch_of_another_kind_is_found():
+def test_fetch_of_another_kind_is_reported():
     module = gpuopt.load_ptx(KERNELS, "sim")
     out = np.zeros(4, np.float32)
     cube = module.texture(np.ones((4, 4, 4), np.float32))
@@ -136,7 +136,7 @@ def test_a_texture_is_a_copy(device):
         gpuopt.load_ptx(KERNELS, device)["plane"](1, 32, 0.5, made, made, 1, 1)
 
 
-def test_a_texture_that_is_gone():
+def test_freed_texture_is_reported():
     module = gpuopt.load_ptx(KERNELS, "sim")
     made = module.texture(np.ones((4, 4), np.float32))
     handle = made.handle
@@ -165,14 +165,14 @@ def test_a_texture_that_is_gone():
         (np.zeros((4, 4), "u4"), {"linear_filter": True}, ValueError, ["linear_filter", "uint8"]),
     ],
 )
-def test_textures_that_cannot_be(array, options, error, texts):
+def test_invalid_textures_raise(array, options, error, texts):
     module = gpuopt.load_ptx(KERNELS, "sim")
     with pytest.raises(error) as caught:
         module.texture(array, **options)
     assert all(text in str(caught.value) for text in texts), caught.value
 
 
-def test_what_a_simulated_gpu_lacks():
+def test_unsupported_calls_of_a_simulated_gpu_raise():
     module = gpuopt.load_ptx(KERNELS, "sim")
     buffer = module.empty(8)
     bound = module["fetch"].bind(1, 1, buffer, buffer)
@@ -189,7 +189,7 @@ def test_what_a_simulated_gpu_lacks():
         module.time(bound, 1, "often")
 
 
-def test_transfers_that_cannot_be():
+def test_invalid_transfers_raise():
     module = gpuopt.load_ptx(KERNELS, "sim")
     buffer, host = module.empty(8), np.zeros(8, np.uint8)
     for to, source, error, text in (
@@ -234,7 +234,7 @@ def test_textures_are_counted():
     assert found["filter, texture"].share > 1.4  # the filter is free, its arithmetic is not
 
 
-def test_a_wrong_fetch_is_noticed(monkeypatch):
+def test_wrong_fetch_fails_verification(monkeypatch):
     """Weights of 7 bits, or clamped where the texture wraps: the model is what verifies."""
     from gpuopt.experiments.texture import sample as right
 
@@ -251,7 +251,7 @@ def test_a_wrong_fetch_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [0, 31, 48, -4, 16])
-def test_sizes_that_textures_do_not_take(n):
+def test_unsupported_texture_sizes_raise(n):
     with pytest.raises(ValueError, match="n: "):
         gpuopt.experiments.texture(n, device="sim")
 
@@ -285,7 +285,7 @@ def test_textures_on_a_gpu(device):
 
 
 @pytest.mark.parametrize("device", only_cuda)
-def test_the_link(device):
+def test_host_link_rates_on_a_gpu(device):
     found = gpuopt.experiments.host_link(device=device)
     print(found)
     large = {row.name: row for row in found.rows}  # the last of a name: 256 MiB

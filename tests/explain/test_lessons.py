@@ -19,8 +19,8 @@ def counted(function, *arguments, **more):
     return gpuopt.profile(function, *arguments, device="sim:h200", **more).counters
 
 
-def test_transpose(rng):
-    """Side 256: as many sectors and wavefronts, for each item, as hardware counts for 1,024."""
+def test_transpose_rungs_change_the_expected_counters(rng):
+    """Side 256: as many sectors and wavefronts, for each element, as hardware counts for 1,024."""
     side = 256
     items, warps = side * side, side * side // 32
     a = rng.random((side, side), np.float32)
@@ -38,17 +38,17 @@ def test_transpose(rng):
     for name, a_request in (("copy", 16), ("multi", 4), ("vector", 16)):  # bytes of a lane
         assert by_name[name].global_load_requests == items * 4 // 32 // a_request, name
         assert by_name[name].global_store_requests == items * 4 // 32 // a_request, name
-    assert by_name["copy"].warps * 4 == warps  # 16 bytes a thread
+    assert by_name["copy"].warps * 4 == warps  # 16 bytes per thread
     # Turned on its way into the tile, or out of it.
     assert by_name["shared"].shared_store_wavefronts == 32 * warps
     assert by_name["padded"].shared_store_wavefronts == warps
     for name in ("shared", "padded", "multi"):
         assert by_name[name].shared_load_wavefronts == warps, name
-    deck = counted(gpuopt.transpose, a, variant="padded", block=1024)  # one item a thread
+    deck = counted(gpuopt.transpose, a, variant="padded", block=1024)  # one element a thread
     assert by_name["multi"].barriers * 8 == deck.barriers
 
 
-def test_stencil(rng):
+def test_stencil_rungs_change_the_expected_counters(rng):
     a = rng.random(1 << 14, np.float32)
     straight, shared, registers = (
         counted(gpuopt.stencil1d, a, variant=variant) for variant in (1, 2, 3)
@@ -99,7 +99,7 @@ def test_stencils_of_other_windows(rng):
         assert conflicts_of(tiles) < 0.05, call
 
 
-def test_matmul(rng):
+def test_matmul_rungs_change_the_expected_counters(rng):
     """Words of global memory fall 32-fold; passes through shared memory fall with the targets."""
     side = 64
     a, b = rng.random((side, side), np.float32), rng.random((side, side), np.float32)
@@ -130,7 +130,7 @@ def test_matmul_beyond_the_deck(rng):
     assert (tiles.warps, tuned.warps) == (8 * 8, 8 * 2 * 4)
 
 
-def test_vectors():
+def test_vector_rungs_change_the_expected_counters():
     x = np.ones(1024, np.float32)
     found = {name: counted(gpuopt.add, x, x, variant=name) for name in ("one-thread", "blocks",
              "threads", "bounds")}  # fmt: skip
@@ -141,7 +141,7 @@ def test_vectors():
     assert found["blocks"].thread_instructions == found["blocks"].warp_instructions
 
 
-def test_vectors_by_packs(rng):
+def test_rung_7_vectorizes_aligned_arrays(rng):
     """As many sectors by a quarter of the requests, and a third of the instructions."""
     n = 1 << 15
     x = rng.random(n, np.float32)
@@ -156,8 +156,8 @@ def test_vectors_by_packs(rng):
     assert packs.thread_instructions == 32 * packs.warp_instructions
 
 
-def test_vectors_by_packs_of_views(rng):
-    """Where x begins elsewhere: single items, still fewer instructions than a loop over them."""
+def test_rung_7_uses_scalars_for_unaligned_views(rng):
+    """Where x begins elsewhere: single elements, still fewer instructions than a loop over them."""
     n = 1 << 15
     whole, y = (gpuopt.asarray(rng.random(n + 4, np.float32), device="sim:h200") for _ in range(2))
     x = device_array.make(whole.address + 4, (n,), whole.dtype, whole.device, whole)
@@ -172,7 +172,7 @@ def test_vectors_by_packs_of_views(rng):
     assert items.warp_instructions < 0.6 * stride.warp_instructions
 
 
-def test_the_models_say_what_the_simulator_counts(rng):
+def test_models_agree_with_the_simulators_counters(rng):
     """Occupancy, sectors and passes by arithmetic, and by running a kernel."""
     column = [4 * 32 * lane for lane in range(32)]
     passes = gpuopt.models.bank_conflicts("h200", column).passes

@@ -1,4 +1,4 @@
-"""Profiles and checks: whose launches they count, whichever way they overlap."""
+"""Profiles and checks count their own launches only, however they overlap."""
 
 import asyncio
 import contextvars
@@ -53,13 +53,13 @@ def test_launches_are_added_up_by_kernel():
     assert list(sums) == sorted({each.kernel for each in counted.launches})
     for kernel, total in sums.items():
         same = [each.counters for each in counted.launches if each.kernel == kernel]
-        assert len(same) == (2 if "reduce_3" in kernel else 1)  # items, then partial sums
+        assert len(same) == (2 if "reduce_3" in kernel else 1)  # elements, then partial sums
         assert total.warp_instructions == sum(each.warp_instructions for each in same) > 0
     assert sum(sums.values(), gpuopt.profile().counters) == counted.counters
 
 
 def test_profiles_that_end_in_another_order():
-    """Each ends for itself; the last one leaves nothing in force."""
+    """Each profile ends separately; after the last none is active."""
     first, second = gpuopt.profile(), gpuopt.profile()
     first.__enter__()
     second.__enter__()
@@ -73,7 +73,7 @@ def test_profiles_that_end_in_another_order():
     assert names(first.launches) == names(TWO) and names(second.launches) == 2 * names(TWO)
 
 
-def test_the_end_of_a_profile_that_was_not_in_force_is_nothing():
+def test_ending_an_inactive_profile_is_harmless():
     other = gpuopt.profile()
     with gpuopt.profile() as counted:
         other.__exit__(None, None, None)
@@ -81,7 +81,7 @@ def test_the_end_of_a_profile_that_was_not_in_force_is_nothing():
     assert names(counted.launches) == names(TWO)
 
 
-def test_a_profile_is_in_force_once():
+def test_active_profile_cannot_start_again():
     counted = gpuopt.profile()
     with counted:
         with pytest.raises(RuntimeError, match="profile: is in force already"), counted:
@@ -95,7 +95,7 @@ def test_a_profile_is_in_force_once():
     assert _core.recording.get(None) is None
 
 
-def test_threads_count_what_is_theirs():
+def test_threads_count_their_own_launches():
     meet = threading.Barrier(4)
 
     def work(at):
@@ -116,8 +116,8 @@ def test_threads_count_what_is_theirs():
     assert names(outer.launches) == names(TWO)
 
 
-def test_a_check_hears_of_no_other_threads_findings():
-    """And what runs beside it raises what it finds."""
+def test_check_ignores_other_threads_errors():
+    """A concurrent launch in another thread raises its own errors."""
     stop, raised, silent = threading.Event(), [], []
 
     def race():
@@ -140,7 +140,7 @@ def test_a_check_hears_of_no_other_threads_findings():
     assert raised and not silent
 
 
-def test_tasks_count_what_is_theirs():
+def test_tasks_count_their_own_launches():
     async def work(variant):
         with gpuopt.profile() as counted:
             gpuopt.reduce(X, variant=variant, block=128)
@@ -160,5 +160,5 @@ def test_an_unknown_device_is_refused_at_once():
     assert _core.recording.get(None) is None
 
 
-def test_a_profile_of_nothing_says_so():
+def test_empty_profile_says_so():
     assert "no launches on sim" in str(gpuopt.profile(np.sum, X))

@@ -1,4 +1,4 @@
-"""What results show of themselves: in a REPL, in Jupyter, in a table's heading."""
+"""The display of results: in a REPL, in Jupyter, in a table's heading."""
 
 import copy
 import pickle
@@ -31,7 +31,7 @@ def results():
     }
 
 
-def test_a_repr_is_what_a_reader_wants(results):
+def test_repr_summarizes_the_result(results):
     for name, result in results.items():
         shown = repr(result)
         assert shown == str(result) and "\n" in shown, name
@@ -61,7 +61,7 @@ def test_a_profile_counts_blocks_and_threads_along_all_axes():
     assert ", 32 blocks of 128," in shown[1] and ", 1 block of " in shown[2]
 
 
-def test_nothing_is_shown_as_nothing():
+def test_empty_list_of_findings_has_a_plain_repr():
     found = gpuopt.check(gpuopt.reduce, X, variant=5)
     assert found == [] and repr(found) == "[]"
 
@@ -85,7 +85,7 @@ def test_a_heading_names_the_blocks_that_ran():
     )
 
 
-def test_a_deck_that_tells_rates():
+def test_deck_with_rates_is_compared_by_rate():
     table = str(gpuopt.ladder("transpose", 64 * 64, device="sim"))
     (tex,) = (line for line in table.splitlines() if line.startswith("3 tex  ") and "137.4" in line)
     assert "deck: K40" in table and tex.endswith("3.30x")

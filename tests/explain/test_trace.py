@@ -1,4 +1,4 @@
-"""Traces: what was recorded, and that the pictures show it."""
+"""Traces: the recorded events, and the pictures drawn from them."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 )
 SVG = "{http://www.w3.org/2000/svg}"
 
-# Lanes 0 to 15 double their item: a guard, a branch, both memories, a barrier, a shuffle.
+# Lanes 0 to 15 double their element: a guard, a branch, both memories, a barrier, a shuffle.
 TINY = """
 .version 8.0
 .target sm_75
@@ -148,7 +148,7 @@ LARGE_BLOCKS = [rung for rung in rungs_of("sim") if rung.block_min > 128]
 @pytest.mark.parametrize("rung", LARGE_BLOCKS, ids=lambda rung: rung.name)
 @pytest.mark.parametrize("op", ["sum", "max"])
 def test_the_tree_of_the_first_of_many_warps(rung, op):
-    """It adds its 128 items, then what the block's other warps have; then the pieces' values."""
+    """It adds its 128 elements, then what the block's other warps have; then the pieces' values."""
     trace = gpuopt.trace("reduce", rung.variant, n=128, warp=0, op=op)
     assert trace.launch.grid == (1, 1, 1)
     found = [pair for step in trace.tree().data["steps"] for pair in step["pairs"]]
@@ -164,7 +164,7 @@ def test_the_deck_s_last_warp_adds_on_all_its_lanes():
 
 
 def test_a_thread_s_own_sums():
-    """Rung 7 with more items than threads: a loop in a register, then the tree."""
+    """Rung 7 with more elements than threads: a loop in a register, then the tree."""
     trace = gpuopt.trace("reduce", 7, n=1 << 20, block=32)
     steps = trace.tree().data["steps"]
     mine = sum(min(64, (1 << 20) - i) for i in range(0, 1 << 20, 64 * trace.launch.grid[0]))
@@ -214,7 +214,7 @@ def test_sectors_are_those_that_are_counted(variant):
     assert trace.events[trace.events["part"] == 0].size == counters.warp_instructions
 
 
-def test_the_way_through_a_tile():
+def test_tile_shows_writers_and_readers():
     trace = gpuopt.trace("transpose", "padded")
     data, height = trace.tile().data, trace.launch.block[1]
     assert data["columns"] == 33 and data["rows"] == 32
@@ -365,7 +365,7 @@ def test_a_function_can_be_traced_and_findings_are_kept(rng):
     assert inner.launches
 
 
-def test_a_trace_is_of_the_gpu_that_ran(rng):
+def test_trace_uses_the_gpu_that_ran(rng):
     """The call may name its own: a G80 serves half a warp at a time, so stride 2 has conflicts."""
     x = rng.integers(0, 9, 128, np.int32)
     given = {"variant": 2, "dtype": np.int32, "block": 64}
@@ -380,7 +380,7 @@ def test_a_trace_is_of_the_gpu_that_ran(rng):
     assert right.gpu.name == "sim:h200" and right.banks().data["passes"] == 2
 
 
-def test_the_text_says_what_accesses_cost(tiny):
+def test_text_shows_the_cost_of_accesses(tiny):
     text = str(tiny)
     assert re.search(r"1 +32\.0 +4B +5 sectors +PTX line 12 +ld\.global", text)
     assert re.search(r"1 +16\.0 +4B +1 wavefronts? +PTX line 20 +@!%p0 st\.shared", text)
@@ -418,7 +418,7 @@ def test_bad_input(error, match, arguments, more):
         gpuopt.trace(*arguments, **more)
 
 
-def test_pictures_of_what_is_not_there(tiny):
+def test_pictures_without_data_raise(tiny):
     copy = gpuopt.trace("transpose", "copy")
     with pytest.raises(ValueError, match="combined two"):
         copy.tree()

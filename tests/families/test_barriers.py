@@ -39,7 +39,7 @@ def case(function, *given, **keywords):
 
 
 def product(m, k, n, *cut):
-    """Return the same of a product; the last rung takes memory for pieces, tickets, and the cut."""
+    """Return the same of a product; the last rung receives scratch, tickets and the cut."""
     call, values = case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
     return call, [*values, np.zeros(1 << 20, FLOAT), np.zeros(64, np.uint32), *cut]
 
@@ -102,7 +102,7 @@ CUT_OUT = 2
 def stencil(radius, deck=0, block=None, *, weighted):
     """Return a call of a rung, with blocks that have neighbours, and its launch's arguments.
 
-    Rung 2 is told what is the deck's case, as stencil1d_plan.cuh has it.
+    Rung 2 receives the deck's case, as in stencil1d_plan.cuh.
     """
     array = np.ones(1100, FLOAT)
     call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
@@ -112,7 +112,7 @@ def stencil(radius, deck=0, block=None, *, weighted):
     return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
 
 
-# By family; sizes with parts of tiles. Several where a rung has several paths.
+# Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
     "reduce": [case(gpuopt.reduce, np.ones(size, FLOAT)) for size in (3000, 30_000)],
     "transpose": [
@@ -131,17 +131,17 @@ CASES = {
             (3, 2, 128),
             (6,),  # windows of a tile
             (20,),  # sums of groups
-            (520,),  # in several pieces, sums of sums
+            (520,),  # in several chunks, sums of sums
         )
     ],
     "matmul": [
-        product(40, 70, 50, 1, 1, 3, 0),  # item by item
+        product(40, 70, 50, 1, 1, 3, 0),  # element by element
         product(40, 70, 52, 1, 1, 3, 0),  # in words
     ],
 }
 # Cases of one rung alone.
 MORE_CASES = {("matmul", 11): [product(320, 288, 384, 0, 2, 9, 270)]}  # large enough to be cut
-# The last barrier of these changes nothing: behind it thread 0 reads what it wrote itself.
+# Their last barrier is redundant: after it thread 0 reads its own values.
 LAST_IS_REDUNDANT = {("reduce", 5), ("reduce", 6), ("reduce", 7)}
 
 
@@ -176,7 +176,7 @@ def rung_cases():
 
 
 @pytest.mark.parametrize("rung", list(rung_cases()))
-def test_each_barrier_matters(rung):
+def test_removing_any_barrier_is_detected(rung):
     head, functions, kernels = image(rung.family)
     cases = {}  # by kernel: a rung may leave some cases to another's
     for call, values in CASES[rung.family] + MORE_CASES.get((rung.family, rung.variant), []):

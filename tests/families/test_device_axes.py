@@ -1,4 +1,4 @@
-"""Arrays on a device along axes, with gaps, turned round, and of bfloat16, against NumPy.
+"""Reductions of device arrays along axes, strided, reversed, and of bfloat16, against NumPy.
 
 They are views of memory on the simulated GPU, which runs the very kernels; the same layouts of
 CuPy, PyTorch, JAX and Numba follow on a GPU (test_libraries.py).
@@ -49,7 +49,7 @@ def lent(monkeypatch):
 
 
 def layouts(array):
-    """Yield an array's items in several layouts."""
+    """Yield an array's elements in several layouts."""
     yield "C", array
     yield "Fortran", np.asfortranarray(array)
     yield "reversed", np.ascontiguousarray(np.flip(array))[(slice(None, None, -1),) * array.ndim]
@@ -115,8 +115,8 @@ def test_layouts(shape, rng):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(300, 130), (500, 150)])
-def test_rows_with_gaps_in_shares(rows, columns, rng):
-    """Rows become columns side by side, and shares of them partial results: both at once."""
+def test_rows_with_gaps_in_chunks(rows, columns, rng):
+    """Rows become adjacent columns and are split into partial results at the same time."""
     array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
     wide = np.repeat(array, 2, 1)
     for op in ("sum", "mean", "min", "any", "count", "argmax"):
@@ -126,12 +126,12 @@ def test_rows_with_gaps_in_shares(rows, columns, rng):
         compare(gpuopt.reduce(Strided(turned), op, axis=1), array, op, axis=1)
     counted = gpuopt.profile(gpuopt.reduce, Strided(wide[:, ::2]), axis=1)
     (launch,) = counted.launches
-    assert launch.grid[0] > -(-rows // 64)  # shares, whose results the last blocks combine
+    assert launch.grid[0] > -(-rows // 64)  # chunks, whose results the last blocks combine
 
 
 @pytest.mark.parametrize(("rows", "columns", "launches"), [(4001, 640, 1), (40_001, 128, 2)])
-def test_shares_of_columns(rows, columns, launches, rng):
-    """Few partial results are combined by the blocks that end last, many by another launch."""
+def test_chunks_of_columns(rows, columns, launches, rng):
+    """The last blocks combine few partial results; a second launch combines many."""
     array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
     x = gpuopt.asarray(array, device="sim:h200")
     for op in ("sum", "min", "any", "argmax"):
@@ -143,7 +143,7 @@ def test_shares_of_columns(rows, columns, launches, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_nth_item_of_rows(dtype, rng):
-    """Read by packs, in which only some items count, wherever they begin and however many."""
+    """Vector loads cover elements of which only some count, at any offset and count."""
     for step in (2, 3, 5, 7, 16, 31):
         for rows, items in ((3, 700), (1, 5001), (7, 129)):
             array = items_of(rng, dtype, (rows, items))
@@ -158,8 +158,8 @@ def test_every_nth_item_of_rows(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int16"])
-def test_the_largest_beside_what_does_not_count(dtype):
-    """An item that stands for one that does not count is never the place of the extreme."""
+def test_extremes_ignore_elements_outside_the_row(dtype):
+    """Padding is never the position of the extreme."""
     largest = np.inf if dtype.startswith("float") else np.iinfo(dtype).max
     for step in (2, 3):
         wide = np.full((4, 900 * step), 1, dtype)
@@ -172,7 +172,7 @@ def test_the_largest_beside_what_does_not_count(dtype):
 
 
 def test_random_layouts(rng):
-    """Steps, parts, turns, broadcasts and permutations of up to six axes."""
+    """Strided, sliced, reversed, broadcast and permuted views of up to six axes."""
     for _ in range(60):
         ndim = int(rng.integers(1, 7))
         shape = rng.choice([1, 2, 3, 5, 8], ndim)
@@ -206,7 +206,7 @@ def test_many_axes_that_cannot_be_merged(rng):
 
 
 def test_read_in_place(rng, monkeypatch):
-    """No layout of a reduction along axes is copied first."""
+    """No layout is copied before a reduction along axes."""
     array = rng.random((12, 20, 16)).astype("f4")
     monkeypatch.setattr(device_axes, "compact", lambda view: pytest.fail("a copy"))
     monkeypatch.setattr(
@@ -218,8 +218,8 @@ def test_read_in_place(rng, monkeypatch):
         compare(gpuopt.reduce(Strided(view), "sum"), array, "sum", axis=None)
 
 
-def test_places_backwards(rng, monkeypatch):
-    """Of equals the first as the caller counts them, though memory is read from its begin."""
+def test_indices_of_reversed_axes(rng, monkeypatch):
+    """Among equal extremes the caller's first wins, although memory is read forwards."""
     monkeypatch.setattr(
         gpuopt.families.device_reduce, "compact", lambda view: pytest.fail("a copy")
     )
@@ -256,8 +256,8 @@ def test_odd_addresses_and_strides():
         compare(gpuopt.reduce(Strided(pairs["z"]), "any", axis=axis), pairs["z"], "any", axis=axis)
 
 
-def test_rows_and_columns_that_do_not_begin_at_packs(rng):
-    """Runs at odd addresses, of whole packs to a row all the same, forwards and backwards."""
+def test_rows_and_columns_without_vector_alignment(rng):
+    """Rows of whole vectors at unaligned addresses, forwards and backwards."""
     for dtype in ("i1", "f2", "f4", "f8"):
         count = 16 // np.dtype(dtype).itemsize
         for rows, width in (
@@ -282,7 +282,7 @@ def test_rows_and_columns_that_do_not_begin_at_packs(rng):
                     )
 
 
-def test_other_families_take_any_layout(rng):
+def test_other_families_accept_any_layout(rng):
     a = rng.random((33, 40)).astype("f4")
     for name, view in layouts(a):
         x = Strided(view)
@@ -325,7 +325,7 @@ def test_mean_in_a_wider_out_and_the_axis_of_a_single_item():
 
 
 @pytest.mark.parametrize("op", ["sum", "count"])
-def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
+def test_sums_of_bytes_do_not_overflow_32_bits(op):
     """2^40 rows that overlap, of 2^22 bytes: the partial results tell how many a thread takes."""
     x, rows = Strided(np.ones(64, np.uint8)), {"shape": (1 << 40, 1 << 22), "strides": (16, 1)}
     x.view = x.view.replace(**rows)
@@ -334,7 +334,7 @@ def test_bytes_are_summed_in_32_bits_only_as_far_as_they_go(op):
     assert caught.value.bytes_asked == (1 << 40 >> 22) * (1 << 22) * 8
 
 
-def test_out_initial_dtype_and_nothing(rng):
+def test_out_initial_dtype_and_empty_arrays(rng):
     array = rng.integers(-100, 100, (6, 8, 5)).astype("i1")
     x = Strided(np.asfortranarray(array))
     out = gpuopt.empty((6, 5), np.int64, "sim")
@@ -378,7 +378,7 @@ def test_out_initial_dtype_and_nothing(rng):
     compare(gpuopt.reduce(x, axis=()), array, "sum", axis=())
 
 
-def test_what_cannot_be():
+def test_invalid_arguments_raise():
     x = Strided(np.ones((3, 4), "f4")[:, ::2])
     host = np.ones((3, 4), "f4")
     cases = [
@@ -390,7 +390,7 @@ def test_what_cannot_be():
         (ValueError, "initial: must be a scalar", {"axis": 0, "initial": [3]}),
         (ValueError, "variant: 7 is not a rung of reduce_axis", {"axis": 0, "variant": 7}),
         (ValueError, "block", {"axis": 0, "block": 64}),
-        (TypeError, "does not take float32", {"axis": 0, "op": "xor"}),
+        (TypeError, "does not support dtype float32", {"axis": 0, "op": "xor"}),
         (TypeError, "convert the array on its device", {"axis": 0, "dtype": "i4"}),
         (ValueError, "out: has shape", {"axis": 0, "out": host}),
         (TypeError, "out: cannot cast", {"axis": 0, "out": np.ones(2, "i4"), "dtype": "f4"}),
@@ -490,7 +490,7 @@ def test_bfloat16_arrays_of_ours(bfloat16, rng):
 
 
 def test_bfloat16_without_ml_dtypes(bfloat16, monkeypatch, rng):
-    """Another library's items are carried as a stand-in; the values are the same."""
+    """Without ml_dtypes, another library's elements use an opaque dtype, with the same values."""
     stand_in = gpuopt.arrays.dtypes._STAND_IN
     host = rng.standard_normal((6, 40)).astype(bfloat16)
     monkeypatch.setattr(gpuopt.arrays.dtypes, "bfloat16", lambda: stand_in)

@@ -1,4 +1,4 @@
-"""The short way of plain host arrays gives what the general one gives, and takes nothing else."""
+"""The fast path of plain host arrays: the same results as the general path, or None."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from gpuopt.arrays import inout
 
 
 class Other(np.ndarray):
-    """An array that is not NumPy's own: it goes the general way."""
+    """A subclass of numpy.ndarray, which takes the general path."""
 
 
 CALLS = {
@@ -25,7 +25,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_same_bits_as_the_general_way(name, rng, monkeypatch):
+def test_fast_path_gives_the_same_bits(name, rng, monkeypatch):
     call, shape = CALLS[name]
     for dtype in (np.float32, np.float64):
         x = rng.standard_normal(shape).astype(dtype)
@@ -42,10 +42,10 @@ def test_the_same_bits_as_the_general_way(name, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_other_arrays_and_outs(name, rng):
-    """Swapped, with gaps, misaligned, overlapping: what NumPy's copy of them gives.
+def test_other_arrays_take_the_general_path(name, rng):
+    """Byte-swapped, strided, misaligned and overlapping arrays give the result of a copy.
 
-    Of whole numbers, whose sums are the same in the order of every layout.
+    The elements are whole numbers: their sums do not depend on the order.
     """
     call, shape = CALLS[name]
     x = rng.integers(-999, 1000, shape).astype(np.float64)

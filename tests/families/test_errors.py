@@ -1,4 +1,4 @@
-"""Every error: its type, and a text that names the argument and the fix; nothing is left behind."""
+"""Errors: the type, a message that names the argument and the fix, and no side effects."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ ARRAY = np.arange(10.0)
 DATES = np.array(["2010-09-21"], "M8[D]")
 
 
-def test_the_exceptions_are_what_they_replace():
+def test_exceptions_derive_from_the_standard_ones():
     assert issubclass(gpuopt.DeviceError, RuntimeError)
     assert issubclass(gpuopt.DeviceLost, gpuopt.DeviceError)
     assert issubclass(gpuopt.DeviceMemoryError, MemoryError)
@@ -66,7 +66,7 @@ def test_masked_arrays(device):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())
-def test_a_dtype_that_the_rung_does_not_take(device, rung):
+def test_dtype_without_a_kernel_raises(device, rung):
     taken = {items for op, items, _ in rung.signatures if op == "sum"}
     for dtype in ("int8", "uint16", "uint32", "float16", "complex64", "complex128"):
         if dtype in taken:
@@ -107,7 +107,7 @@ def test_a_nul_does_not_end_a_name():
 
 
 @pytest.mark.parametrize("op", [None, 3, b"sum", ["sum"], np.add])
-def test_an_operation_that_is_no_string(op):
+def test_operation_must_be_a_string(op):
     with pytest.raises(TypeError, match=r"^op: must be a string"):
         gpuopt.reduce(ARRAY, op, device="cpu")
 
@@ -180,7 +180,7 @@ def test_unknown_devices(device):
 
 
 @pytest.mark.parametrize("device", [3, b"cpu", ["cpu"], object()])
-def test_a_device_that_is_no_string(device):
+def test_device_must_be_a_string(device):
     with pytest.raises(TypeError, match=r"^device: must be a string"):
         gpuopt.reduce(ARRAY, device=device)
 
@@ -203,7 +203,7 @@ def test_gpuopt_device(monkeypatch):
 
 
 @pytest.mark.parametrize("device", [on("cuda", "cuda", id="cuda")])
-def test_a_gpu_that_is_not_there(device):
+def test_missing_gpu_raises(device):
     count = gpuopt.available("cuda").count
     for number in (count, count + 1, 10**6, 2**32):
         with pytest.raises(ValueError, match=rf"^device: 'cuda:{number}' .*'cuda:{count - 1}'"):
@@ -219,7 +219,7 @@ def test_unsupported_result_dtypes(dtype):
         gpuopt.reduce(ARRAY, dtype=dtype, device="cpu")
 
 
-def test_a_dtype_that_is_none():
+def test_invalid_dtype_raises():
     for dtype in ("nope", 3, object()):
         with pytest.raises(TypeError):
             np.dtype(dtype)
@@ -287,7 +287,7 @@ def test_available_and_rungs():
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())
-def test_nothing_of_min_and_max(device, rung):
+def test_min_and_max_of_empty_array_raise(device, rung):
     for op, ufunc in (("min", "minimum"), ("max", "maximum")):
         with pytest.raises(
             ValueError, match=f"zero-size array to reduction operation {ufunc}.*initial"
@@ -299,7 +299,7 @@ def test_nothing_of_min_and_max(device, rung):
 
 @pytest.mark.parametrize("device", kinds())
 def test_an_empty_array_is_checked_like_any_other(device):
-    """An error does not depend on how many items there are."""
+    """An error does not depend on the number of elements."""
     empty = np.empty(0)
     for arguments, error in (
         ({"op": "nope"}, ValueError),
@@ -342,7 +342,7 @@ def test_a_failed_call_changes_nothing(device):
 
 
 def test_the_cpu_out_of_memory():
-    """The buffer of a strided array does not fit: DeviceMemoryError with its numbers."""
+    """If a strided array's buffer does not fit, DeviceMemoryError reports the sizes."""
     run_python(
         """
         import resource
@@ -369,8 +369,8 @@ def test_the_cpu_out_of_memory():
     )
 
 
-def test_numpys_settings_are_left_alone():
-    """No error state or warning filter of NumPy's changes with a call, failed or not."""
+def test_numpys_error_state_is_unchanged():
+    """NumPy's error state and warning filters survive a call, failed or not."""
     before = np.geterr()
     with contextlib.suppress(ValueError):
         gpuopt.reduce(ARRAY, "nope", device="cpu")
@@ -379,7 +379,7 @@ def test_numpys_settings_are_left_alone():
     assert os.environ.get("GPUOPT_DEVICE") is None
 
 
-# --- a table of what is wrong in one argument
+# --- a table of errors in one argument
 
 BYTES = np.array([1, 2], np.uint8)
 NO_ROWS = np.zeros((0, 3))
@@ -450,7 +450,7 @@ WRONG = {
     "of half an item": (TypeError, "n: must be", lambda: gpuopt.ladder(n=1.5)),
     "of no rounds": (ValueError, "rounds: must be", lambda: gpuopt.ladder(rounds=0)),
     "of another dtype": (
-        TypeError, "dtype: saxpy does not take int32; use float32, float64",
+        TypeError, "dtype: saxpy does not support int32; use float32, float64",
         lambda: gpuopt.ladder("saxpy", dtype=np.int32)),
     "of another operation": (ValueError, "op: 'mean'", lambda: gpuopt.ladder(op="mean")),
     "of an operation": (

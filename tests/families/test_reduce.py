@@ -4,8 +4,8 @@ Bounds, with u the unit roundoff of the result's dtype:
 
 * integers and bool: exact, wrapped as the result's dtype wraps;
 * the cpu's float32 sum: within 1 ulp of math.fsum; a correctly rounded sum where float64 holds it;
-* sums in the items' own dtype: k * u * sum(abs(x)), k the most additions that an item goes through;
-* products: (k + 1) * u relative, k the number of factors.
+* sums in the elements' own dtype: k * u * sum(abs(x)), k the most additions that an element goes
+through; * products: (k + 1) * u relative, k the number of factors.
 """
 
 import math
@@ -79,7 +79,7 @@ def exact_sum(items):
 
 
 def additions(device, rung, n):
-    """Return the most additions that an item goes through.
+    """Return the most additions that an element goes through.
 
     On the cpu: 16 in a leaf, at most 8 and 4 in the trees of a chunk, then the tree of the
     chunks. On rungs 1 to 6: passes of log2(block) each. On rung 7, whose GPU holds 1,024 threads
@@ -130,7 +130,7 @@ def factors(rng, dtype, n):
 
 @pytest.mark.parametrize("device, rung, op, items, accumulator", device_rung_signatures())
 def test_every_signature_size_and_block(device, rung, op, items, accumulator, rng):
-    """Each kernel that the registry has, each block size, at sizes round warps and blocks."""
+    """Every registered kernel and block size, at sizes around warps and blocks."""
     source, result = np.dtype(items), np.dtype(accumulator)
     if rung.host and source.kind in "fc":
         result = source  # accumulated wider, returned as asked
@@ -159,7 +159,7 @@ def test_every_signature_size_and_block(device, rung, op, items, accumulator, rn
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 @pytest.mark.parametrize("n", [2**20 - 1, 2**20, 2**20 + 1])
 def test_a_million(device, rung, dtype, n, rng):
-    """Sizes with several passes on a GPU and several chunks on a cpu."""
+    """Sizes of several passes on a GPU and several chunks on a cpu."""
     array = random_items(rng, dtype, largest(device, n))
     for op in ("sum", "min", "max"):
         got = gpuopt.reduce(array, op, variant=rung.variant, device=device)
@@ -178,8 +178,8 @@ def fixed_point(rng, dtype, n):
 @pytest.mark.parametrize("device", [on("sim", "sim:m2090"), on("cuda", "cuda:0")])
 @pytest.mark.parametrize("variant", [11, 13, None])
 @pytest.mark.parametrize("rounds", [1, 11.9, 12.1, 13, 41])
-def test_blocks_that_take_turns(device, variant, rounds, rng):
-    """Around 12 rounds of 64 KiB a block, of which a multiprocessor has two, and many more."""
+def test_several_rounds_per_block(device, variant, rounds, rng):
+    """Sizes around 12 rounds of 64 KiB per block (two blocks per multiprocessor), and far above."""
     (multiprocessors,) = {each.multiprocessors for each in gpuopt.devices() if each.name == device}
     n = int(2 * multiprocessors * rounds * 16_384) + 777
     array, whole = fixed_point(rng, "float32", n + 1)
@@ -188,8 +188,8 @@ def test_blocks_that_take_turns(device, variant, rounds, rng):
         assert got == want * 2.0**-10
 
 
-def test_the_default_goes_by_the_size():
-    """Pieces that are drawn pay for long arrays only."""
+def test_default_rung_depends_on_the_size():
+    """The default is rung 11 for short arrays and rung 13 for long ones."""
     for rounds, kernel in ((11.9, "reduce_11_"), (12.1, "reduce_13_")):
         array = np.zeros(int(2 * 16 * rounds * 16_384), np.float32)
         rung = _core.Bench("reduce", array, device="sim:m2090").rung()
@@ -226,8 +226,8 @@ def test_2_to_the_25(device, rung, dtype, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 @pytest.mark.parametrize("segments", [3, 5, 7])
-def test_no_power_of_two(device, rung, segments, rng):
-    """An odd number of segments (2^22 items on the cpu) and a rest."""
+def test_sizes_that_are_no_power_of_two(device, rung, segments, rng):
+    """An odd number of segments (2^22 elements on the cpu) and a remainder."""
     array = rng.integers(-(2**31), 2**31, largest(device, segments * 2**22 - 2**21 + 3), np.int32)
     call = {"variant": rung.variant, "device": device}
     assert gpuopt.reduce(array, **call) == int(array.sum(dtype=np.int64))
@@ -236,7 +236,7 @@ def test_no_power_of_two(device, rung, segments, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 def test_a_single_item_counts_at_every_place(device, rung):
-    """An item at the edges of warps, blocks, leaves and chunks is neither lost nor taken twice."""
+    """Elements at the edges of warps, blocks, leaves and chunks count exactly once."""
     for n in (1, 33, 257, 2**14 + 1, 2**16 + 3):
         n = largest(device, n)
         places = {0, 1, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 2**14 - 1, 2**14, n - 2, n - 1}
@@ -307,7 +307,7 @@ def test_cpu_float64_sum_is_no_less_exact_than_numpys(variant, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 def test_ill_conditioned_float64_sum(device, rung, rng):
-    """Items that cancel over 30 decades."""
+    """Elements over 30 decades that cancel."""
     for n in (50, 1000, 2**14 + 1):
         half = np.ldexp(rng.standard_normal(n), rng.integers(-50, 50, n))
         array = np.concatenate([half, -half, rng.standard_normal(n)])[: largest(device, 3 * n)]
@@ -374,7 +374,7 @@ def test_sum_and_prod_of_special_values(device, rung, dtype):
 
 @pytest.mark.parametrize("op", ["sum", "prod", "min", "max"])
 def test_cpu_float16_every_value(op):
-    """Each of the 65,536 patterns is read right: alone, and beside an item that changes nothing."""
+    """All 65,536 bit patterns are read correctly, alone and beside the identity."""
     every = np.arange(2**16, dtype=np.uint16).view(np.float16)
     other = np.float16({"sum": 0, "prod": 1, "min": np.inf, "max": -np.inf}[op])
     pairs = np.stack([every, np.full_like(every, other)], 1)
@@ -388,7 +388,7 @@ def test_cpu_float16_every_value(op):
 
 @pytest.mark.parametrize("dtype", [each for each in DTYPES if each.kind in "biu"], ids=str)
 def test_sums_at_the_limits(dtype):
-    """The cpu adds up a chunk of 2^14 small integers in few bits."""
+    """The cpu accumulates a chunk of 2^14 small integers in narrow lanes."""
     for value in (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max):
         for n in (1, 2**14 - 1, 2**14, 2**14 + 1, 100_003):
             array = np.full(n, value, dtype)
@@ -399,7 +399,7 @@ def test_sums_at_the_limits(dtype):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_integers_wrap_as_numpys(device, rung, dtype, rng):
+def test_integers_wrap_as_in_numpy(device, rung, dtype, rng):
     limits = np.iinfo(dtype)
     for array in (
         np.full(1001, limits.max, dtype),
@@ -435,7 +435,7 @@ def test_bool_bytes_that_are_neither_0_nor_1(device, op):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_cpu_result_type_and_value_are_numpys(op, dtype, result, rng):
-    """Every op x dtype x dtype=, with values that wrap: the same type, value, or kind of error."""
+    """Every op, dtype and dtype=, with values that wrap: the same type and value, or error."""
     if op in ("min", "max") and np.dtype(result or dtype).kind == "c":
         with pytest.raises(TypeError, match="op='m"):
             gpuopt.reduce(np.ones(3, dtype), op, dtype=result, device="cpu")
@@ -464,7 +464,7 @@ def test_cpu_result_type_and_value_are_numpys(op, dtype, result, rng):
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, *COMPLEX], ids=str)
 def test_cpu_large_arrays_of_every_dtype(dtype, rng):
-    """Sizes with several chunks and threads, for the dtypes that only the cpu has."""
+    """Sizes of several chunks and threads, for the dtypes of the cpu only."""
     for n in (2**14 + 1, 2**16 + 77, 300_001):
         array = random_items(rng, dtype, n)
         for variant in ("serial", "openmp", "simd"):
@@ -480,7 +480,7 @@ def test_cpu_large_arrays_of_every_dtype(dtype, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 @pytest.mark.parametrize("op", list(UFUNCS))
-def test_nothing_gives_the_identity(device, rung, op):
+def test_empty_array_returns_identity(device, rung, op):
     for dtype in (bool, np.int32, np.int64, np.float32, np.float64):
         for shape in (0, (0, 3), (2, 0, 5)):
             array = np.empty(shape, dtype)
@@ -530,7 +530,7 @@ THREADS_CODE = """
 
 @pytest.mark.timeout(180)
 def test_cpu_bits_do_not_depend_on_the_threads():
-    """Serial and OpenMP, 1 to 5 threads: the same bits."""
+    """Serial and OpenMP with 1 to 5 threads give the same bits."""
     outputs = {
         threads: run_python(THREADS_CODE, OMP_NUM_THREADS=threads).stdout
         for threads in ("1", "2", "3", "5")
@@ -541,7 +541,7 @@ def test_cpu_bits_do_not_depend_on_the_threads():
 
 @pytest.mark.parametrize("n", [300_001, 2**22 + 1, 3 * 2**22 - 9, 5 * 2**22 + 1])
 def test_cpu_bits_do_not_depend_on_the_layout(n, rng):
-    """The tree's shape is the number of items alone: strided, reversed, swapped, contiguous."""
+    """Strided, reversed, byte-swapped and contiguous arrays use the same tree."""
     array = rng.standard_normal(n)
     spaced = np.repeat(array, 2)[::2]
     assert not spaced.flags.contiguous
@@ -553,7 +553,7 @@ def test_cpu_bits_do_not_depend_on_the_layout(n, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_boxes_on_the_cpu(dtype, rng):
-    """Parts of larger arrays, in the order of memory: what a copy gives, to the bit."""
+    """A slice of a larger array gives the same bits as its copy."""
     wide = random_items(rng, dtype, 40 * 30 * 20 * 3).reshape(40, 30, 20, 3)
     line = random_items(rng, dtype, 300_001)
     ops = ["sum", "prod"]
@@ -617,7 +617,7 @@ def test_historical_runs_with_every_block(device, rung):
 
 
 def test_every_rung_fits_the_shared_memory_of_turing(rng):
-    """Rung 12's ring is all 64 KiB that a block of a T4 may have."""
+    """Rung 12's ring uses all 64 KiB of a T4's block."""
     assert gpuopt.reduce(np.ones(5, np.float32), variant=12, device="sim:t4") == 5
     items = rng.integers(-99, 99, 300_000)
     assert gpuopt.reduce(items, variant=12, device="sim:t4") == items.sum()
@@ -638,7 +638,7 @@ def test_the_default_is_the_best_rung(device, rng):
 
 
 def thousand_calls(rng, function, **options):
-    """Return a function that sums 1,024 items a thousand times."""
+    """Return a function that sums 1,024 elements a thousand times."""
     array = rng.standard_normal(1024).astype(np.float32)
     return lambda: [function(array, **options) for _ in range(1000)]
 
@@ -652,21 +652,21 @@ NUMPY_BARS = [
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="slows gpuopt alone")
 @pytest.mark.parametrize("bar", NUMPY_BARS)
 def test_a_short_call_against_numpys(rng, bar):
-    """1,024 items, whole calls in turns: so many times as fast as numpy.sum."""
+    """Whole calls on 1,024 elements beat numpy.sum by the bar's factor."""
     ours = thousand_calls(rng, gpuopt.reduce, device="cpu")
     side_by_side(ours, thousand_calls(rng, np.sum), bar, 15)
 
 
 @pytest.mark.speed
 def test_a_short_call_is_short(rng):
-    """1,024 items: at most 2 us a call, the best of many rounds."""
+    """A call on 1,024 elements costs at most 2 us, the best of many rounds."""
     calls = thousand_calls(rng, gpuopt.reduce, device="cpu")
     assert min(timeit.repeat(calls, number=1, repeat=60)) <= 2e-6 * 1000
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 3])
 def test_bulk_copies_on_the_simulated_gpu(multiprocessors, tmp_path, rng):
-    """The embedded PTX is for compute_75 and has none; this is what an sm_90 and later runs."""
+    """The PTX for compute_75 has no bulk copies: compile the kernels for sm_90."""
     few = tmp_path / "few.h"
     few.write_text("""#define REDUCE_SIGNATURES(SIGNATURE)                  \\
         SIGNATURE(sum, float32, float64) SIGNATURE(max, int32, int32) SIGNATURE(sum, bool, int64)

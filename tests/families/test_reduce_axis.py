@@ -1,4 +1,4 @@
-"""Reductions along axes, and the operations that only they have, against NumPy."""
+"""The family reduce_axis (reductions along axes; mean, any, all, count, arg*) against NumPy."""
 
 import itertools
 import tracemalloc
@@ -26,7 +26,7 @@ TOLERANCE = {2: 2e-3, 4: 3e-7, 8: 1e-14}  # of the result's real part, against s
 
 
 def items_of(rng, dtype, shape):
-    """Return random items with zeros, repeated extremes and, if floats, a NaN in some rows."""
+    """Return random elements with zeros, repeated extremes and, if floats, a NaN in some rows."""
     n = int(np.prod(shape))
     items = random_items(rng, dtype, n)
     if n:
@@ -37,7 +37,7 @@ def items_of(rng, dtype, shape):
 
 
 def views_of(array):
-    """Yield the array in several layouts, all of the same items."""
+    """Yield the array in several layouts, all of the same elements."""
     yield "C", array
     yield "Fortran", np.asfortranarray(array)
     yield "reversed", array[tuple(slice(None, None, -1) for _ in array.shape)]
@@ -134,7 +134,7 @@ def test_products_on_the_cpu_are_made_without_a_wider_copy(dtype, rng):
 
 @pytest.mark.parametrize("device", kinds())
 def test_products_of_small_integers(device, rng):
-    """In their own sign, whatever the dtype of the result: in several passes, and in one."""
+    """Signed and unsigned elements keep their sign in any result dtype, in one pass and several."""
     for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32"):
         info = np.iinfo(dtype)
         array = rng.integers(info.min, info.max, (3, 40, 7), dtype, endpoint=True) | 1
@@ -164,8 +164,8 @@ def test_random_shapes_axes_and_layouts(device, rng):
                 raise AssertionError(f"{name} {shape} {dtype} {op} {axis}") from error
 
 
-# Each meets a plan of its own: slabs through shared memory, aligned or not; rows whole and in
-# shares; columns by packs, folded with and without a rest, item by item; few; a second pass.
+# One shape per plan: slabs through shared memory, aligned or not; rows whole and in chunks; columns
+# vectorized, folded with and without a remainder, and scalar; few columns; a second pass.
 SHAPES = [
     ((700, 3), 1),
     ((700, 16), 1),
@@ -192,7 +192,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("shape, axis", SHAPES)
 @pytest.mark.parametrize("device", kinds())
-def test_every_shape_of_work(device, shape, axis, rng):
+def test_every_plan_of_a_pass(device, shape, axis, rng):
     dtypes = ["float32", "int8"] if device == "sim" else ["float32", "int8", "float64", "float16"]
     for dtype, op in itertools.product(dtypes, ["sum", "max", "argmax", "all", "mean"]):
         if device == "sim" and dtype == "int8" and op in ("max", "all", "mean"):
@@ -200,8 +200,8 @@ def test_every_shape_of_work(device, shape, axis, rng):
         check(items_of(rng, dtype, shape), op, device, axis=axis)
 
 
-# Items in whole packs of 16 bytes, (rows, packs, axis): rows by groups of lanes, parts of a warp,
-# a warp, a block; columns whose results are stored as packs, by helpers, in several tiles.
+# Rows of whole 16-byte vectors, (rows, vectors, axis): a row by a group of lanes, a warp, a block;
+# columns whose results are stored as vectors, by helper lanes, in several tiles.
 PACKED = [
     (2500, 1, 1),
     (900, 2, 1),
@@ -221,7 +221,7 @@ PACKED = [
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", kinds())
-def test_packs_of_every_dtype(device, dtype, rng):
+def test_vectors_of_every_dtype(device, dtype, rng):
     for rows, packs, axis in PACKED:
         array = items_of(rng, dtype, (rows, packs * 16 // np.dtype(dtype).itemsize))
         ops = [op for op in ("sum", "min", "argmax", "count", "xor") if op in ops_of(dtype)]
@@ -231,8 +231,8 @@ def test_packs_of_every_dtype(device, dtype, rng):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
 @pytest.mark.parametrize("device", kinds())
-def test_narrow_items_in_rows_that_begin_anywhere(device, dtype, rng):
-    """Read by packs of which parts are other rows': their extremes must not count."""
+def test_narrow_elements_in_unaligned_rows(device, dtype, rng):
+    """Vector loads include elements of other rows, whose extremes must not count."""
     ops = [op for op in ("sum", "min", "max", "all", "any", "xor") if op in ops_of(dtype)]
     ops += ["prod"] if dtype != "float16" else []  # it overflows
     for items in (7, 8, 9, 31, 33, 77, 333, 901):
@@ -276,22 +276,22 @@ def test_rows_of_one_word(device, dtype, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", kinds())
 def test_rows_of_three(device, dtype, rng):
-    """Whole packs of them and a rest, results at packs and not, in their own type and another."""
+    """Whole vectors and a remainder; results aligned and not, in the same dtype and another."""
     ops = [op for op in [*UFUNCS, *OTHERS] if op in ops_of(dtype) and op != "prod"]
     for rows in (1, 2, 15, 5003, 12_288):
         array = items_of(rng, dtype, (rows, 3))
         for op in ops if device != "sim" else rng.choice(ops, 3, replace=False):
             check(array, str(op), device, axis=1)
     array = items_of(rng, dtype, (5003, 3))
-    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # begins at no pack
+    behind = np.empty(5004, np.argmax(array, 1).dtype)[1:]  # without vector alignment
     assert gpuopt.reduce(array, "argmax", axis=1, device=device, out=behind) is behind
     np.testing.assert_array_equal(behind, np.argmax(array, 1))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", kinds())
-def test_slabs_of_few_inner_items(device, dtype, rng):
-    """So many that a GPU takes each by some threads, or by a block: parts of packs, and packs."""
+def test_slabs_of_few_inner_elements(device, dtype, rng):
+    """A GPU reduces each slab by several threads, or by a block; partial and whole vectors."""
     ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
     item = np.dtype(dtype).itemsize
     for inner, slabs, rows in itertools.product((2, 3, 5, 16), (531, 2113), (32, 160)):
@@ -302,7 +302,7 @@ def test_slabs_of_few_inner_items(device, dtype, rng):
 
 @pytest.mark.parametrize("device", kinds())
 def test_one_result_beyond_whole_tiles(device, rng):
-    """Results that do not merge to one axis, and one more of them than the cpu takes at a time."""
+    """Results that do not merge to one axis, one more than the cpu processes at a time."""
     for shape, end, axis in (((27, 24, 3), 19, 2), ((50, 27, 24), 19, 0), ((9, 57, 12), 9, 0)):
         floats = rng.random(shape)
         results = np.prod(shape) // shape[axis] // shape[-1 if axis != 2 else 1] * end
@@ -314,7 +314,7 @@ def test_one_result_beyond_whole_tiles(device, rng):
 
 
 def test_the_first_nan_of_several(rng):
-    """Whichever thread is done first: a NaN ends the others' search."""
+    """The first NaN wins although any NaN ends the other threads' search."""
     array = rng.random((1, 1 << 21), np.float32)
     array[0, 5] = np.nan
     array[0, -5] = -np.nan
@@ -323,7 +323,7 @@ def test_the_first_nan_of_several(rng):
 
 
 def test_sums_of_negative_zeros():
-    """As NumPy's, which begin with 0."""
+    """The sum is +0, as in NumPy, whose sums start with 0."""
     for shape in ((1, 1), (3, 2), (2, 40), (40, 2), (5, 4, 3)):
         for op, axis in itertools.product(("sum", "mean"), (0, -1, None, ())):
             for dtype in ("float16", "float32", "float64"):
@@ -334,8 +334,8 @@ def test_sums_of_negative_zeros():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "int16", "uint16", "float16"])
 @pytest.mark.parametrize("device", kinds())
-def test_narrow_columns_that_begin_anywhere(device, dtype, rng):
-    """Loaded by packs that have other rows' items too: their extremes must not count."""
+def test_narrow_columns_without_alignment(device, dtype, rng):
+    """Vector loads include elements of other rows, whose extremes must not count."""
     ops = [op for op in ("sum", "min", "argmin", "argmax", "any", "xor") if op in ops_of(dtype)]
     for outer, rows, columns in ((3, 20, 401), (2, 7, 1000), (5, 31, 259), (1, 30, 70_003)):
         array = items_of(rng, dtype, (outer, rows, columns + 3))
@@ -348,7 +348,7 @@ def test_narrow_columns_that_begin_anywhere(device, dtype, rng):
 
 @pytest.mark.parametrize("device", kinds())
 def test_bytes_at_their_limits(device):
-    """Many equal extremes: what is added up in fewer bits than the result has."""
+    """Many equal extremes do not overflow the narrow accumulators."""
     for shape, axis in (((70_001, 16), 0), ((2, 300_000), 1), ((1100, 16), 1), ((300, 1600), 1)):
         for value, dtype in ((255, "uint8"), (-128, "int8"), (127, "int8"), (1, "bool")):
             array = np.full(shape, value, dtype)
@@ -369,8 +369,8 @@ def test_bytes_at_their_limits(device):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_small_floats_in_packs(device):
-    """NaN and infinities in every lane; sums that float32 holds and float16 does not."""
+def test_small_floats_in_vectors(device):
+    """NaN and infinity in every lane; sums in the range of float32 but not of float16."""
     for dtype in ("float16", "float32"):
         for shape, axis in (((40, 64), 0), ((64, 40), 1), ((16, 24), 1), ((3, 2048), 0)):
             array = np.full(shape, 7, dtype)
@@ -408,7 +408,7 @@ def test_first_of_equals_and_nan(device):
 
 
 def rows_and_columns(n):
-    """Yield shapes and axes by which the cpu reduces n items to a result in every way it has."""
+    """Yield shapes and axes by which the cpu reduces n elements to a result in every way it has."""
     yield (n,), 0  # one row
     yield (5, n), 1  # rows; short ones side by side
     yield (n, 3), 0  # columns, many rows of which are taken together
@@ -417,8 +417,8 @@ def rows_and_columns(n):
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 64, 128, 129, 2047, 2049, 6500])
-def test_extremes_wherever_they_are(n, rng):
-    """The cpu searches in runs, from either end, and stops at what nothing can beat."""
+def test_extremes_at_every_position(n, rng):
+    """The cpu searches runs from either end, and stops at an unbeatable value."""
     for dtype in ("bool", "int8", "uint16", "int64", "float16", "float32", "float64"):
         for shape, axis in rows_and_columns(n):
             if np.prod(shape) > 500_000:
@@ -453,7 +453,7 @@ def test_gaps_of_every_size(dtype, rng):
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex64", "complex128"])
 def test_boxes_out_of_larger_arrays(dtype, rng):
-    """Axes that cannot be merged, up to four on either side, are read where they are."""
+    """Up to four unmergeable axes on either side are read in place."""
     array = items_of(rng, dtype, (5, 4, 70, 6, 3, 9))
     boxes = (
         array[1:, :3, 2:-2, 1:, :2, 1:-1],
@@ -471,7 +471,7 @@ def test_boxes_out_of_larger_arrays(dtype, rng):
 
 @pytest.mark.parametrize("dtype", [*DTYPES, "complex64"])
 def test_slabs_of_few_results(dtype, rng):
-    """The cpu takes them in turns along lanes, or several rows together."""
+    """The cpu interleaves them over lanes, or reduces several rows together."""
     for rows in (3, 20, 100, 3000):
         for across in (2, 3, 4, 5, 8, 16, 17, 32):
             array = items_of(rng, dtype, (2, rows, across + 2))
@@ -482,8 +482,8 @@ def test_slabs_of_few_results(dtype, rng):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32"])
-def test_what_ends_the_search_for_one_result_does_not_end_another(dtype):
-    """The first item settles some results, the last one others."""
+def test_early_exit_of_one_result_does_not_stop_others(dtype):
+    """The first element decides some results, the last one others."""
     for n in (40, 3000, 70_000):
         for across in (2, 3, 4, 16, 20):
             array = np.zeros((2, n, across), dtype)
@@ -497,8 +497,8 @@ def test_what_ends_the_search_for_one_result_does_not_end_another(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])
-def test_small_integers_do_not_overflow_on_the_way(dtype):
-    """The cpu adds up runs of them in few bits."""
+def test_small_integers_do_not_overflow_in_between(dtype):
+    """The cpu accumulates runs of them in narrow lanes."""
     limits = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for value in limits:
         for n in (127, 128, 129, 2048, 70_000):
@@ -510,7 +510,7 @@ def test_small_integers_do_not_overflow_on_the_way(dtype):
 
 
 def test_a_long_search_ends_at_the_first_hit(rng):
-    """In many shares, taken by many threads: the first of them counts."""
+    """Many threads search many chunks; the first hit counts."""
     n = 3_000_001
     for at in (0, 70_000, n - 1):
         array = np.zeros(n, bool)
@@ -541,9 +541,9 @@ def test_float32_sums_are_exact_along_every_axis(device, rng):
 @pytest.mark.parametrize(
     ("op", "dtype", "shape"),
     [
-        ("sum", "uint8", (30_000, 3, 1)),  # rows of three items
-        ("argmin", "float32", (5000, 4, 1)),  # of a pack
-        ("sum", "float32", (1543, 48, 2)),  # slabs of few inner items
+        ("sum", "uint8", (30_000, 3, 1)),  # rows of three elements
+        ("argmin", "float32", (5000, 4, 1)),  # within a vector
+        ("sum", "float32", (1543, 48, 2)),  # slabs of few inner elements
         ("sum", "int8", (60_000, 2, 4)),  # slabs that fill it
     ],
 )
@@ -628,7 +628,7 @@ def test_dtype_out_and_initial(rng):
 
 @pytest.mark.parametrize("first", ["l", "q"])
 def test_equal_dtypes_of_different_names(first):
-    """Of the C types with the same size the result has one, whichever a call before had."""
+    """The result's dtype is NumPy's among equal C types, whatever an earlier call returned."""
     for code in (first, "l", "q"):
         array = np.arange(12, dtype=code).reshape(3, 4)
         for keepdims in (False, True):
@@ -637,8 +637,8 @@ def test_equal_dtypes_of_different_names(first):
                 assert np.asarray(got).dtype.char == np.dtype(np.int64).char
 
 
-def test_several_passes_over_what_is_no_run_of_memory():
-    """As many bytes from end to end as items have, and yet with a gap and items twice."""
+def test_several_passes_over_overlapping_memory():
+    """An overlapping layout with a gap spans exactly as many bytes as its elements."""
     few = np.lib.stride_tricks.as_strided(np.arange(8.0), (2, 2, 2), (0, 48, 8))
     for device in ("cpu", *(["sim"] if not KINDS["sim"] else [])):
         for op in ("sum", "argmax"):
@@ -646,14 +646,14 @@ def test_several_passes_over_what_is_no_run_of_memory():
 
 
 def test_the_longest_axis_is_reduced_first():
-    """So that least is left for the next pass: of (2, 3, 1000) 6 items, not 3,000."""
+    """It leaves the fewest results for the next pass: 6 of (2, 3, 1000), not 3,000."""
     f4 = np.dtype(np.float32)
     work = axis_plan.work_of("sum", f4, f4, 2000)
     first, second = axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
     assert (first.results, second.results) == (6, 3)
 
 
-def test_no_axes_and_no_items():
+def test_empty_axes_and_empty_arrays():
     array = np.arange(6.0).reshape(2, 3)
     check(array, "sum", "cpu", axis=())
     check(array, "count", "cpu", axis=())
@@ -694,7 +694,7 @@ def test_no_axes_and_no_items():
         (ValueError, "block:", {"axis": 0, "device": "sim", "block": 64}),
         (ValueError, "device:", {"axis": 0, "device": "tpu"}),
         (TypeError, "dtype: object", {"axis": 0, "dtype": object}),
-        (TypeError, "array: op='or' does not take float64", {"axis": 0, "op": "or"}),
+        (TypeError, "array: op='or' does not support dtype float64", {"axis": 0, "op": "or"}),
     ],
 )
 def test_bad_arguments(error, text, arguments):

@@ -1,4 +1,4 @@
-"""What a library must survive: many calls, threads, Ctrl-C, forks, reloads, a clean end."""
+"""Robustness: many calls, threads, Ctrl-C, forks, reloads, a clean exit."""
 
 import ctypes
 import gc
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.timeout(240)
 
 
 class MallocInfo(ctypes.Structure):
-    """What glibc's mallinfo2 returns."""
+    """The result of glibc's mallinfo2."""
 
     _fields_ = [(f"field{k}", ctypes.c_size_t) for k in range(10)]
 
 
 def heap_bytes():
-    """Return the bytes that malloc has given out and not got back; 0 where nobody can tell."""
+    """Return the bytes allocated by malloc; 0 if unknown."""
     try:
         mallinfo2 = ctypes.CDLL(None).mallinfo2
     except AttributeError:
@@ -41,7 +41,7 @@ def heap_bytes():
 
 @pytest.mark.parametrize("device", kinds())
 def test_reference_counts_over_many_calls(device):
-    """Arrays, out, dtypes, strings: held by nobody after 10^5 calls and 3 * 10^4 wrong ones."""
+    """No reference to arguments remains after 10^5 valid and 3 * 10^4 failing calls."""
     base = np.arange(64, dtype=np.float32)
     arrays = [base, base[::2], base.astype(">f4"), np.float32(3), base[:0]]
     out, initial, wrong = np.zeros((), np.float32), np.array(2.5), np.array([None])
@@ -107,7 +107,7 @@ def test_reference_counts_over_many_calls(device):
 
 @pytest.mark.parametrize("device", kinds())
 def test_memory_over_many_failing_and_passing_calls(device):
-    """Large arrays in every path: the process does not grow."""
+    """Large arrays on every path do not grow the process."""
     rung = rungs_of(device)[0]
     big = np.ones(largest(device, 2**18))
     process = psutil.Process()
@@ -134,7 +134,7 @@ def test_memory_over_many_failing_and_passing_calls(device):
 
 @pytest.mark.parametrize("device", kinds())
 def test_eight_threads_at_once(device):
-    """Different arrays, rungs, operations and layouts: each gets its own answer."""
+    """Concurrent calls with different arrays, rungs, operations and layouts do not interfere."""
     rungs, wrong = rungs_of(device), []
     start = threading.Barrier(8)
 
@@ -283,7 +283,7 @@ def seconds_to_interrupt(device, layout, variant, n, pause):
     ],
 )
 def test_ctrl_c(device, layout, variant):
-    """KeyboardInterrupt within 0.3 s of the signal (the best of three tries), and all goes on."""
+    """KeyboardInterrupt within 0.3 s of the signal (best of three); later calls work."""
     n = size_for_a_while(device) if layout == "broadcast" else 2**33
     times = []
     for _ in range(3):
@@ -296,7 +296,7 @@ def test_ctrl_c(device, layout, variant):
 
 
 def test_ctrl_c_in_a_long_contiguous_run_on_the_cpu():
-    """No conversion, no pieces: the loop over the array itself asks."""
+    """Without conversion and chunks, the loop over the array itself polls for signals."""
     run_python(
         """
         import os, signal, threading, time
@@ -357,8 +357,8 @@ def test_ctrl_c_within_one_result(call):
     )
 
 
-def test_a_signal_handler_that_returns_does_not_end_the_call():
-    """It may call gpuopt itself; and its own exception is what ends the call, if it raises."""
+def test_signal_handler_that_returns_does_not_interrupt():
+    """The handler may call gpuopt, and its exception ends the call."""
     run_python(
         """
         import os, signal, threading
@@ -400,8 +400,8 @@ def test_a_signal_handler_that_returns_does_not_end_the_call():
 # --- import
 
 
-def test_importing_touches_no_cuda():
-    """No driver and no runtime of CUDA's is mapped; the driver's name is not even looked at."""
+def test_importing_loads_no_cuda_library():
+    """Importing maps neither CUDA's driver nor its runtime."""
     run_python(
         """
         import gpuopt
@@ -415,8 +415,8 @@ def test_importing_touches_no_cuda():
     )
 
 
-def test_importing_is_quick():
-    """Beyond NumPy's own time less than 100 ms: the best of several."""
+def test_importing_takes_less_than_100_ms():
+    """The import takes less than 100 ms beyond NumPy's, the best of several."""
     code = """
         import time, numpy
         begin = time.perf_counter()
@@ -455,7 +455,7 @@ def test_importing_again_and_reloading():
 
 @pytest.mark.parametrize("device", kinds())
 def test_a_clean_end(device):
-    """Exit status 0 and not a word, also with threads and queues left open."""
+    """Exit status 0 and no output, even with threads and queues left open."""
     process = run_python(
         f"""
         import threading
@@ -522,7 +522,7 @@ OTHERS_OPENMP = """
     ids=["unused", "openmp used", "used without openmp", "openmp used by another library"],
 )
 def test_fork_of_the_cpu_device(before):
-    """A child works, whatever the parent did with OpenMP."""
+    """A forked child works, whatever the parent did with OpenMP."""
     if before is OTHERS_OPENMP:
         probe = run_python("import ctypes; ctypes.CDLL('libgomp.so.1')", check=False)
         if probe.returncode:
@@ -551,7 +551,7 @@ def test_fork_through_multiprocessing():
 
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
 def test_a_gpu_and_the_cpu_in_turns(device, rng):
-    """Both devices in one process: neither disturbs the other."""
+    """Alternating calls on both devices of one process do not interfere."""
     array = rng.integers(-(2**31), 2**31, largest(device, 1_000_003), np.int32)
     want = int(array.sum(dtype=np.int64))
     for _ in range(10):

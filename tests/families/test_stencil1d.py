@@ -102,7 +102,7 @@ def test_radius_larger_than_the_block_and_the_array(device, rung, mode, rng):
                 check(rung, got, array, np.ones(2 * radius + 1, int), mode, -2)
 
 
-# Rows that are single items, shorter than the radius, of a part of a pack, of several tiles.
+# Rows of one element, shorter than the radius, of a partial vector, of several tiles.
 SHAPES = [(3, 1), (50, 3), (7, 16), (300, 16), (2, 3, 33), (3, 1000), (2, 4099)]
 
 
@@ -119,21 +119,21 @@ def test_rows(device, rung, mode, rng):
                 weights = draw(rng, array.dtype, 2 * radius + 1)
                 got = gpuopt.stencil1d(array, weights=weights, **call)
                 check(rung, got, array, weights, mode, call["cval"])
-    for shape, radius in (((700, 3), 1), ((900, 5), 2)):  # a pack has parts of several rows
+    for shape, radius in (((700, 3), 1), ((900, 5), 2)):  # a vector spans several rows
         array = draw(rng, "float32", shape)
         weights = draw(rng, "float32", 2 * radius + 1)
         got = gpuopt.stencil1d(
             array, weights=weights, mode=mode, variant=rung.variant, device=device
         )
         check(rung, got, array, weights, mode)
-    for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several pieces; sums of sums
+    for shape, radius in (((5, 70), 300), ((2, 2300), 520)):  # several chunks; sums of sums
         array = draw(rng, "int32", shape)
         got = gpuopt.stencil1d(array, radius, mode=mode, variant=rung.variant, device=device)
         check(rung, got, array, np.ones(2 * radius + 1, int), mode)
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_axes_as_scipys(device, rng):
+def test_axes_as_in_scipy(device, rng):
     ndimage = pytest.importorskip("scipy.ndimage")
     array = rng.integers(-1000, 1000, (3, 40, 5))
     for axis in range(-3, 3):
@@ -178,8 +178,8 @@ def test_arrays_on_a_device(device, rng):
 
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_tiles_that_begin_between_packs(device, dtype, rng):
-    """Rows of several tiles, whose inputs and outputs begin anywhere in a pack of 16 bytes."""
+def test_tiles_without_vector_alignment(device, dtype, rng):
+    """Rows of several tiles whose inputs and outputs have any offset from 16 bytes."""
     array = draw(rng, dtype, (2, 6001))
     (rung,) = (each for each in gpuopt.rungs(FAMILY) if each.variant == 5)
     for radius, mode in ((7, "nearest"), (8, "wrap"), (9, "valid"), (10, "valid"), (67, "reflect"),
@@ -189,7 +189,7 @@ def test_tiles_that_begin_between_packs(device, dtype, rng):
 
 
 def windows_of_tiles(dtype):
-    """Yield what no packs serve: wide, weighted and shifted windows, with constants of any kind."""
+    """Yield calls without vector loads: wide, weighted and shifted windows, any constant."""
     for radius in (5, 6, 7, 8):
         yield {"radius": radius}, 0
     for radius in (5, 6, 7, 8, 16, 17, 40, 300):
@@ -203,7 +203,7 @@ def windows_of_tiles(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", MODES)
 def test_windows_of_tiles(device, dtype, mode, rng):
-    """Of one row with a whole tile inside, and of rows that share tiles; on rung 5's own kernel."""
+    """One row with a whole tile inside, and rows that share tiles; on rung 5's own kernel."""
     (rung,) = (each for each in gpuopt.rungs(FAMILY) if each.variant == 5)
     for shape in ((6100,), (3, 1500), (40, 70)):
         array = draw(rng, dtype, shape)
@@ -231,7 +231,7 @@ def test_windows_of_tiles(device, dtype, mode, rng):
 
 
 class Part:
-    """Items of a device array from `start` on, as another library would show them."""
+    """A view of a device array from element `start` on, as another library would export it."""
 
     def __init__(self, array, start, n):
         told = dict(array.__cuda_array_interface__)
@@ -244,7 +244,7 @@ class Part:
     each for each in device_rungs(family=FAMILY) if each.values[0] == "cuda"
 ])  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_arrays_that_begin_between_packs(device, rung, dtype, rng):
+def test_arrays_without_vector_alignment(device, rung, dtype, rng):
     host = draw(rng, dtype, 10_000)
     array, out = gpuopt.asarray(host, device=device), gpuopt.asarray(host, device=device)
     for start, to in ((1, 0), (0, 1), (3, 2), (2, 2)):
@@ -259,8 +259,8 @@ def test_arrays_that_begin_between_packs(device, rung, dtype, rng):
 
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind == "sim"])
 @pytest.mark.parametrize("radius, steps", [(3, 4), (16, 9)])
-def test_short_rows_are_no_cliff(device, radius, steps, rng):
-    """Rows of 16 items take some more instructions than one long row; a block each would not do."""
+def test_short_rows_cost_little_more(device, radius, steps, rng):
+    """Rows of 16 elements cost few more instructions than one long row."""
     array = rng.random((1 << 11, 16), np.float32)
     found = []
     for shape in ((1, array.size), array.shape):
@@ -272,7 +272,7 @@ def test_short_rows_are_no_cliff(device, radius, steps, rng):
     assert short.warp_instructions <= steps * long.warp_instructions
 
 
-# What scipy.ndimage.correlate1d([1, 2, 3], ones(9), mode=...) gives: radius 4, 3 items.
+# scipy.ndimage.correlate1d([1, 2, 3], ones(9), mode=...): radius 4, 3 elements.
 PINNED = {
     "constant": [6, 6, 6],
     "nearest": [16, 18, 20],
@@ -290,7 +290,7 @@ PINNED_WEIGHTED = {  # and with the weights 1, 2, 3, ..., 9
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_modes_as_scipys(device, rng):
+def test_modes_as_in_scipy(device, rng):
     ndimage = pytest.importorskip("scipy.ndimage")
     for rung in rungs_of(device, family=FAMILY):
         call = {"variant": rung.variant, "device": device}
@@ -303,7 +303,7 @@ def test_modes_as_scipys(device, rng):
                     want = ndimage.correlate1d(array, weights, mode=mode, cval=0.5)
                     size = ndimage.correlate1d(abs(array), abs(weights), mode=mode, cval=0.5)
                     assert (abs(got - want) <= 2 * (width + 1) * 2.0**-53 * size).all()
-        # Integers with weights or a constant that are none: float64, cut off.
+        # Integers with non-integer weights or constants: computed in float64, then truncated.
         for dtype in ("int32", "int64"):
             array = rng.integers(-1000, 1000, 200).astype(dtype)
             quarters = rng.integers(-9, 9, 7) / 4
@@ -316,7 +316,7 @@ def test_modes_as_scipys(device, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_modes_pinned(device, rung):
+def test_modes_match_pinned_values(device, rung):
     for pinned, weights in ((PINNED, np.ones(9, int)), (PINNED_WEIGHTED, np.arange(1, 10))):
         for mode, want in pinned.items():
             got = gpuopt.stencil1d(

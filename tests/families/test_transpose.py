@@ -19,7 +19,7 @@ on_sim = pytest.mark.skipif(bool(KINDS.get("sim", "no")), reason="no simulated G
 
 
 def bytes_of(rng, dtype, shape):
-    """Return an array of random bytes: also NaNs with payloads, for nothing is computed."""
+    """Return an array of random bytes, including NaNs with payloads."""
     dtype = np.dtype(dtype)
     raw = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
     if dtype.kind == "U":
@@ -28,7 +28,7 @@ def bytes_of(rng, dtype, shape):
 
 
 def right(rung, array):
-    """Return what a rung shall give."""
+    """Return the expected result of a rung."""
     return np.ascontiguousarray(array if rung.ceiling else array.T)
 
 
@@ -87,7 +87,7 @@ def test_empty(device, rung):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 def test_long_and_narrow(device, rung, rng):
-    """More rows of blocks than a grid has in y, and both sides beyond 16 bits."""
+    """More rows of blocks than gridDim.y allows, and both sides beyond 16 bits."""
     for shape in ((3, 70_001), (70_001, 3), (2_097_153, 2), (2, 2_097_153), (65_536 * 33, 1)):
         if rung.name == "1d" and shape[0] < 4:
             continue  # one thread would do it all
@@ -146,7 +146,7 @@ def permuted(array, axes):
 
 
 # Each is another way through the planner: copies, batches, rows, narrow and small matrices, many
-# axes, axes of one item.
+# axes, axes of one element.
 PERMUTATIONS = [
     ((), None), ((5,), None), ((1, 1, 1), None), ((70, 90), (0, 1)), ((3, 65, 130), (0, 2, 1)),
     ((3, 64, 64), (0, 2, 1)), ((20, 30, 40), (2, 0, 1)), ((20, 30, 40), (1, 2, 0)),
@@ -190,7 +190,7 @@ def test_rows_128_kib_apart(device, variant, dtype, shape, axes, rng):
 
 @pytest.mark.parametrize("device, variant", any_rungs())
 def test_short_rows_that_stay_whole(device, variant, rng):
-    """Of every width up to two vectors, to the last byte; nothing is written beside them."""
+    """Rows of every width up to two vectors; nothing is written beside them."""
     for width in range(1, 36):
         array = bytes_of(rng, "u1", (37, 29, width))
         room = np.full(array.size + 64, 77, np.uint8)
@@ -216,8 +216,8 @@ def test_tall_matrices(device, variant, dtype, shape, axes, rng):
     assert same(got, permuted(array, axes))
 
 
-# Of some 18 MB, so that tiles are as large as they get: channels last to first and back, images
-# that begin anywhere, small matrices, many axes, and images turned whose pixels stay whole.
+# About 18 MB, for the largest tiles: channels last to first and back, images at any offset, small
+# matrices, many axes, and transposed images whose pixels stay whole.
 NARROW = [
     ("u1", (9_000_001, 2), None), ("u1", (2, 9_000_001), None),
     ("u1", (40, 390, 400, 3), (0, 3, 1, 2)),
@@ -257,7 +257,7 @@ def test_narrow_matrices(device, variant, dtype, shape, axes, rng):
 
 @pytest.mark.parametrize("device, variant", any_rungs())
 def test_small_arrays_of_wide_items(device, variant, rng):
-    """The shortest runs are more than a block's share."""
+    """The shortest runs exceed a block's chunk."""
     for shape, axes in (((5, 7, 8, 32, 7), (4, 3, 1, 2, 0)), ((7, 9, 3, 9, 7), None)):
         array = bytes_of(rng, "c16", shape)
         got = gpuopt.transpose(array, axes, variant=variant, device=device)
@@ -273,8 +273,8 @@ def test_small_arrays_of_wide_items(device, variant, rng):
         ("u1", (100, 225, 223, 3), (1, 0, 2, 3), 200), ("<i2", (500, 97, 31, 3), (0, 3, 1, 2), 350),
     ],
 )  # fmt: skip
-def test_what_narrow_permutations_cost(dtype, shape, axes, most):
-    """Warp instructions for 16 bytes a lane, of the simulated PTX."""
+def test_cost_of_narrow_permutations(dtype, shape, axes, most):
+    """Warp instructions for 16 bytes per lane, of the simulated PTX."""
     array = np.zeros(shape, dtype)
     counted = gpuopt.profile(gpuopt.transpose, array, axes, device="sim").counters
     assert counted.warp_instructions * 32 * 16 / array.nbytes < most
@@ -284,8 +284,8 @@ def test_what_narrow_permutations_cost(dtype, shape, axes, most):
 @pytest.mark.parametrize(
     "dtype, most", [("u1", 210), ("u2", 180), ("f4", 170), ("f8", 155), ("c16", 130)]
 )
-def test_what_narrow_matrices_cost(dtype, most):
-    """Warp instructions for 16 bytes a lane, 880 where items are moved singly; a copy's traffic."""
+def test_cost_of_narrow_matrices(dtype, most):
+    """Warp instructions per 16 bytes of a lane (880 if elements move singly), and the traffic."""
     size = 18_000_000 // np.dtype(dtype).itemsize // 3 // 256 * 256
     for shape in ((size, 3), (3, size)):
         array = np.zeros(shape, dtype)
@@ -296,7 +296,7 @@ def test_what_narrow_matrices_cost(dtype, most):
 
 @st.composite
 def problems(draw):
-    """Draw a dtype, a shape of at most 10,000 items, and axes."""
+    """Draw a dtype, a shape of at most 10,000 elements, and axes."""
     shape = []
     for _ in range(draw(st.integers(0, 6))):
         shape.append(draw(st.integers(1, min(200, 10_000 // max(1, int(np.prod(shape)))))))
@@ -320,7 +320,7 @@ def test_random_axes(device, variant):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 def test_batches(device, rung, rng):
-    """Every rung turns matrices one after the other; z counts layers of blocks as well."""
+    """Every rung transposes a batch of matrices; z also counts layers of blocks."""
     for dtype, shape in (("<f4", (3, 33, 70)), ("u1", (2, 5, 40, 65)), ("c16", (5, 40, 3))):
         array = bytes_of(rng, dtype, shape)
         axes = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
@@ -334,12 +334,14 @@ def test_batches(device, rung, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_axes_that_a_rung_does_not_take(device, rung):
+def test_unsupported_axes_of_a_rung_raise(device, rung):
     array = np.zeros((3, 4, 5, 6))
     if rung.host or rung.best or rung.ceiling:
         assert gpuopt.transpose(array, (2, 0, 3, 1), variant=rung.variant, device=device).size
         return
-    with pytest.raises(gpuopt.UnfitError, match=f"'{rung.name}' turns matrices.*variant='vector'"):
+    with pytest.raises(
+        gpuopt.UnfitError, match=f"'{rung.name}' transposes matrices.*variant='vector'"
+    ):
         gpuopt.transpose(array, (2, 0, 3, 1), variant=rung.variant, device=device)
 
 
@@ -410,7 +412,7 @@ OFFSETS = [
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8", "c16"])
 def test_offsets_of_both_arrays(device, dtype, rng):
-    """Reads and writes nothing beside the arrays, wherever they begin: the simulator would tell."""
+    """Arrays at any offset: the simulator would report an access outside of them."""
     size = np.dtype(dtype).itemsize
     for offset, to, shape, axes in OFFSETS:
         items = np.prod(shape)
@@ -429,8 +431,8 @@ def test_offsets_of_both_arrays(device, dtype, rng):
 
 @pytest.mark.parametrize("device", GPUS)
 @pytest.mark.parametrize("dtype", ["u1", "u2", "f4", "f8", "c16"])
-def test_a_copy_of_any_length_from_and_to_anywhere(device, dtype, rng):
-    """Packs, what is left after them, and items where an array does not begin at a pack."""
+def test_copy_of_any_length_and_offsets(device, dtype, rng):
+    """Vectors and their remainder, and scalar copies for arrays without vector alignment."""
     size = np.dtype(dtype).itemsize
     lengths = (1, 15, 16, 17, 64, 2048 // size, 32 * 64 // size + 1, 3 * 32 * 64 // size - 1, 9001)
     for items in lengths:
@@ -446,8 +448,8 @@ def test_a_copy_of_any_length_from_and_to_anywhere(device, dtype, rng):
 
 
 @on_sim
-def test_what_a_copy_costs(rng):
-    """A sector is moved once, by packs; items one by one where an array begins elsewhere."""
+def test_cost_of_a_copy(rng):
+    """Vectors move each sector once; arrays without vector alignment move single elements."""
     for dtype in ("u1", "u2", "f4", "f8", "c16"):
         raw = rng.integers(0, 256, (1 << 16) + 64, np.uint8)
         for offset, a_request in ((0, 16), (np.dtype(dtype).itemsize, np.dtype(dtype).itemsize)):
@@ -460,8 +462,8 @@ def test_what_a_copy_costs(rng):
 
 
 @on_sim
-def test_what_rows_that_begin_anywhere_cost():
-    """Against aligned ones, for each byte: the traffic, the conflicts and the instructions."""
+def test_cost_of_unaligned_rows():
+    """Compare traffic, conflicts and instructions per byte with aligned rows."""
 
     def cost(array):
         counted = gpuopt.profile(gpuopt.transpose, array, device="sim").counters
@@ -524,7 +526,7 @@ def test_square_matrices_in_place(device, dtype, rng):
     assert same(cube, want)
 
 
-def test_in_place_every_rung_is_right(rng):
+def test_every_rung_is_correct_in_place(rng):
     for device in ("cpu", "sim"):
         for rung in rungs_of(device, family=FAMILY):
             for dtype, side in (("f4", 40), ("u1", 100), ("c16", 33)):
@@ -553,7 +555,7 @@ def test_in_place_on_a_device(device, rng):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_the_default_is_right(device, rng):
+def test_default_rung_is_correct(device, rng):
     for shape in ((1, 1), (257, 129)):
         array = bytes_of(rng, "f4", shape)
         assert same(gpuopt.transpose(array, device=device), array.T.copy())
@@ -585,7 +587,7 @@ def test_wrong_arguments():
 
 
 @pytest.mark.parametrize("device", GPUS)
-def test_blocks_that_a_rung_does_not_have(device):
+def test_unsupported_blocks_raise(device):
     for variant, block in ((4, 16), (5, 2048), (6, 1024), (6, 32), (2, 33), (2, 2048)):
         with pytest.raises(ValueError, match="block"):
             gpuopt.transpose(np.zeros((2, 2)), variant=variant, block=block, device=device)

@@ -15,7 +15,7 @@ import gpuopt
 from gpuopt.cli import progress as progress_module
 from gpuopt.explain.profile import Counters
 from gpuopt.families import cases
-from gpuopt.measure import ceilings, compare, ladder, peer_libraries, reference_times
+from gpuopt.measure import ceilings, compare, ladder, peer_libraries, race, reference_times
 from gpuopt.show import sentences
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]
@@ -45,17 +45,17 @@ def timed():
         row.warm = ladder.Timing([(29 - at) * 1e-6] * 3)
         row.cold = ladder.Timing([(30 - at) * 1e-6] * 3)
     found.peers = [
-        ladder.PeerRow("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
+        ladder.PeerTimes("CuPy", "13", ladder.Timing([4e-6] * 3), ladder.Timing([5e-6] * 3))
     ]
     found.peers_refused = [("JAX", "not installed")]
     return found
 
 
-# --- what is verified, and when
+# --- verification
 
 
 class Watched:
-    """A bench that notes what is asked of it."""
+    """A bench that records its calls."""
 
     def __init__(self, bench, told):
         self.bench, self.told = bench, told
@@ -73,7 +73,7 @@ class Watched:
 
 
 def watch(monkeypatch, right=None):
-    """Return what is asked of every case's bench; of a rung, only so many results are right."""
+    """Record the calls of every case's bench; only the first `right` results are correct."""
     told, make = [], cases.make
 
     def made(*given, **more):
@@ -126,15 +126,13 @@ def test_cold_samples_are_of_cold_runs(monkeypatch):
 
 def test_slow_work_has_few_samples():
     taken = []
-    racer = ladder.Racer(
-        lambda runs, cold: taken.append(runs) or 0.06, ladder.Timing(), ladder.Timing()
-    )
-    racer.plan(11)
-    assert racer.rounds == ladder.SLOW_ROUNDS and racer.runs == 1 and taken == [1]
+    slow = race.Contender(lambda runs, cold: taken.append(runs) or 0.06, lambda: None)
+    assert race.race([slow], race.Effort(11, 2e-3)) == [slow]
+    assert len(slow.warm.samples) == race.SLOW_ROUNDS and taken == [1] * 4
 
 
 def test_a_copy_that_does_not_copy_gives_no_ceiling(wrong_bench):
-    with pytest.raises(gpuopt.VerificationError, match="the copy kernel did not copy"):
+    with pytest.raises(gpuopt.VerificationError, match="the copy on cpu gave a wrong result"):
         ceilings.copy_bandwidth(ladder.describe_device("cpu"), bytes_read=1 << 16)
 
 
@@ -235,7 +233,7 @@ def test_json_and_back(timed, counted):
 
 @pytest.mark.parametrize("family", ["reduce", "add"])
 @pytest.mark.skipif(bool(KINDS["sim"]), reason="needs the simulated GPU")
-def test_a_block_that_is_none_is_the_callers_mistake(family):
+def test_invalid_block_raises(family):
     with pytest.raises(ValueError, match="block: 4096 is not a block size of rung") as caught:
         gpuopt.ladder(family, 1000, block=4096, device="sim")
     assert not isinstance(caught.value, gpuopt.UnfitError)
@@ -253,7 +251,7 @@ def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
         )
 
 
-def test_a_file_of_before_launches_told_their_device(counted):
+def test_old_file_without_devices_of_launches_is_read(counted):
     told = json.loads(json.dumps(counted.to_dict()))
     for row in told["rows"]:
         for launch in row["counted"]["launches"]:
@@ -380,7 +378,7 @@ def found_peers(family):
     case = cases.make(family, 400, "float32")
     asked = gpuopt.Ladder(ladder.describe_device("cpu"), "sum", "float32", case.n, None, [])
     asked.family = family
-    return asked, ladder._found_peers(asked, case, True)
+    return asked, ladder._find_peers(asked, case, True)
 
 
 @pytest.mark.parametrize("family", ["reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"])
@@ -398,9 +396,9 @@ def test_a_peer_that_is_wrong_is_left_out(monkeypatch):
         return lambda *given: call(*given) + 1
 
     monkeypatch.setattr(peer_libraries, "_like_numpy", wrong)
-    asked, peers = found_peers("add")
-    assert "NumPy" not in {peer.name for peer in peers}
-    assert any(name.startswith("NumPy") and "gave" in why for name, why in asked.peers_refused)
+    found = gpuopt.ladder("add", 400, device="cpu", peers=True, rounds=1)
+    assert "NumPy" not in {peer.name for peer in found.peers}
+    assert any(name.startswith("NumPy") and "gave" in why for name, why in found.peers_refused)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +448,7 @@ def test_a_peer_is_verified_again_after_the_timing(monkeypatch):
     assert why.startswith("gave ")
 
 
-def test_times_without_a_timer_are_refused_with_what_there_is():
+def test_times_without_a_timer_raise():
     with pytest.raises(ValueError, match=r"has no timer.* gives counters"):
         gpuopt.ladder("add", 100, device="sim", peers=True)
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
@@ -469,7 +467,7 @@ def test_progress_goes_forward():
 
 
 def test_counters_beside_the_times():
-    """As on a GPU: the same kernels, on fewer items."""
+    """As on a GPU: the same kernels, on fewer elements."""
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
         row.counted = None
@@ -494,7 +492,7 @@ def reference(tmp_path, monkeypatch, timed):
 
 def test_a_ladder_of_which_every_rung_is_left_out_tells_why(monkeypatch):
     class Refuses:
-        def bytes(self, variant, block):
+        def run(self, variant, block):
             raise gpuopt.UnfitError("variant: rung 'x' takes none of these")
 
     make = cases.make
@@ -568,7 +566,7 @@ def write(path, told):
     return path
 
 
-def test_compare_flags_what_is_beyond_the_spread(timed, tmp_path):
+def test_compare_flags_changes_beyond_the_spread(timed, tmp_path):
     slower = gpuopt.Ladder.from_dict(timed.to_dict())
     slower.rows[0].cold = ladder.Timing([1.2 * each for each in slower.rows[0].cold.samples])
     slower.rows[1].warm = ladder.Timing([0.5 * each for each in slower.rows[1].warm.samples])
@@ -713,7 +711,7 @@ def test_compare_refuses_other_files(text, tmp_path, timed):
         compare.compare(write(tmp_path / "a", timed.to_dict()), other)
 
 
-def test_compare_refuses_what_has_nothing_in_common(timed, tmp_path):
+def test_compare_refuses_disjoint_results(timed, tmp_path):
     other = gpuopt.Ladder.from_dict(timed.to_dict())
     other.n += 1
     with pytest.raises(ValueError, match="no measurement of the same work"):
@@ -810,7 +808,7 @@ def test_lines_stay_beside_a_bar(terminal, monkeypatch):
         assert stream.text == "result 0\nresult 1\nresult 2\n"
 
 
-def test_a_bar_is_for_what_takes_longer():
+def test_bar_appears_only_for_longer_work():
     pytest.importorskip("tqdm")
     stream = Terminal(True)
     with progress_module.bar(stream) as progress:

@@ -292,7 +292,7 @@ def test_a_ladders_peers_are_on_its_gpu(monkeypatch):
     machine = stand_in(monkeypatch, "PyTorch")
     case = cases.make("add", 400, "float32")
     asked = gpuopt.Ladder(second_gpu(), "add", "float32", case.n, None, [], family="add")
-    peers = {peer.name for peer in ladder._found_peers(asked, case, True)}
+    peers = {peer.name for peer in ladder._find_peers(asked, case, True)}
     assert {"NumPy", "PyTorch"} <= peers, asked.peers_refused
     assert {number for _, number in machine.told} == {1}
 

@@ -272,7 +272,7 @@ def test_a_page_is_made_by_any_of_matplotlibs_backends(tmp_path):
     assert (tmp_path / "report.html").read_text().count('<figure class="plot">') == 2
 
 
-def test_mistakes(made, tmp_path):
+def test_invalid_arguments_raise(made, tmp_path):
     with pytest.raises(ValueError, match="'reduce', 'transpose'"):
         gpuopt.report("sim", families=["fold"])
     for families in ("reduce", 5, [["reduce"]]):

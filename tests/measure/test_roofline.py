@@ -1,4 +1,4 @@
-"""The roofline: ceilings that are checked, kernels under them, what is kept on disk, pictures."""
+"""The roofline: verified ceilings, kernels below them, the cache on disk, pictures."""
 
 import dataclasses
 import json
@@ -17,6 +17,7 @@ from gpuopt import _core
 from gpuopt.catalog.devices import device as describe
 from gpuopt.measure import ceilings, ladder as ladder_module, roofline
 from gpuopt.measure.ceilings import Ceiling
+from gpuopt.measure.race import Effort
 from gpuopt.show import terminal
 
 
@@ -28,10 +29,10 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Less data and fewer samples: what is measured is not looked at."""
+    """Less data and fewer samples, for tests that ignore the rates."""
     monkeypatch.setattr(ceilings, "DRAM_BYTES", {"cpu": (1 << 20,) * 2, "cuda": (1 << 28,) * 2})
     monkeypatch.setattr(ceilings, "SAMPLE_SECONDS", (1e-4, 1e-4))
-    monkeypatch.setattr(ceilings, "ROUNDS", (2, 2))
+    monkeypatch.setattr(ceilings, "EFFORT", (Effort(2, 1e-4),) * 2)
     monkeypatch.setattr(ceilings, "CPU_CACHED_BYTES", 1 << 20)
     monkeypatch.setattr(ceilings, "CPU_STEPS", 1 << 10)
 
@@ -147,11 +148,11 @@ def test_chains_end_where_they_must(device, dtype, steps):
     got = problem(device, words, output, words.size, steps).run(rung).view(dtype)
     assert np.array_equal(got, ceilings._chains_end(values, dtype, items, steps))
     further = ceilings._chains_end(values, dtype, items, steps + 2)
-    # After so many steps all chains of float16 stand still at 2,048, whatever they began with.
+    # After 4,096 steps all chains of float16 have reached 2,048 and stay there.
     assert np.array_equal(got, further) == (dtype == "float16" and steps > 4096)
 
 
-def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
+def test_float16_chains_stop_at_2048():
     values = ceilings._chains("float16")
     assert (ceilings._chains_end(values, "float16", 10, 1 << 20) == 2048).all()
     x = np.float16(2047)
@@ -162,14 +163,14 @@ def test_chains_stand_still_where_a_dtype_has_no_next_whole_number():
 
 @pytest.mark.parametrize("right", [0, 1])
 def test_a_ceiling_is_verified_before_and_after(right, small):
-    """Of a result that is right at first and wrong after the timing there is no rate."""
+    """A result that is correct before and wrong after the timing has no rate."""
     words, asked = ceilings._random_words(1000), []
 
     def check(got):
         asked.append(got)
         return len(asked) <= right
 
-    bench = ceilings._Problem(
+    bench = ceilings.WordKernels(
         next(each for each in gpuopt.devices() if each.kind == "cpu"), words, 1000, 1000, 1
     )
     with pytest.raises(gpuopt.VerificationError, match="'memcpy' on cpu gave a wrong result"):
@@ -202,7 +203,7 @@ def test_a_wrong_ceiling_is_not_timed(monkeypatch, small):
 
 
 @pytest.mark.parametrize("bad", [(0, 16, 16), (17, 16, 16)], ids=["none", "more than there is"])
-def test_problems_that_do_not_fit_are_refused(bad):
+def test_problems_beyond_memory_are_refused(bad):
     n, output, length = bad
     for device, rung in (("sim", "copy"), ("cpu", "memcpy"), ("cpu", "host-fma-float32")):
         with pytest.raises(ValueError, match="problem: "):
@@ -222,7 +223,7 @@ def test_the_cpu_measured(small, cache):
     assert len(list(cache.iterdir())) == 1
 
 
-# --- what is kept
+# --- the cache on disk
 
 
 def measured_once(monkeypatch):
@@ -352,14 +353,14 @@ def test_bounds():
     assert copied.ceiling == "DRAM read" and copied.share == pytest.approx(1000 / 4595)
 
 
-def test_a_little_more_than_memory_gives_is_memory():
+def test_bound_allows_two_percent_above_a_ceiling():
     roof = gpuopt.roofline("sim:m2090")
     roof.ceilings.append(gpuopt.Ceiling("L2 read", "B/s", 4e11))
     for factor, name in ((1.02, "DRAM"), (1.05, "L2 read")):
         assert roof.bound(roof.place(name, 1.0, factor * 177e9, 1.0)).ceiling == name
 
 
-def test_mistakes_name_what_there_is():
+def test_errors_list_the_valid_names():
     roof = h200()
     with pytest.raises(ValueError, match=r"'DRAM read', 'DRAM copy'"):
         roof.attainable(1, memory="disk")
@@ -503,7 +504,7 @@ def test_the_case_study_is_of_the_ladders_dtype_and_machine(monkeypatch):
     ladder = gpuopt.ladder("matmul", 1024, dtype="float64", device="cpu", rounds=1)
     study = gpuopt.matmul_case_study(measured=ladder)
     assert study.dtype == "float64" and "32 x 32 float64, on" in str(study)
-    for row in study.rows:  # 2 n^3 operations for three matrices of 8-byte items
+    for row in study.rows:  # 2 n^3 operations for three matrices of 8-byte elements
         assert row.intensity == pytest.approx(2 * 32 / (3 * 8)) and row.predicted == 1e9
     ladder.device = dataclasses.replace(ladder.device, description="another")
     with pytest.raises(ValueError, match=r"measured: was measured on another, but cpu is "):
@@ -511,8 +512,8 @@ def test_the_case_study_is_of_the_ladders_dtype_and_machine(monkeypatch):
 
 
 def test_a_ceiling_is_the_best_sample(monkeypatch):
-    """What else the machine does makes samples longer: ticks of 4 ms, on a loaded one."""
-    samples = iter([1.0, 1.0, 3.0, 1.0, 2.0, 3.0, 3.0])
+    """Other load only lengthens samples, by ticks of 4 ms."""
+    samples = iter([1.0, 1.0, 1.0, 3.0, 1.0, 2.0, 3.0, 3.0])
 
     class Loaded:
         device = "cpu"
@@ -527,8 +528,8 @@ def test_a_ceiling_is_the_best_sample(monkeypatch):
             return next(samples)
 
     monkeypatch.setattr(_core, "Bench", Loaded)
-    monkeypatch.setattr(ceilings, "ROUNDS", (5, 5))
-    problem = ceilings._Problem(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
+    monkeypatch.setattr(ceilings, "EFFORT", (Effort(5, 1e-4, slow_seconds=math.inf),) * 2)
+    problem = ceilings.WordKernels(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
     rate, spread = problem.rate("memcpy", 8.0, bool, True)
     assert rate == 8.0 and spread == 1.0
 
@@ -657,7 +658,7 @@ def test_an_h200s_ceilings(measured):
     roof, seconds = measured
     if "H200" not in roof.device.description:
         pytest.skip(f"the bars are an H200's, not {roof.device.description}'s")
-    # What other kernels reached: a ceiling is at least that, and below the memory's own 4.8 TB/s.
+    # Rates of other kernels: a ceiling is at least that, and below the memory's 4.8 TB/s.
     for name, rate in (("DRAM read", 4595e9), ("DRAM copy", 4302e9), ("DRAM write", 4369e9)):
         assert 0.97 * rate <= roof.ceiling(name).rate <= 4.8e12, name
     assert 60e12 <= roof.ceiling("FMA float32").rate <= 67e12 * 1.03

@@ -37,7 +37,7 @@ class Timed:
 def measured(family, n, device="sim:g80", which=slice(None)):
     """Return the sections of a sweep on a small simulated GPU, whose times are made up."""
     sizes = []
-    for make in sweep._problems(family, n, "float32", device)[which]:
+    for make in sweep._subjects(family, n, "float32", device)[which]:
         problem = make()
         problem.bench = Timed(problem.bench)
         sizes.append(sweep._measure(problem, family, "sim"))
@@ -80,7 +80,7 @@ def test_other_constants_are_refused(tuning, error, text):
 
 @needs_sim
 @pytest.mark.parametrize("name", ["share_packs", "share_blocks", "one_block_items", "ring_blocks"])
-def test_a_constant_changes_who_adds_what(name):
+def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")
     x = np.random.default_rng(1).standard_normal(n) * 10.0 ** (np.arange(n) % 9)
@@ -156,7 +156,7 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
 
 @needs_sim
 def test_a_choice_is_verified_again():
-    (make,) = sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._subjects("add", 1000, "float32", "cpu")
     problem, seen = make(), []
     right = problem.error
 
@@ -175,7 +175,7 @@ def test_a_hopeless_choice_has_one_sample():
         def time(self, runs=1, cold=False, **call):
             return 1e-3 * (1 + 20.1 * (call["variant"] == "serial"))
 
-    (make,) = sweep._problems("add", 1000, "float32", "cpu")
+    (make,) = sweep._subjects("add", 1000, "float32", "cpu")
     problem = make()
     problem.bench = Slow(problem.bench)
     samples = {
@@ -185,7 +185,7 @@ def test_a_hopeless_choice_has_one_sample():
     assert samples == {"serial": 1, "openmp": sweep.ROUNDS, "simd": sweep.ROUNDS}
 
 
-# --- what is told
+# --- reports
 
 
 @needs_sim
@@ -203,7 +203,7 @@ def test_the_table_marks_the_best_and_the_default():
     assert "nothing is more than 1% faster" in "\n".join(size.lines())
     device = sweep.describe_device("sim")
     swept = gpuopt.Sweep(device, "reduce", "float32", [size])
-    assert "share_packs         packs of 16 bytes" in str(swept)
+    assert "share_packs         16-byte vectors" in str(swept)
     assert all(line == line.rstrip() for line in str(swept).splitlines())
     told = json.loads(json.dumps(swept.to_dict()))
     assert told["sizes"][0]["trials"][0]["timing"]["samples"] == [5e-6]
@@ -218,7 +218,7 @@ def test_a_wrong_choice_is_an_error():
         def run(self, **call):
             return self.bench.run(**call) + (call.get("tuning") == {"share_packs": 4})
 
-    (make,) = sweep._problems("reduce", 4096, "float32", "sim")
+    (make,) = sweep._subjects("reduce", 4096, "float32", "sim")
     problem = make()
     problem.bench = Liar(problem.bench)
     with pytest.raises(gpuopt.VerificationError, match="share_packs = 4: gave"):
@@ -227,7 +227,7 @@ def test_a_wrong_choice_is_an_error():
 
 def refusing(monkeypatch, error):
     """Let every choice fail; return what calls were made."""
-    make, told = sweep._problems, []
+    make, told = sweep._subjects, []
 
     class Refuses:
         def __init__(self, bench):
@@ -243,11 +243,11 @@ def refusing(monkeypatch, error):
         problem.bench = Refuses(problem.bench)
         return [lambda: problem]
 
-    monkeypatch.setattr(sweep, "_problems", made)
+    monkeypatch.setattr(sweep, "_subjects", made)
     return told
 
 
-def test_a_problem_that_no_choice_takes(monkeypatch):
+def test_problem_without_a_valid_choice_raises(monkeypatch):
     refusing(monkeypatch, ValueError("variant: too old"))
     swept = gpuopt.sweep("add", 1000, device="cpu")
     (size,) = swept.sizes

@@ -1,11 +1,13 @@
-"""The examples in the docstrings give what they say; the names are what the package exports."""
+"""The docstrings' examples run, and the documented names are the exported ones."""
 
 import doctest
 import inspect
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize("each", [gpuopt, *PUBLIC], ids=lambda each: each.__name__)
-def test_examples(each):
+def test_docstring_examples_run(each):
     found = doctest.DocTestFinder(recurse=False).find(each, module=False)
     assert found
     for test in found:
@@ -68,6 +70,12 @@ def test_the_version_has_one_source():
     except metadata.PackageNotFoundError:
         pytest.skip("imported from a folder, not installed: there is no metadata")
     assert gpuopt.__version__ == installed
+
+
+def test_the_version_is_that_of_pyproject():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert gpuopt.__version__ == project["version"]
+    assert set(project["urls"]) >= {"Homepage", "Documentation", "Changelog"}
 
 
 def test_show_config_prints_and_nothing_else_does():

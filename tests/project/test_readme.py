@@ -1,4 +1,4 @@
-"""What the README says is so: its commands, examples, tables of rungs, and the names in it."""
+"""The README's commands and examples run; its tables of rungs and its names are current."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ def blocks(language):
 
 
 def commands():
-    """Return what follows `python -m gpuopt` in text and in shell blocks."""
+    """Return the arguments of `python -m gpuopt` in text and in shell blocks."""
     text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
     found = [" ".join(each.split()) for each in re.findall(r"`([^`]*)`", text)]
     found += [line.partition(" #")[0].strip() for each in blocks("sh") for line in each.split("\n")]
@@ -40,8 +40,20 @@ def between(marks):
 
 
 @pytest.mark.parametrize("command", commands())
-def test_commands_are_understood(command):
+def test_commands_are_parsed(command):
     assert program._parser().parse_args(shlex.split(command)).run
+
+
+QUICK = ("config", "experiment coalescing", "ladder reduce --device sim")  # others take minutes
+
+
+@pytest.mark.parametrize("command", [*QUICK, *(each for each in commands() if "trace " in each)])
+def test_quick_commands_run(command, tmp_path, monkeypatch, capsys):
+    assert command in commands()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["gpuopt", *shlex.split(command)])
+    program.main()
+    assert capsys.readouterr().out or (tmp_path / "tree.svg").exists()
 
 
 @pytest.mark.parametrize("marks", LADDERS)
@@ -58,33 +70,41 @@ def test_tables_have_the_rungs_of_the_registry(marks):
         assert lesson == each.lesson or lesson.startswith("left out: variant: rung"), each.name
 
 
-def test_the_experiments_are_those_that_there_are():
+def test_experiments_are_complete():
     text, _ = between("experiments")
     names = {line.split()[0] for line in text.splitlines() if line and line[0] != "`"}
     assert names == set(gpuopt.experiments.EXPERIMENTS)
 
 
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_paths_exist(page):
+    text = (ROOT / page).read_text()
+    paths = set(re.findall(r"`((?:csrc|gpuopt|tests|notebooks)/[\w./]+)`", text))
+    assert paths and [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_names_exist():
     for name in set(re.findall(r"\bgpuopt\.(\w+)", README)) - {"py"}:
         assert hasattr(gpuopt, name), name
-    for path in set(re.findall(r"`((?:csrc|gpuopt|tests|notebooks)/[\w./]+)`", README)):
-        assert (ROOT / path).exists(), path
     for path in set(re.findall(r"`(0\d_\w+)`", README)):
         assert (ROOT / "notebooks" / f"{path}.ipynb").exists(), path
     for variable in set(re.findall(r"`(GPUOPT_\w+)", README)):
-        files = [*ROOT.glob("csrc/**/*.c"), *ROOT.glob("gpuopt/*.py"), ROOT / "setup.py"]
+        files = [
+            *ROOT.glob("csrc/**/*.c"), *ROOT.glob("gpuopt/**/*.py"),
+            ROOT / "csrc" / "build_kernels.py", ROOT / "setup.py",
+        ]  # fmt: skip
         assert any(variable in path.read_text() for path in files), variable
 
 
 def test_examples_run(tmp_path, monkeypatch, capsys):
-    """All but the ladders, which take longer, and those on arrays of other libraries."""
+    """Run all examples except ladders, which take longer, and those with other libraries."""
     monkeypatch.chdir(tmp_path)
     room = {"np": np, "gpuopt": gpuopt}
     run = 0
     for block in blocks("python"):
         if any(word in block for word in ("roofline(", "tensor", "load_ptx")):
             continue  # roofline: the next test
-        if ">>>" in block:  # what is pasted first; a simulated GPU takes a second for 2^22 items
+        if ">>>" in block:  # the first example; a simulated GPU needs a second for 2^22
             block = block.replace(">>> ", "").replace("1 << 22", "1 << 16")
         for line in block.splitlines():
             if not any(word in line for word in ("ladder(", "module[")):
@@ -95,7 +115,7 @@ def test_examples_run(tmp_path, monkeypatch, capsys):
 
 
 def test_the_roofline_s_example_runs(tmp_path, monkeypatch):
-    """On less data and a device that everybody has, whose ceilings take longer."""
+    """Run it on the cpu, with less data and with given ceilings, whose measurement takes longer."""
     pytest.importorskip("matplotlib").use("agg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

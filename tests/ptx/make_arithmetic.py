@@ -604,7 +604,7 @@ def floats(rng):
             tiny = lambda x: x & 0x80000000 if not x & 0x7F800000 else x
 
             def flushed(op, args):
-                """What is too small is told before rounding, as an H200 does."""
+                """Detect underflow before rounding, as an H200 does."""
                 small = not float_op(op, kind, "rz", args) & 0x7F800000
                 return float_op(op, kind, "rn", args) & (0x80000000 if small else 0xFFFFFFFF)
 

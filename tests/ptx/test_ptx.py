@@ -383,7 +383,7 @@ def test_the_simulators_tests(device, path):
     assert done.compared or "expect" not in names
 
 
-def test_the_directives_can_fail(user):
+def test_failing_directives_are_detected(user):
     assert "expect: sum[0] 1 2 3" in user
     assert ptx_directives.run(user.replace("sum[0] 1 2 3", "sum[0] 1 2 4"), "sim").failures
 
@@ -412,7 +412,7 @@ def test_a_bound_launch_is_timed_where_there_is_a_timer(device):
     assert (total.get(np.float32) == 2).all()
 
 
-def test_a_launch_that_is_bound_copies_nothing_and_is_checked():
+def test_bound_launch_copies_nothing_and_is_checked():
     module = gpuopt.load_ptx(ADD, device="sim")
     x = module.copy(np.ones(8, np.float32))
     with pytest.raises(TypeError, match=r"argument 3 is an array.*copy\(\)"):

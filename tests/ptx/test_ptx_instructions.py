@@ -57,7 +57,7 @@ def test_a_modifier_without_effect_is_refused(text):
 @pytest.mark.parametrize("type_, one", [("f16x2", 0x3C00), ("bf16x2", 0x3F80)])
 @pytest.mark.parametrize("form", ["third", "third is q", "guard", "guard is q"])
 def test_a_packed_comparison_writes_both_at_once(device, type_, one, form):
-    """Its third operand and its guard are what they were before, whichever of p and q they are."""
+    """Its third operand and its guard are read before the writes, even if they are p or q."""
     low, high, before = (LANES >> bit & 1 for bit in (2, 1, 0))
     packed, ones = low * one | high * one << 16, np.full(32, one | one << 16, np.uint32)
     name = "%p1" if form.endswith("q") else "%p0"

@@ -31,7 +31,7 @@ def test_modules_come_and_go(device):
         with pytest.raises(gpuopt.PTXError):
             gpuopt.load_ptx(HEADER + ",", device)
         del kernel
-        assert kept.get(float).sum() == 0  # a Buffer keeps what it needs
+        assert kept.get(float).sum() == 0  # a Buffer keeps its device alive
         if turn in (10, 149):
             resident.append(psutil.Process().memory_info().rss)
     assert resident[1] - resident[0] < 400e6  # a leak of any kind is 4 MB a turn
@@ -93,7 +93,7 @@ def test_ctrl_c_ends_a_kernel():
         module["other"]
 
 
-def test_a_signal_handler_may_drop_a_buffer_but_not_launch():
+def test_signal_handler_may_free_a_buffer_but_not_launch():
     module = gpuopt.load_ptx(LOOP, "sim")
     buffer = module.copy([1.0])
 

@@ -135,3 +135,19 @@ def test_a_gpu_runs_the_grids_of_its_compute_capability(device, grid, block, run
     else:
         with pytest.raises(ValueError, match=r"allows|not from 1 to|more than"):
             kernel(grid, block)
+
+
+@pytest.mark.parametrize("device", ["sim:g80", "sim:gt200", "sim:m2090"])
+def test_own_kernels_run_in_large_grids_on_every_simulated_gpu(device):
+    """Planners do not know the limit of 65,535 blocks, so it holds for kernels of `load_ptx`."""
+    x = np.arange(65536 * 32 + 1, dtype=np.int32)
+    y = gpuopt.add(x, x, variant="bounds", block=32, device=device)
+    assert (y == 2 * x).all()
+
+
+def test_default_stencil_of_many_blocks_runs_on_an_old_gpu():
+    x = np.arange(2**25 + 1, dtype=np.float32) % 97
+    expected = x.copy()
+    expected[1:] += x[:-1]
+    expected[:-1] += x[1:]
+    assert (gpuopt.stencil1d(x, 1, device="sim:m2090") == expected).all()

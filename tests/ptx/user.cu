@@ -1,4 +1,4 @@
-// What users write: arguments of several kinds, dynamic shared memory, and a race.
+// Typical users' kernels: arguments of several kinds, dynamic shared memory, and a race.
 
 struct pair {
     float scale;

@@ -1,7 +1,7 @@
 """Combinations of modifiers and types of the common PTX instructions, valid or not.
 
 `forms()` gives (mnemonic, operands); operands are registers %p (predicates), %h, %r, %l (16, 32, 64
-untyped bits), so that only the mnemonic decides. What PTX has is for ptxas to say.
+untyped bits), so that validity depends on the mnemonic only. ptxas decides which are valid.
 """
 
 import itertools

@@ -1,11 +1,19 @@
 /*
- * fuzz_parse.c: libFuzzer target. Any text at all: load it, and decode whatever kernels it has.
+ * fuzz_parse.c: libFuzzer target. Any text at all: list its kernels, load it, and decode them.
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_parse.c
  * $(find csrc/sim -name "*.c") -lm -lpthread
  */
 #include "../../csrc/sim/sim.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int entry_found(void *state, const char *kernel, const struct sim_param *params,
+                       uint32_t count) {
+    size_t *bytes = state;
+    for (uint32_t i = 0; i < count; i++)
+        *bytes += params[i].size + (kernel[0] == params[i].type[0]);
+    return 0;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sim_limits limits;
@@ -14,6 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct sim_kernel *kernel;
     struct sim_error error;
     char listing[256];
+    size_t bytes = 0;
+    sim_ptx_entries((const char *)data, size, entry_found, &bytes, &error);
     sim_default_limits(&limits);
     limits.parse_bytes = 16u << 20;
     limits.device_bytes = 1u << 20;

@@ -223,8 +223,7 @@ static void triple(const char *text, uint32_t out[3]) {
     }
 }
 
-/* Of this process alone: on a busy machine, too, a launch on one thread takes as long as it takes.
- */
+/* CPU time of this process, which other load does not change for a launch on one thread. */
 static double cpu_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

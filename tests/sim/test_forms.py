@@ -1,4 +1,4 @@
-"""The simulator accepts the forms of instructions that ptxas accepts, and refuses what it refuses."""
+"""The simulator accepts and rejects the same forms of instructions as ptxas."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 import gpuopt
 from gpuopt import _core
 
-# What ptxas accepts and the simulator does not have: refused by name, which is allowed.
+# Forms that ptxas accepts and the simulator lacks: it may reject them by name.
 LACKS = re.compile(
     r"(addc|subc|madc)\.(\w+\.)*[us]16 |(addc|subc|madc\.hi)\.sat\.s32 "
     r"|fma\.r[zmp](\.relu)?\.bf16(x2)? |(min|max)\.relu\.s16x2 |(min|max)\.(\w+\.)*xorsign\.abs\.b?f16"
@@ -45,7 +45,7 @@ def refused_by_simulator(every, target):
 
 
 @pytest.mark.parametrize("target", [75, 80, 90])
-def test_every_combination(target, tmp_path):
+def test_every_form_agrees_with_ptxas(target, tmp_path):
     ptxas = find_ptxas()
     if not ptxas:
         pytest.skip("no ptxas")

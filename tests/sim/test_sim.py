@@ -53,7 +53,7 @@ def run(runner, path, *options):
 
 @pytest.mark.parametrize("threads", ["1", "3"])
 @pytest.mark.parametrize("path", PTX, ids=lambda p: p.stem)
-def test_ptx(runner, path, threads):
+def test_every_ptx_file_gives_its_expected_results(runner, path, threads):
     done = run(runner, path, "-t", threads)
     assert done.returncode == 0, done.stderr[-4000:]
 
@@ -75,8 +75,8 @@ def kernel(body, before=""):
 
 LAUNCH = "// launch: k 1 32 0\n"
 
-# `if (i >= 35) return;`, a branch among the others, and a barrier, as nvcc lays it out. What the
-# leaving lanes have left to do is what decides.
+# `if (i >= 35) return;`, a branch among the others, and a barrier, as nvcc lays it out. The rest of
+# the leaving lanes' code decides.
 EARLY_RETURN = (
     "\t.reg .b32 %r;\n\t.reg .pred %p, %q;\n\tmov.u32 %r, %tid.x;\n\tsetp.ge.u32 %p, %r, 35;\n"
     "\t@%p bra DONE;\n\tsetp.lt.u32 %q, %r, 8;\n\t@%q bra BOTH;\n\tadd.u32 %r, %r, 1;\n"
@@ -271,7 +271,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", HOSTILE | RIGHT)
-def test_hostile(runner, tmp_path, name):
+def test_hostile_ptx_is_an_error(runner, tmp_path, name):
     text, directives = (HOSTILE | RIGHT)[name]
     path = tmp_path / "hostile.ptx"
     # what an unterminated text would swallow comes before it
@@ -357,7 +357,7 @@ def test_memory_is_bounded(runner, tmp_path, options, factor):
     assert MEMORY < peak <= factor * MEMORY + (64 << 20)
 
 
-# What the bar on speed is for: kernel, grid, block, dynamic shared bytes, arguments.
+# Kernels of the speed bar: name, grid, block, dynamic shared bytes, arguments.
 SPEED = [
     *(f"reduce_{n}_sum_int32_int32 8192 128 512 in out u64:1048576" for n in (1, 2, 3)),
     *(f"reduce_{n}_sum_int32_int32 4096 128 512 in out u64:1048576" for n in (4, 5)),
@@ -377,7 +377,7 @@ SPEED = [
 
 
 def rates(runner, path, *options):
-    """Million warp-instructions a second of one core, by kernel; the best of several runs."""
+    """Million warp-instructions per second of one core, by kernel; the best of several runs."""
     done = run(runner, path, "-v", "-r", "3", *options)
     assert done.returncode == 0, done.stderr[-4000:]
     found = re.findall(r":\d+ (\w+): ok\n.* ([\d.]+) M warp", done.stdout)

@@ -1,5 +1,5 @@
-/* cpu_device.c: the cpu device. Memory is the host's, launches run at once. Knows no operation:
- * its kernels are the tables that cpu_kernels.h names.
+/* cpu_device.c: the cpu device. Memory is the host's; launches complete at once. Knows no
+ * operation: its kernels are the tables that cpu_kernels.h names.
  */
 #include "cpu_device.h"
 
@@ -48,7 +48,7 @@ static enum status cpu_open(const char *which, struct device **opened) {
 
 static void cpu_close(struct device *device) { free(device); }
 
-/* The value of a line "key : value" of a file of the kernel's, or "". */
+/* The value of a line "key : value" of a file in /proc, or "". */
 static void proc_value(const char *path, const char *key, char *value, size_t size) {
     char line[256];
     FILE *file = fopen(path, "r");
@@ -144,13 +144,9 @@ static enum status cpu_kernel_get(struct device *device, struct device_module *m
         const struct cpu_kernel *kernels;
         size_t count;
     } tables[] = {
-        {cpu_reduce_kernels, cpu_reduce_kernel_count},
-        {cpu_roofline_kernels, cpu_roofline_kernel_count},
-        {cpu_transpose_kernels, cpu_transpose_kernel_count},
-        {cpu_stencil1d_kernels, cpu_stencil1d_kernel_count},
-        {cpu_vector_kernels, cpu_vector_kernel_count},
-        {cpu_matmul_kernels, cpu_matmul_kernel_count},
-        {cpu_reduce_axis_kernels, cpu_reduce_axis_kernel_count},
+#define FAMILY(name, files) {cpu_##files##_kernels, cpu_##files##_kernel_count},
+        REG_FAMILIES(FAMILY)
+#undef FAMILY
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (size_t k = 0; k < tables[t].count; k++)

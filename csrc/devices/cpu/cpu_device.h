@@ -1,4 +1,4 @@
-/* cpu_device.h: the CPU behind the contract of device.h: C and OpenMP, arrays used in place. */
+/* cpu_device.h: the CPU behind the contract of device.h: C and threads, arrays used in place. */
 #ifndef GPUOPT_CPU_DEVICE_H
 #define GPUOPT_CPU_DEVICE_H
 

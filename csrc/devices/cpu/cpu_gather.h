@@ -1,4 +1,4 @@
-/* cpu_gather.h: items with gaps between them, brought together in the widest vectors. */
+/* cpu_gather.h: gathers strided elements by the widest loads. Knows no operation and no thread. */
 #ifndef GPUOPT_CPU_GATHER_H
 #define GPUOPT_CPU_GATHER_H
 
@@ -7,12 +7,12 @@
 
 #include <string.h>
 
-/* The widest item. */
+/* The widest element. */
 struct complex_double {
     double real, imag;
 };
 
-/* Items by their sizes, of whatever type; some are several side by side. */
+/* Elements by size, of any type; some are several adjacent ones. */
 typedef uint8_t __attribute__((may_alias)) raw_1;
 typedef uint16_t __attribute__((may_alias, aligned(1))) raw_2;
 typedef uint32_t __attribute__((may_alias, aligned(1))) raw_4;
@@ -31,7 +31,7 @@ typedef struct __attribute__((may_alias, packed)) {
     }                                                                                          \
     CPU_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns, \
                                   int64_t stride, int64_t step) {                              \
-        if (step == 2) /* of these steps gcc makes vectors */                                  \
+        if (step == 2) /* gcc vectorizes these steps */                                        \
             gather_by_##size(to, from, rows, columns, stride, 2);                              \
         else if (step == 3)                                                                    \
             gather_by_##size(to, from, rows, columns, stride, 3);                              \
@@ -69,8 +69,8 @@ GATHER(16)
 #define ISA_GATHER_NAME(isa, target, bytes, prefix, here, unused) gather_##isa,
 CPU_ISAS(ISA_GATHER, unused)
 
-/* Rows of columns that are `step` items apart, and rows `stride`, one after the other and without
- * gaps. */
+/* Copies rows of columns that are `step` elements apart, and rows `stride`, to contiguous memory.
+ */
 static inline void gather(void *to, const void *from, size_t size, uint64_t rows, uint64_t columns,
                           int64_t stride, int64_t step) {
     static void (*const gathers[])(void *, const void *, size_t, uint64_t, uint64_t, int64_t,
@@ -78,7 +78,7 @@ static inline void gather(void *to, const void *from, size_t size, uint64_t rows
     gathers[cpu_isa()](to, from, size, rows, columns, stride, step);
 }
 
-/* The same of columns that are anywhere. */
+/* The same for columns at arbitrary addresses. */
 #define GATHER_AT(size)                                                              \
     case size:                                                                       \
         for (uint64_t r = 0; r < rows; r++)                                          \
@@ -97,7 +97,7 @@ static inline void gather_at(void *to, const void *from, size_t size, uint64_t r
     }
 }
 
-/* Where the items of indices from `index` on are. */
+/* Addresses of the elements from `index` on. */
 static inline void axes_at(const struct device_axes *axes, uint64_t index, uint64_t count,
                            int64_t *offsets) {
     uint64_t at[DEVICE_AXES];
@@ -118,8 +118,8 @@ static inline void axes_at(const struct device_axes *axes, uint64_t index, uint6
     }
 }
 
-/* A box's items of indices from `index` on, without gaps: LONG last axes from run to run, others by
- * where each item is, SHORT of them at a time. */
+/* Copies a box's elements from `index` on to contiguous memory: long last axes run by run, others
+ * by each element's address, SHORT at a time. */
 static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
                               uint64_t count) {
     enum { LONG = 64, SHORT = 512 };

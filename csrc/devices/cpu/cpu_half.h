@@ -1,11 +1,11 @@
-/* cpu_half.h: float16 and bfloat16 by their bits. */
+/* cpu_half.h: float16 and bfloat16 as bits. Knows no operation. */
 #ifndef GPUOPT_CPU_HALF_H
 #define GPUOPT_CPU_HALF_H
 
 #include <stdint.h>
 
-/* Binary16 to binary32: the exponent is moved by a multiplication, which also makes subnormal
- * numbers right; infinity and NaN get their exponent back. */
+/* Binary16 to binary32: a multiplication shifts the exponent, which also converts subnormal
+ * numbers; infinity and NaN have their exponent restored. */
 static inline float half_to_float(uint16_t half) {
     union {
         uint32_t bits;
@@ -25,8 +25,8 @@ static inline float bfloat_to_float(uint16_t bfloat) {
     return number.value;
 }
 
-/* Binary64 to binary32 for a second rounding: cut off towards zero, and the last bit is odd where
- * something was cut off. What is rounded to half as many bits from there is rounded once. */
+/* Binary64 to binary32 for a second rounding: truncated towards zero, with an odd last bit if bits
+ * were lost. A further rounding to half as many bits then equals a single rounding. */
 static inline uint32_t float_to_odd(double value) {
     union {
         float value;
@@ -37,7 +37,7 @@ static inline uint32_t float_to_odd(double value) {
     return number.bits | (nearest != value);
 }
 
-/* Back, to nearest even. All that may become of the number is computed, so that it vectorises. */
+/* Back, to nearest even. All cases are computed, so that the loop vectorizes. */
 static inline uint16_t double_to_half(double value) {
     union {
         uint32_t bits;
@@ -46,7 +46,7 @@ static inline uint16_t double_to_half(double value) {
     const uint32_t sign = number.bits >> 16 & 0x8000;
     const uint32_t bits = number.bits &= 0x7fffffff;
     const uint32_t rounded = (bits + 0xfff + (bits >> 13 & 1) - 0x38000000) >> 13;
-    number.value += 0.5f; /* what is subnormal is a multiple of its last bit */
+    number.value += 0.5f; /* a subnormal result is a multiple of its last bit */
     uint32_t half = bits < 0x38800000 ? number.bits - 0x3f000000 : rounded; /* 2^-14 */
     half = bits >= 0x47800000 ? 0x7c00 : half;                              /* 2^16 */
     half = bits > 0x7f800000 ? 0x7e00 | (bits >> 13 & 0x3ff) : half;

@@ -1,4 +1,4 @@
-/* cpu_isa.c: which instruction set runs. */
+/* cpu_isa.c: chooses the instruction set that runs. Knows no kernel. */
 #include "cpu_isa.h"
 
 #include <pthread.h>

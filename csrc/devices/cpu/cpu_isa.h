@@ -1,7 +1,7 @@
-/* cpu_isa.h: the instruction sets that the rung `simd` is compiled for. One source each: a body
- * that is inlined into a function of every set, or a macro that is expanded for every set; which
- * one runs is decided once, when the first queue is opened. The lanes that a family adds up in are
- * the family's, not the set's: every set gives the same bits.
+/* cpu_isa.h: the instruction sets that the rung `simd` is compiled for. Each has one source: a body
+ * that is inlined into a function for every set, or a macro expanded for every set; the choice is
+ * made once, when the first queue is opened. The number of lanes of a sum belongs to the family,
+ * not to the set: every set returns the same bits.
  */
 #ifndef GPUOPT_CPU_ISA_H
 #define GPUOPT_CPU_ISA_H
@@ -9,7 +9,7 @@
 #include "../../gpuopt.h"
 
 /* ISA(name, the functions' attribute, bytes of a vector, prefix of its intrinsics, whether this CPU
- * has it, ...), the narrowest first; what the caller adds is passed on. */
+ * has it, ...), the narrowest first; further arguments are passed on. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #ifdef __clang__
@@ -33,10 +33,20 @@
 #define CPU_ISAS(ISA, ...) ISA(baseline, , 16, , true, __VA_ARGS__)
 #endif
 
-#define CPU_INLINE static inline __attribute__((always_inline))
+/* For files of many vector loops. gcc's -O3 also interchanges loops, which makes columns of rows,
+ * and makes several versions of each, which takes a third more time and code. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define CPU_COMPACT \
+    _Pragma("GCC optimize(\"O2,tree-vectorize,vect-cost-model=dynamic,peel-loops\")")
+#else
+#define CPU_COMPACT
+#endif
 
-/* A product that is rounded: gcc fuses the four of a complex one with their sum and difference
- * (vfmaddsub), even where -ffp-contract=off forbids it. */
+#define CPU_INLINE static inline __attribute__((always_inline))
+#define CPU_APART __attribute__((noinline)) /* not worth a copy for every set */
+
+/* A rounded product: gcc would fuse the four products of a complex one with their sum and
+ * difference (vfmaddsub), even where -ffp-contract=off forbids it. */
 static inline double rounded_prod(double a, double b) {
     double prod = a * b;
 #if defined(__x86_64__)
@@ -52,8 +62,8 @@ enum cpu_isa {
         CPU_ISA_COUNT
 };
 
-/* The set that GPUOPT_CPU_ISA names, else the widest that this CPU has; read once. Fails where the
- * variable names none, or one that this CPU has not. */
+/* Chooses the set that GPUOPT_CPU_ISA names, else the widest that this CPU has; once. Fails if the
+ * variable names an unknown or unsupported set. */
 enum status cpu_isa_choose(void);
 enum cpu_isa cpu_isa(void); /* after cpu_isa_choose() */
 const char *cpu_isa_name(void);

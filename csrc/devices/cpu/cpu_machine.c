@@ -1,4 +1,5 @@
-/* cpu_machine.c: what of this machine the kernels depend on: threads and the last-level cache. */
+/* cpu_machine.c: properties of this machine that kernels depend on: threads and the last-level
+ * cache. Knows no kernel. */
 #include "cpu_machine.h"
 
 #include "../../host_threads.h"
@@ -6,14 +7,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* --- threads, and what a fork leaves of them */
+/* --- threads, and their state after a fork */
 
 static bool forked;
 
 static void in_child(void) { forked = true; }
 
-/* From the moment the extension is loaded: OpenMP's threads, which another library may have
- * started, are not there after a fork, and it waits for them. A fork before that is not known of.
+/* Installed when the extension is loaded: after a fork OpenMP's threads, which another library may
+ * have started, do not exist, and OpenMP would wait for them. An earlier fork goes unnoticed.
  */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 

@@ -1,13 +1,14 @@
-/* cpu_matmul.c: the matrix product on the CPU, rungs `serial`, `openmp` and `simd`. Its
- * signatures are those of matmul.cu. All add up in float64 and in one order, which follows from the
- * shapes alone: the same bits from all, whatever the instruction set and the number of threads.
+/* cpu_matmul.c: the matrix product on the CPU, rungs `serial`, `openmp` and `simd`. Its signatures
+ * are those of matmul.cu. All rungs add in float64 and in one order, which depends only on the
+ * shapes: they return the same bits for every instruction set and number of threads. Knows no
+ * Python.
  *
- * The order: k is cut into spans of SPAN and those into slices of DEPTH. A slice's products are
- * added up from first to last, a span's slices likewise, and then the spans. Where b has a single
- * column, a span's products are instead added up in LANES, of which the upper half is added to the
- * lower until one is left. With u = 2^-53 an item of c is off by at most
- * (min(k, DEPTH + SPAN / DEPTH + k / SPAN) + 2) * u * sum(|a| * |b|), and for float32 by the
- * rounding to float32 besides.
+ * The order: k is divided into spans of SPAN and those into slices of DEPTH. A slice's products are
+ * added from first to last, then a span's slices, then the spans. If b has a single column, a
+ * span's products are added in LANES instead, whose upper half is added to the lower until one is
+ * left. With u = 2^-53 the error of an element of c is at most
+ * (min(k, DEPTH + SPAN / DEPTH + k / SPAN) + 2) * u * sum(|a| * |b|), plus the rounding to float32
+ * for float32.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -36,28 +37,27 @@ RUNG(-1, "simd", "cpu_matmul_simd",
 
 enum {
     ROWS = 4,             /* of c at a time, openmp */
-    COLUMNS = 512,        /* of c at a time: its sums stay in the first-level cache */
+    COLUMNS = 512,        /* of c at a time: its sums fit the first-level cache */
     POLL_STEPS = 1 << 25, /* multiplications between two polls, a thread */
-    DEPTH = 256,          /* of k, a slice: a strip of b stays in the first level */
+    DEPTH = 256,          /* of k, a slice: a strip of b fits the first level */
     SPAN = 32 * DEPTH,    /* of k: threads share the spans of few results */
-    LANES = 32,           /* of a single column: eight vectors of AVX2 hide an addition's time */
-    /* Multiplications of one thread, about: 256 x 256 float32 took it 0.91 ms on an EPYC 7003 (Nov
-     * 2026), 37 GFLOP/s, beside OpenBLAS's 43 in float64 and 91 in float32. */
+    LANES = 32,           /* of a single column: eight vectors of AVX2 hide an addition's latency */
+    /* Estimated multiplications of one thread (TUNING.md C2). */
     STEPS_PER_NS = 18,
-    STEPS_PER_NS_READ = 4, /* where each item of a matrix is needed once */
+    STEPS_PER_NS_READ = 4, /* if each element of a matrix is read once */
 
     /* of the rung `simd` */
     TILE_ROWS = 192,
-    TILE_COLUMNS = 512, /* of c, a task; a's part of it stays in the second level */
+    TILE_COLUMNS = 512, /* of c, a task; its part of a fits the second level */
     LEAST_ROWS = 48,
-    LEAST_COLUMNS = 128, /* where there would be too few tasks */
+    LEAST_COLUMNS = 128, /* if there would be too few tasks */
     TASKS_PER_THREAD = 3,
-    FEW = 4,          /* rows that are taken one by one, */
-    FEW_COLUMNS = 12, /* columns that are taken for rows */
-    FEW_RESULTS = 16, /* rows, and as few columns: a is read as it lies */
+    FEW = 4,          /* rows processed one by one, */
+    FEW_COLUMNS = 12, /* columns processed as rows */
+    FEW_RESULTS = 16, /* rows, and as few columns: a is read in place */
     FEW_WIDE = 8,     /* of those columns at a time */
     ALIGNMENT = 64,   /* bytes */
-    BLOCK = 16,       /* items of a row at a time */
+    BLOCK = 16,       /* elements of a row at a time */
     UNITS = 1 << 16,  /* multiplications of a task, with a single column */
     AHEAD = 4,        /* rows of b, or blocks, that are prefetched */
 };
@@ -65,13 +65,13 @@ enum {
 typedef float type_float32;
 typedef double type_float64;
 
-/* c = a b, each in C order. The rung `simd` may take it for its transpose: rows and columns change
- * places. */
+/* c = a b, each in C order. The rung `simd` may compute the transpose instead: rows and columns are
+ * exchanged. */
 struct product {
     const void *a, *b;
     void *c;
     uint64_t m, n, k;
-    uint64_t a_row, a_k, b_k, b_column, c_row, c_column; /* steps; items */
+    uint64_t a_row, a_k, b_k, b_column, c_row, c_column; /* steps, in elements */
 };
 
 CPU_INLINE void add_to(double *restrict sums, const double *restrict more, uint64_t count) {
@@ -79,7 +79,7 @@ CPU_INLINE void add_to(double *restrict sums, const double *restrict more, uint6
         sums[i] += more[i];
 }
 
-/* patch_<type>_<rows>: so many rows of c from `row`, and at most COLUMNS columns from `column`. */
+/* patch_<type>_<rows>: `rows` rows of c from `row`, and at most COLUMNS columns from `column`. */
 #define PATCH(type, rows)                                                                     \
     static void patch_##type##_##rows(const struct product *p, uint64_t row, uint64_t column, \
                                       uint64_t columns) {                                     \
@@ -117,8 +117,8 @@ PATCH(float64, 4)
 /* --- the rung `simd`
  *
  * A task is a tile of c. For each DEPTH of k its rows of a and columns of b are packed, as float64,
- * into strips of as many rows and columns as a patch has; a patch of sums goes through a strip of
- * each. Edges are filled up with zeros, whose sums nobody looks at.
+ * into strips with the rows and columns of a patch; a patch of sums is computed from a strip of
+ * each. Edges are padded with zeros, whose sums are ignored.
  */
 
 struct strips {
@@ -131,15 +131,15 @@ struct strips {
 #define ROWS_OF(bytes) ((bytes) == 64 ? 12 : 6)
 #define COLUMNS_OF(bytes) (2 * (bytes) / 8)
 
-/* The product of two float32 is exact in float64: fused or not, its sum is rounded once and alike.
- * That of two float64 is not, so it is never fused. */
+/* The product of two float32 is exact in float64: fused or not, its sum is rounded once. The
+ * product of two float64 is not exact, so it is never fused. */
 #define STEP_float64(isa, sum, x, y) ((sum) + (x) * (y))
 #define STEP_float32(isa, sum, x, y) FUSED_##isa(sum, x, y)
 #define FUSED_baseline(sum, x, y) ((sum) + (x) * (y))
 #define FUSED_avx2(sum, x, y) _mm256_fmadd_pd(x, y, sum)
 #define FUSED_avx512(sum, x, y) _mm512_fmadd_pd(x, y, sum)
 
-/* WIDENED_<type>: as many items as a vector of float64 has. gcc takes a vector apart for it. */
+/* WIDENED_<type>: elements of a vector of float64. gcc splits a wider vector. */
 #define WIDENED_float64(isa, at) (*(const vector *)(at))
 #define WIDENED_float32(isa, at) FLOATS_##isa(at)
 #define FLOATS_baseline(at) ((vector){(at)[0], (at)[1]})
@@ -184,13 +184,14 @@ static const struct patch {
 #define PATCH_OF(isa, target, bytes, prefix, here, unused) {ROWS_OF(bytes), COLUMNS_OF(bytes)},
     CPU_ISAS(PATCH_OF, unused)};
 
-/* What lies so many bytes on, perhaps beyond the matrix. */
+/* Prefetches the address `bytes` further on, perhaps past the matrix. */
 CPU_INLINE void prefetch(const void *from, size_t bytes) {
     __builtin_prefetch((const char *)((uintptr_t)from + bytes));
 }
 
-/* pack_<type>: `inside` rows (or columns) x depth as `lines` in strips of `unit`, item by item of
- * k: from row to row of memory where the items of one k lie side by side, else a block at a time.
+/* pack_<type>: `inside` rows (or columns) x depth as `lines` in strips of `unit`, element by
+ * element of k: row by row of memory if the elements of one k are contiguous, else a block at a
+ * time.
  */
 #define PACKS(type)                                                                                \
     CPU_INLINE void block_##type(const type_##type *in, uint64_t step, uint64_t k_step,            \
@@ -240,8 +241,9 @@ CPU_INLINE void prefetch(const void *from, size_t bytes) {
 PACKS(float32)
 PACKS(float64)
 
-/* few_<type>_<isa>: the sums of a span, from `first` on, of at most FEW_RESULTS x FEW_RESULTS. So
- * many rows at a time as make eight sums of a vector each; of rows that are too few the last again.
+/* few_<type>_<isa>: the sums of a span, from `first` on, of at most FEW_RESULTS x FEW_RESULTS. It
+ * processes enough rows at a time for eight sums of a vector each; if rows are missing, the last is
+ * repeated.
  */
 #define FEW_OF(isa, target, bytes, prefix, here, type)                                           \
     target static void few_##type##_##isa(const struct product *p, uint64_t first, uint64_t end, \
@@ -284,7 +286,7 @@ PACKS(float64)
 CPU_ISAS(FEW_OF, float32)
 CPU_ISAS(FEW_OF, float64)
 
-/* join_<type>: the sums of the spans, which it adds up in place, to results. */
+/* join_<type>: adds up the sums of the spans in place, and stores the results. */
 #define JOIN(type)                                                                       \
     static void join_##type(void *c_, double *spans, uint64_t count, uint64_t results) { \
         type_##type *c = c_;                                                             \
@@ -316,7 +318,7 @@ JOIN(float64)
         memcpy(lanes, sums, sizeof lanes);                                                    \
         for (uint64_t lane = 0; k < depth; k++, lane++)                                       \
             lanes[lane] += (double)a[k] * (double)b[k];                                       \
-        for (uint64_t half = LANES / 2; half; half /= 2) /* beyond `most` are zeros */        \
+        for (uint64_t half = LANES / 2; half; half /= 2) /* lanes from `most` on are zeros */ \
             for (uint64_t lane = 0; lane < half && lane + half < most; lane++)                \
                 lanes[lane] += lanes[lane + half];                                            \
         return lanes[0];                                                                      \
@@ -324,8 +326,7 @@ JOIN(float64)
 CPU_ISAS(DOT, float32)
 CPU_ISAS(DOT, float64)
 
-/* sweep_<type>_<isa>: a slice of a row of a, times at most TILE_COLUMNS columns of b as they lie.
- */
+/* sweep_<type>_<isa>: a slice of a row of a, times at most TILE_COLUMNS columns of b in place. */
 #define SWEEP(isa, target, bytes, prefix, here, type)                                         \
     target static void sweep_##type##_##isa(const void *a_, const void *b_, uint64_t b_k,     \
                                             uint64_t depth, uint64_t columns, double *sums) { \
@@ -384,7 +385,7 @@ static struct product product_of(void **arguments) {
     return p;
 }
 
-/* The transpose of c = the transposes of b and a: the same products, added up in the same order. */
+/* The transpose of c = the transposes of b and a: the same products, added in the same order. */
 static struct product transposed(const struct product *p) {
     return (struct product){.a = p->b,
                             .b = p->a,
@@ -416,15 +417,16 @@ struct tiles {
     const struct worker *worker;
     struct patch patch;
     enum cpu_isa isa;
-    uint64_t rows, columns, across; /* of a tile of c; tiles beside each other */
+    uint64_t rows, columns, across; /* of a tile of c; tiles side by side */
     uint64_t units;                 /* of a task: spans of single columns */
     uint64_t spans;
-    uint64_t room;    /* doubles of a thread's strips and sums */
-    double *memory;   /* of the threads */
-    double *partials; /* all results' sums of each span; NULL where a task adds its spans itself */
+    uint64_t room;  /* doubles of a thread's strips and sums */
+    double *memory; /* of the threads */
+    double
+        *partials; /* sums of each span for all results; NULL where a task adds its spans itself */
 };
 
-/* A slice's products to the sums of a tile. */
+/* Adds a slice's products to the sums of a tile. */
 static void add_slice(const struct tiles *t, uint64_t row, uint64_t column, uint64_t rows,
                       uint64_t columns, uint64_t k, struct strips *s) {
     const struct product *p = &t->product;
@@ -500,7 +502,7 @@ static void column_task(const void *state, uint64_t index, struct cpu_worker *wo
     }
 }
 
-/* Runs tasks of which each makes sums of one span, or of several, and adds up those of a result. */
+/* Runs tasks that make sums of one or several spans, then adds up those of each result. */
 static enum status run_spans(struct device *device, int threads, uint64_t count, cpu_task *task,
                              struct tiles *t) {
     const uint64_t results = t->product.m * t->product.n;
@@ -576,7 +578,7 @@ static enum status cpu_matmul_simd(struct device *device, const struct cpu_kerne
     return simd_by(device, kernel->data, &p, threads_for(&p));
 }
 
-/* Arguments as the kernels of matmul.cu: a, b, c, m, n, k. */
+/* Arguments as in the kernels of matmul.cu: a, b, c, m, n, k. */
 static enum status cpu_matmul(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
     const struct worker *worker = kernel->data;

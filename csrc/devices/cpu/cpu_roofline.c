@@ -1,6 +1,6 @@
-/* cpu_roofline.c: what the CPU's caches, memory and arithmetic can do at most: the ceilings that
- * ladders are compared with. Arguments and results as the kernels of roofline.cu, with one word of
- * output for each thread where they have one for each block.
+/* cpu_roofline.c: measures the limits of the CPU's caches, memory and arithmetic: the ceilings for
+ * ladders. Arguments and results as in the kernels of roofline.cu, with one word of output for each
+ * thread instead of each block. Knows no ladder.
  */
 
 #define CPU_ROOFLINE_SIGNATURES(SIGNATURE) SIGNATURE(words, uint32, uint32)
@@ -36,27 +36,27 @@ RUNG(-1, "host-fma-float64", "cpu_roofline_fma_float64",
 
 enum {
     WORD = 4,
-    PIECE = 1 << 24,       /* words that a thread takes at a time, and then the device is polled */
+    PIECE = 1 << 24,       /* words of a thread between two polls */
     BATCH = 1 << 26,       /* the same, of words that stay in a cache */
     STEPS_A_POLL = 1 << 20 /* of multiply-add chains */
 };
 
-/* What a thread does with `count` words, `repeats` times. */
+/* A thread's work on `count` words, `repeats` times. */
 struct span {
     const uint32_t *from;
     uint32_t *to;
     uint64_t first, count; /* words, of the whole array */
     uint64_t repeats;
     uint32_t sum;
-    bool streams; /* stores pass by the caches */
+    bool streams; /* streaming stores */
 };
 
-/* --- memory: each as wide as the machine's vectors are */
+/* --- memory: each as wide as the machine's vectors */
 
-/* The compiler must not see that a repetition gives the same again. */
+/* Hides from the compiler that repetitions are equal. */
 #define BARRIER() __asm__ volatile("" ::: "memory")
 
-/* Many sums (8 vectors): the additions must not wait for one another. */
+/* Many sums (8 vectors): the additions must not wait for each other. */
 #define READ_BODY                                                     \
     {                                                                 \
         uint32_t sums[128] = {0}, sum = 0;                            \
@@ -74,7 +74,7 @@ struct span {
             sum += sums[k];                                           \
         span->sum += sum;                                             \
     }
-/* A span has less than 2^32 words: with a counter of 32 bits compilers make vectors of it. */
+/* A span has less than 2^32 words: compilers vectorize with a 32-bit counter. */
 #define WRITE_BODY                                                    \
     {                                                                 \
         uint32_t *to = span->to + span->first;                        \
@@ -94,7 +94,7 @@ static void read_any(struct span *span) READ_BODY
     __attribute__((target("avx2"))) static void write_avx2(struct span *span) WRITE_BODY
     __attribute__((target("avx512f"))) static void write_avx512(struct span *span) WRITE_BODY
 
-/* The loops of READ_BODY with their sums in registers, which compilers do not all manage. */
+/* The loops of READ_BODY with their sums in registers, which not all compilers achieve. */
 #define READ_X86(name, isa, vector, prefix, suffix)                                              \
     __attribute__((target(isa))) static void name(struct span *span) {                           \
         enum { LANES = sizeof(vector) / WORD };                                                  \
@@ -123,7 +123,7 @@ static void read_any(struct span *span) READ_BODY
     READ_X86(read_avx2, "avx2", __m256i, _mm256, si256)
         READ_X86(read_avx512, "avx512f", __m512i, _mm512, si512)
 
-    /* Stores of 16 bytes that do not first read what they overwrite. */
+    /* Stores of 16 bytes that do not read the line first. */
     static void stream_write(struct span *span) {
     uint32_t *to = span->to + span->first;
     const uint32_t base = span->from[0] + (uint32_t)span->first;
@@ -197,7 +197,7 @@ static void copy_words(struct span *span) {
 
 struct worker {
     void (*work)(struct span *span);
-    bool sums; /* the output has one word a part; else it is as long as the array */
+    bool sums; /* the output has one word a thread; else it is as long as the array */
 };
 
 static uint64_t threads_with_room(uint64_t room) {
@@ -205,8 +205,8 @@ static uint64_t threads_with_room(uint64_t room) {
     return threads < room ? threads : room;
 }
 
-/* Arguments: from, to, words, how often over, words of `to`. Every thread has its own part of the
- * array, and goes through it piece by piece, over again where one piece is all of it. */
+/* Arguments: from, to, words, repetitions, words of `to`. Each thread has its own chunk of the
+ * array and processes it in pieces, or one piece repeatedly. */
 static enum status cpu_memory(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
     const struct worker *worker = kernel->data;
@@ -247,12 +247,12 @@ static enum status cpu_memory(struct device *device, const struct cpu_kernel *ke
 
 /* --- arithmetic */
 
-/* A thread's chains, `steps` of them each (an even number), and what they begin and end with. */
+/* A thread's chains, with an even number of `steps` each; their first and last values. */
 enum { CHAIN_BYTES = 12 * 64 }; /* twelve vector registers, of the widest */
 typedef void (*chains_function)(void *x, const void *constants, uint64_t steps);
 
-/* Where nothing better is known: the compiler's own vectors, and the product rounded by itself,
- * which is exact in these chains. */
+/* The fallback: the compiler's own vectors, and a separately rounded product, which is exact in
+ * these chains. */
 #define CHAINS_ANY(type)                                                               \
     static void chains_##type##_any(void *x_, const void *constants, uint64_t steps) { \
         type *x = x_, y[CHAIN_BYTES / sizeof(type)];                                   \

@@ -1,11 +1,11 @@
-/* cpu_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial`, `openmp` and
- * `simd`.
+/* cpu_stencil1d.c: the one-dimensional stencil on the CPU, rungs `serial`, `openmp` and `simd`.
+ * Knows no Python.
  *
- * Every output is added up from its own inputs alone, from left to right, float32 in float64: the
- * same bits from every rung, instruction set and number of threads.
+ * Each output adds its own inputs from left to right, float32 in float64: every rung, instruction
+ * set and number of threads returns the same bits.
  */
 
-/* (operation, items, accumulator): of stencil1d.cu, those that lose nothing. */
+/* (operation, elements, accumulator): those of stencil1d.cu that lose nothing. */
 /* clang-format off */
 #define CPU_STENCIL1D_TYPES(SIGNATURE, op)                                                        \
     SIGNATURE(op, int32, int32)     SIGNATURE(op, int64, int64)                                    \
@@ -39,19 +39,19 @@ RUNG(-1, "simd", "cpu_stencil1d_simd",
 #include <string.h>
 
 enum {
-    GROUP = 512,              /* outputs at a time: their sums stay in the first-level cache */
+    GROUP = 512,              /* outputs at a time: their sums fit the first-level cache */
     POLL_ADDITIONS = 1 << 24, /* between two polls, a thread */
-    ADDITIONS_PER_NS = 8,     /* of one thread, about */
+    ADDITIONS_PER_NS = 8,     /* of one thread, estimated */
 
     /* of the rung `simd` */
     TAPS = 512,               /* inputs of a window at a time */
     POLL_TAPS = 1 << 16,      /* a group with more is polled within */
     REGISTERS = 4,            /* of sums */
-    ROOM = 64,                /* items that REGISTERS vectors may read beyond a group */
+    ROOM = 64,                /* elements that REGISTERS vectors may read past a group */
     TASK_ADDITIONS = 1 << 18, /* at least */
 };
 
-enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* of stencil1d.cu */
+enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* as in stencil1d.cu */
 
 struct stencil {
     const void *in, *weights;
@@ -64,7 +64,7 @@ struct stencil {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where to read input i of n, which may lie outside; -1 for the constant. */
+/* Index from which to read input i of n, which may lie outside; -1 for the constant. */
 static int64_t inside(int64_t i, int64_t n, uint64_t mode) {
     if (i >= 0 && i < n)
         return i;
@@ -86,13 +86,13 @@ typedef int64_t type_int64;
 typedef float type_float32;
 typedef double type_float64;
 
-/* Integers wrap: the arithmetic is done unsigned. */
+/* Integers wrap: the arithmetic is unsigned. */
 typedef uint32_t wrapping_int32;
 typedef uint64_t wrapping_int64;
 typedef double wrapping_float64;
 
-/* STORE_<items>_<accumulator>: as a GPU converts, where C leaves it open: what does not fit becomes
- * the nearest that does, NaN the lowest. */
+/* STORE_<items>_<accumulator>: converts as a GPU does where C leaves it open: values out of range
+ * saturate, NaN becomes the lowest. */
 static inline int32_t int32_of(double sum) {
     return sum >= 0x1p31 ? INT32_MAX : sum >= -0x1p31 ? (int32_t)sum : INT32_MIN;
 }
@@ -111,8 +111,8 @@ static inline int64_t int64_of(double sum) {
 #define WEIGHT_sum(weights, k) 0
 #define WEIGHT_weighted(weights, k) ((weights)[k])
 
-/* group_<op>_<items>_<acc>: at most GROUP outputs, from number `output` on. The items become the
- * accumulator's type first, and then wrap. */
+/* group_<op>_<items>_<acc>: at most GROUP outputs, from index `output` on. The elements are
+ * converted to the accumulator's type first, and then wrap. */
 #define GROUP_OF(op, items, acc)                                                         \
     static void group_##op##_##items##_##acc(const struct stencil *s, int64_t output,    \
                                              int64_t count) {                            \
@@ -141,15 +141,15 @@ CPU_STENCIL1D_SIGNATURES(GROUP_OF)
 
 /* --- the rung `simd`
  *
- * A group's inputs become the accumulator's type once, whatever lies beyond the ends is put in its
- * place, and then every sum stays in its register for TAPS inputs.
+ * A group's inputs are converted to the accumulator's type once, values beyond the ends are filled
+ * in, and then every sum stays in its register for TAPS inputs.
  */
 
 typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, bool stream,
                         struct cpu_worker *worker);
 typedef void simd_rows(const struct stencil *s, int64_t rows);
 
-/* window_...: `count` inputs from number `first` on; sums_...: a group, given its add_ function. */
+/* window_...: `count` inputs from index `first` on; sums_...: a group, by its add_ function. */
 #define SIMD_BODY(op, items, acc)                                                                  \
     CPU_INLINE void window_##op##_##items##_##acc(                                                 \
         const struct stencil *s, int64_t first, int64_t count, wrapping_##acc *restrict window) {  \
@@ -167,8 +167,7 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
     typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
                                             const wrapping_##acc *weights, int64_t taps,           \
                                             int64_t count, wrapping_##acc *sums);                  \
-    /* `rows` short rows: laid end to end, each with its radius on both sides, they are one group, \
-     * in which the outputs of windows that reach into two rows are left out. */                   \
+    /* `rows` rows with their halos, end to end; outputs that span two rows are skipped. */        \
     CPU_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,            \
                                                  add_##op##_##items##_##acc add) {                 \
         const int64_t width = 2 * s->radius + 1, pitch = s->outputs + width - 1;                   \
@@ -274,7 +273,7 @@ static int threads_for(const struct stencil *s) {
     return cpu_team_threads(additions / ADDITIONS_PER_NS);
 }
 
-/* The same from row `row` on. */
+/* The stencil from row `row` on. */
 static struct stencil from_row(const struct stencil *s, int64_t row, size_t item_size) {
     struct stencil at = *s;
     at.in = (const char *)s->in + (size_t)(row * s->n) * item_size;
@@ -283,12 +282,12 @@ static struct stencil from_row(const struct stencil *s, int64_t row, size_t item
     return at;
 }
 
-/* A task is some of the groups; of short rows a group is `rows` of them. */
+/* A task is a number of groups; of short rows a group is `rows` of them. */
 struct groups {
     const struct stencil *stencil;
     const struct worker *worker;
     int64_t rows;    /* of a group; 0: a row has groups of its own, */
-    int64_t per_row; /* so many */
+    int64_t per_row; /* this many */
     int64_t count, per_task;
     bool stream;
 };
@@ -336,7 +335,7 @@ static enum status cpu_stencil1d_simd(struct device *device, const struct cpu_ke
     return simd_by(device, kernel->data, &s, threads_for(&s));
 }
 
-/* Arguments as the kernels of stencil1d.cu. */
+/* Arguments as in the kernels of stencil1d.cu. */
 static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel *kernel,
                                  void **arguments) {
     const struct worker *worker = kernel->data;
@@ -346,8 +345,9 @@ static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel 
         return simd_by(device, worker, &s, kernel->parallel ? threads_for(&s) : 1);
     const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
     const int threads = kernel->parallel ? threads_for(&s) : 1;
-    const int64_t groups = (s.outputs - 1) / size + 1, count = groups * s.rows; /* of a row; all */
-    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1);       /* groups */
+    const int64_t groups = (s.outputs - 1) / size + 1,
+                  count = groups * s.rows;                                /* of a row; in all */
+    const int64_t turn = threads * (POLL_ADDITIONS / (size * width) + 1); /* groups */
     for (int64_t begin = 0; begin < count; begin += turn) {
         const int64_t end = smaller(begin + turn, count);
 #pragma omp parallel for num_threads(threads) if (threads > 1)

@@ -1,5 +1,6 @@
-/* cpu_stream.h: stores past the caches. A result that is larger than the last-level cache leaves
- * it again before anybody reads it; stored past it, its lines need not be read first.
+/* cpu_stream.h: streaming stores, which bypass the caches. A result larger than the last-level
+ * cache would be evicted before it is read, and a streaming store does not read the line first.
+ * Knows no operation.
  */
 #ifndef GPUOPT_CPU_STREAM_H
 #define GPUOPT_CPU_STREAM_H
@@ -11,7 +12,7 @@
 
 enum { CPU_LINE = 64 }; /* bytes of a cache line */
 
-/* memcpy: whole lines past the caches, what is left at both ends through them. */
+/* memcpy with streaming stores for whole lines; both ends pass through the caches. */
 CPU_INLINE void cpu_stream(void *to, const void *from, size_t bytes) {
 #if defined(__x86_64__)
     char *out = to;
@@ -39,7 +40,7 @@ CPU_INLINE void cpu_stream(void *to, const void *from, size_t bytes) {
 #endif
 }
 
-/* Before another thread may read what was streamed. */
+/* Required before another thread reads streamed data. */
 CPU_INLINE void cpu_stream_end(void) {
 #if defined(__x86_64__)
     _mm_sfence();

@@ -1,9 +1,9 @@
 /* cpu_team.c: threads that sleep until there are tasks. A call publishes its tasks, takes them one
- * by one like everybody else, closes the job when none is left, and waits for those who are still
- * at one. Invariant: `task`, `state` and `count` change only while nobody is at work.
+ * by one like the others, closes the job when none is left, and waits for the tasks still running.
+ * Invariant: `task`, `state` and `count` change only while no thread works. Knows no kernel.
  *
- * The threads are started when they are first needed and stay, all signals blocked. A forked child
- * has none of them: cpu_threads() is 1 there, and it never comes here for more.
+ * The threads start when first needed and stay, with all signals blocked. A forked child has none
+ * of them: cpu_threads() is 1 there, and it never requests more.
  */
 #include "cpu_team.h"
 
@@ -17,22 +17,20 @@
 enum {
     WORKERS_MAX = 255,
     STACK_BYTES = 1 << 20,
-    SPINS = 2000, /* looks at `working` before the caller sleeps: some 20 us */
-    /* Nanoseconds that one thread needs, from which on others help. Measured on two cores of an
-     * EPYC 7003 (Nov 2026): waking the second took 40 to 60 us, and sums, vectors and stencils of
-     * 2^15 to 2^23 float32 were as fast on one as on two at 100 us. */
+    SPINS = 2000, /* checks of `working` before the caller sleeps: about 20 us */
+    /* Nanoseconds of one thread's work, from which on others help (TUNING.md C1). */
     SHARED_LEAST = 150000,
 };
 
 int cpu_team_threads(double nanoseconds) { return nanoseconds < SHARED_LEAST ? 1 : cpu_threads(); }
 
-static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER; /* by one call at a time */
+static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER; /* one call at a time */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t called = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
-static int workers;     /* that have been started */
-static uint64_t number; /* of the job; under `lock`, as are the next two */
-static int places;      /* for workers in the job; 0: it is closed */
+static int workers;     /* number started */
+static uint64_t number; /* of the job; `lock` guards it and the next two */
+static int places;      /* for workers in the job; 0: closed */
 static atomic_int working;
 
 static cpu_task *job_task;
@@ -65,7 +63,7 @@ static void *work(void *unused) {
     return unused;
 }
 
-/* Starts workers until there are as many as wanted; fewer will do where the system refuses. */
+/* Starts workers up to the wanted number; fewer serve if the system refuses. */
 static void start_workers(int wanted) {
     sigset_t all, before;
     pthread_attr_t attributes;
@@ -89,7 +87,7 @@ bool cpu_team_goes_on(struct cpu_worker *worker) {
     return !worker->ended;
 }
 
-/* After a task of the caller's. */
+/* Polls after a task of the caller's. */
 static enum status poll_after(struct cpu_worker *caller) {
     return caller->ended ? STATUS_INTERRUPTED : device_poll(caller->device);
 }
@@ -102,7 +100,7 @@ static enum status take_tasks(struct device *device) {
         status = poll_after(&caller);
     }
     if (status) {
-        atomic_store(&job_next, job_count); /* nobody begins another */
+        atomic_store(&job_next, job_count); /* no thread begins another */
         atomic_store(&job_ended, true);
     }
     return status;

@@ -1,6 +1,6 @@
 /* cpu_transpose.c: the transpose on the CPU, rungs `serial`, `openmp` and `simd`. Its signatures
- * are those of transpose.cu: it moves bytes as well. Any axes are a batch of matrices whose rows
- * need not lie one after the other, or rows that are copied as they are.
+ * are those of transpose.cu: it moves bytes, too. Any axes form a batch of matrices, whose rows may
+ * be strided, or rows that are copied whole. Knows no Python.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -27,27 +27,27 @@ RUNG(-1, "simd", "cpu_transpose_simd",
 
 enum {
     TILE_BYTES = 128,     /* of a tile's row: two cache lines */
-    POLL_ITEMS = 1 << 20, /* moved between two polls, also where each misses every cache */
-    SMALL = 1 << 14,      /* items of matrices of which a thread takes whole ones */
-    BYTES_PER_NS = 6,     /* of a matrix that one thread turns, about */
-    TASK_BYTES = 1 << 18, /* of rows that are copied, or of small matrices */
-    TINY = 64,            /* items of a matrix, where at least */
-    TINY_ROW = 16,        /* follow one another; taken in turn are as many as have */
+    POLL_ITEMS = 1 << 20, /* moved between two polls, even if each misses every cache */
+    SMALL = 1 << 14,      /* elements of matrices that a thread processes whole */
+    BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated */
+    TASK_BYTES = 1 << 18, /* of copied rows, or of small matrices */
+    TINY = 64,            /* elements of a tiny matrix, at most; */
+    TINY_ROW = 16,        /* tiny matrices in a row, at least; */
     TINY_BYTES = 8192,
-    FEW = 64,        /* columns of a matrix of few rows, from which its items are gathered */
-    RUN_LEAST = 64,  /* items of a run of the output that is gathered at once, */
+    FEW = 64,        /* columns of a matrix of few rows, from which its elements are gathered */
+    RUN_LEAST = 64,  /* elements of a run of the output that is gathered at once, */
     RUN_MOST = 2048, /* and at most */
     RUNS_LEAST = 8,  /* of a tile, */
     RUNS_MOST = 512, /* and at most */
 
     /* of the rung `simd` */
-    PATCH_SIDE = 16, /* bytes of an input row that a vector register takes */
+    PATCH_SIDE = 16, /* bytes of an input row in a vector register */
     WIDE = CPU_LINE, /* bytes of an input row in a tile: every line is read once */
     TALL = 256,      /* bytes of an output row in a tile */
     BLOCK = 1024,    /* bytes of both in a block: as many pages as the TLB holds */
 };
 
-/* A part of a matrix: rows from `top` to `bottom`, columns from `left` to `right` of the input. */
+/* Part of a matrix: rows `top` to `bottom` - 1, columns `left` to `right` - 1 of the input. */
 struct part {
     const void *in;
     void *out;
@@ -64,9 +64,9 @@ typedef uint32_t type_uint32;
 typedef uint64_t type_uint64;
 typedef struct item16 type_complex128;
 
-/* `swap` turns a part of a square matrix that is its own output: what is right of the diagonal.
- * `many` turns `count` matrices so far from each other, each item of all of them before the next.
- * `gather` takes items from anywhere. */
+/* `swap` transposes a part of a square matrix in place: elements right of the diagonal. `many`
+ * transposes `count` matrices at a fixed distance, each element of all of them before the next.
+ * `gather` reads elements from any address. */
 #define MOVE(name)                                                                                \
     static void move_##name(const struct part *part) {                                            \
         const type_##name *in = part->in;                                                         \
@@ -115,8 +115,8 @@ struct mover {
     void (*move)(const struct part *part), (*swap)(const struct part *part);
     void (*many)(const struct part *part, uint64_t count, uint64_t in_step, uint64_t out_step);
     void (*gather)(const void *in, const uint64_t *from, void *to, uint64_t count);
-    uint64_t tile; /* items of a tile's row */
-    uint64_t size; /* bytes of an item */
+    uint64_t tile; /* elements of a tile's row */
+    uint64_t size; /* bytes of an element */
 };
 
 /* A call: the kernel's arguments, which are those of rung 7 in transpose.cu. */
@@ -139,7 +139,7 @@ static struct call call_of(const struct mover *mover, void **arguments) {
     };
 }
 
-/* The whole of a matrix of the batch. */
+/* A whole matrix of the batch. */
 static struct part matrix_at(const struct call *call, uint64_t index) {
     const struct transpose_plan *plan = call->plan;
     uint64_t in = 0, out = 0;
@@ -159,7 +159,7 @@ static struct part matrix_at(const struct call *call, uint64_t index) {
     };
 }
 
-/* Goes through the matrices of a batch: at each axis's index. */
+/* Iterates over the matrices of a batch: the index on each axis. */
 struct matrices {
     const struct call *call;
     struct part part;
@@ -175,7 +175,7 @@ static void first_matrix(struct matrices *matrices, const struct call *call, uin
     }
 }
 
-/* On by `count`, which does not lead beyond the end of the first axis. */
+/* Advances by `count`, which stays within the first axis. */
 static void next_matrix(struct matrices *matrices, uint64_t count) {
     const struct transpose_plan *plan = matrices->call->plan;
     int64_t in = 0, out = 0;
@@ -196,7 +196,7 @@ static void next_matrix(struct matrices *matrices, uint64_t count) {
     matrices->part.out = (char *)matrices->part.out + out * size;
 }
 
-/* --- rows that are copied: they follow one another in the output */
+/* --- copied rows: contiguous in the output */
 
 struct copies {
     const struct call *call;
@@ -204,9 +204,8 @@ struct copies {
     uint64_t rows_a_task;
 };
 
-/* Rows of so many bytes or fewer, each by one load and one store of all of them: what a row has too
- * many the next one overwrites. (8 images of 1080 x 1920 x 3 bytes turned, 2 cores, November 2026:
- * 8.8 ms, where memcpy of 3 bytes each took 17.5.) */
+/* Rows of at most `width` bytes, each by one load and one store: the surplus of a row is
+ * overwritten by the next (TUNING.md C3). */
 #define COPY_SHORT(width)                                                                    \
     static void copy_short_##width(const char *in, uint64_t step, char *out, uint64_t bytes, \
                                    uint64_t rows) {                                          \
@@ -218,8 +217,8 @@ COPY_SHORT(8)
 COPY_SHORT(16)
 COPY_SHORT(32)
 
-/* Copies rows that are short, of `rows` at most, as far as no load ends behind `in_end` and no
- * store behind `out_end`; returns how many. */
+/* Copies at most `rows` short rows, until a load would pass `in_end` or a store `out_end`; returns
+ * how many. */
 static uint64_t copy_short(const char *in, const char *in_end, uint64_t step, char *out,
                            const char *out_end, uint64_t bytes, uint64_t rows) {
     static const struct {
@@ -283,7 +282,7 @@ static enum status cpu_copy(struct device *device, const struct call *call, bool
     return cpu_team_run(device, parallel ? threads_for(call) : 1, tasks, copy_rows, &copies);
 }
 
-/* --- square matrices in place: a task is a row of tiles, and the column that mirrors it */
+/* --- square matrices in place: a task is a row of tiles, and its mirror column */
 
 static void swap_tiles(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
@@ -306,7 +305,7 @@ static enum status cpu_swap(struct device *device, const struct call *call, bool
 
 /* --- the rungs `serial` and `openmp` */
 
-/* The part tile by tile; a thread takes a strip of the part's longer side. */
+/* Moves the part tile by tile; a thread takes a strip of the part's longer side. */
 static void move_tiles(const struct mover *mover, const struct part *part, int threads) {
     const uint64_t tile = mover->tile, height = part->bottom - part->top;
     const bool wide = part->right - part->left > height;
@@ -336,7 +335,7 @@ static void move_tiles(const struct mover *mover, const struct part *part, int t
     }
 }
 
-/* One matrix, polled in between. */
+/* Moves one matrix, with polls in between. */
 static enum status move_matrix(struct device *device, const struct mover *mover,
                                const struct part *matrix, bool parallel, int threads) {
     struct part part = *matrix;
@@ -393,13 +392,13 @@ static enum status cpu_transpose(struct device *device, const struct cpu_kernel 
 
 /* --- the rung `simd`
  *
- * A block is one thread's task; its tiles are turned patch by patch into a buffer in the
+ * A block is one thread's task; its tiles are transposed patch by patch into a buffer in the
  * first-level cache, whose rows then go to memory as whole cache lines.
  */
 
-/* patch_<bits>_<isa>: N columns of 16 bytes' items, as many rows as items fill a vector. Register i
- * holds rows i, i + N, i + 2 N... beside each other, and log2(N) rounds of interleaving register i
- * with i + N / 2 turn them into columns. */
+/* patch_<bits>_<isa>: N columns of elements of 16 bytes together, with a vector's number of rows.
+ * Register i holds rows i, i + N, i + 2 N... side by side, and log2(N) rounds of interleaving
+ * register i with i + N / 2 turn them into columns. */
 #if defined(__x86_64__)
 typedef __m128i vector_16;
 typedef __m256i vector_32;
@@ -438,14 +437,15 @@ typedef __m512i vector_64;
     }
 #endif
 
-/* An item of 16 bytes is a patch by itself. */
+/* An element of 16 bytes is a patch by itself. */
 #define PATCH_128(isa, target, bytes, prefix, here, unused)                         \
     target CPU_INLINE void patch_128_##isa(const char *in, size_t row, char *out) { \
         for (size_t i = 0; i < bytes / 16; i++)                                     \
             memcpy(out + 16 * i, in + i * row, 16);                                 \
     }
 
-/* turn_<bits>_<isa>: a tile into its buffer; patches, and what is left at its edges by itself. */
+/* turn_<bits>_<isa>: transposes a tile into its buffer: by patches, and its edges element by
+ * element. */
 #define TURN(isa, target, vector, prefix, here, bits)                                            \
     target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,              \
                                            size_t columns, char *out) {                          \
@@ -454,7 +454,7 @@ typedef __m512i vector_64;
         for (size_t r = 0; r < high; r += HIGH)                                                  \
             for (size_t c = 0; c < broad; c += BROAD)                                            \
                 patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
-        /* the edges; of a narrow matrix that is all of it, a column at a time */                \
+        /* the edges; all of a narrow matrix, a column at a time */                              \
         for (size_t c = 0; c < columns; c++)                                                     \
             for (size_t r = c < broad ? high : 0; r < rows; r++)                                 \
                 memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
@@ -472,15 +472,15 @@ CPU_ISAS(TURN, 128)
 typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out);
 
 struct turner {
-    struct mover mover; /* where there is nothing to gain; first, so that it is a mover too */
+    struct mover mover; /* the fallback; first, so that this struct is a mover too */
     turn_function *turn[CPU_ISA_COUNT];
 };
 
-/* Narrow matrices: of a few planes on one side, whose items lie one after the other on the other
- * side. As many vectors of 16 bytes as there are planes hold the same items on both sides; each one
- * is put together of bytes of all those across. `deal` goes from the single run to planes that are
- * TALL apart, `mesh` back from planes that are `row` apart; so many units of a vector a plane, of
- * which they return how many they have done. */
+/* Narrow matrices: a few planes on one side, whose elements are contiguous on the other side. As
+ * many 16-byte vectors as there are planes hold the same elements on both sides; each consists of
+ * bytes of all those across. `deal` converts the single run to planes TALL apart, `mesh` converts
+ * back from planes `row` apart; `units` vectors a plane, of which they return how many they have
+ * done. */
 enum { PLANES = 8 };
 
 struct shuffles {
@@ -553,7 +553,7 @@ static void find_shuffles(struct shuffles *shuffles, size_t planes, size_t size,
         }                                                                                          \
         return unit;                                                                               \
     }                                                                                              \
-    /* A number of planes that the compiler knows is unrolled. */                                  \
+    /* A constant number of planes is unrolled. */                                                 \
     target static size_t deal_##isa(const struct shuffles *shuffles, size_t planes, size_t units,  \
                                     const char *in, char *out) {                                   \
         return planes == 2   ? deal_planes_##isa(shuffles, 2, units, in, out)                      \
@@ -582,11 +582,11 @@ static mesh_function *const meshes[CPU_ISA_COUNT] = {NULL};
 struct blocks {
     const struct turner *turner;
     struct call call;
-    uint64_t tall, wide, across; /* rows and columns of a block, blocks beside each other */
-    uint64_t first;              /* rows of the uppermost blocks: the others' begin on a line */
+    uint64_t tall, wide, across; /* rows and columns of a block; blocks side by side */
+    uint64_t first;              /* rows of the uppermost blocks: the others begin on a line */
     uint64_t a_matrix;           /* blocks */
-    uint64_t together;           /* matrices in a task, where each is one block */
-    uint64_t at_once;            /* and in turn, of tiny ones */
+    uint64_t together;           /* matrices in a task, if each is one block */
+    uint64_t at_once;            /* and in one pass, if tiny */
     bool stream;
     deal_function *deal; /* of a narrow matrix, or the other one; else NULL */
     mesh_function *mesh;
@@ -605,7 +605,7 @@ static void put(const struct blocks *blocks, char *out, const char *from, uint64
         memcpy(out, from, bytes);
 }
 
-/* A part of a matrix of a few rows, whose columns follow one another in the output. */
+/* Part of a matrix of a few rows, whose columns are contiguous in the output. */
 static void mesh_block(const struct blocks *blocks, const struct part *block) {
     const uint64_t size = blocks->turner->mover.size, planes = block->bottom;
     const uint64_t row = block->in_pitch * size;
@@ -652,8 +652,8 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
         }
 }
 
-/* In place: a tile of TALL bytes on both sides, and the one that mirrors it, each into a buffer and
- * from there to where the other was. */
+/* In place: a tile of TALL bytes on both sides, and its mirror image, each into a buffer and from
+ * there to the other's place. */
 struct square {
     const struct turner *turner;
     struct call call;
@@ -693,9 +693,7 @@ static void square_task(const void *state, uint64_t task, struct cpu_worker *wor
     }
 }
 
-/* Tiny matrices, of which many follow one another along an axis. (2 cores, November 2026: 2,000,000
- * x 4 x 4 uint8 by axes (0, 2, 1) 18.6 ms, one by one 37.4; x 3 x 3 float32 10.2 and 24.4; NumPy
- * 31.9 and 22.8.) */
+/* Tiny matrices, many of which are adjacent along an axis (TUNING.md C4). */
 static void many_task(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
     const struct blocks *blocks = state;
@@ -739,21 +737,19 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         cpu_stream_end();
 }
 
-/* Axes of few items each: a tile of some, the innermost of the output, which are a run of it, and
- * the innermost of the input. (2 cores, November 2026, and matrix by matrix, ms: 24 axes of 2 uint8
- * reversed 52 and 424, of 2 float32 in random order 51 and 379, 14 of 3 float32 reversed 10 and 35;
- * 15 x 31 x 7 x 300 x 9 float32 reversed 9 and 17.) */
+/* Short axes: a tile has some axes that are innermost in the output, which form a run of it, and
+ * some innermost in the input (TUNING.md C5). */
 struct gathers {
     const struct call *call;
     struct transpose_axis rest[TRANSPOSE_AXES_MAX + 4];
     unsigned rest_count;
-    uint64_t run, runs, tiles, together;                /* items, runs of a tile, tiles of a task */
-    uint64_t from[RUN_MOST];                            /* where in the input an item of a run is */
-    uint64_t begin_in[RUNS_MOST], begin_out[RUNS_MOST]; /* where a run is in both */
+    uint64_t run, runs, tiles, together; /* elements, runs of a tile, tiles of a task */
+    uint64_t from[RUN_MOST];             /* offset in the input of an element of a run */
+    uint64_t begin_in[RUNS_MOST], begin_out[RUNS_MOST]; /* offsets of a run in both */
 };
 
-/* Takes the axis of the least step out of `axes`, of which there are `*count`; of more items than
- * `most_items`, a part that divides it, and leaves the other part of it there. */
+/* Removes the axis of the smallest step from `axes`, which has `*count`; if it has more than
+ * `most_items` elements, returns a factor of it and leaves the other there. */
 static struct transpose_axis take_least(struct transpose_axis *axes, unsigned *count, bool output,
                                         uint64_t most_items) {
     unsigned found = 0;
@@ -773,7 +769,7 @@ static struct transpose_axis take_least(struct transpose_axis *axes, unsigned *c
     return axis;
 }
 
-/* False if no axes make a run that is neither too short nor too long. */
+/* Returns false if no axes form a run of acceptable length. */
 static bool find_gathers(struct gathers *gathers) {
     const struct transpose_plan *plan = gathers->call->plan;
     struct transpose_axis *axes = gathers->rest;
@@ -807,7 +803,7 @@ static bool find_gathers(struct gathers *gathers) {
         }
         gathers->runs *= axis.extent;
     }
-    for (unsigned left = count; left > 0;) { /* the others from the output's outermost on */
+    for (unsigned left = count; left > 0;) { /* the others, from the output's outermost on */
         const struct transpose_axis axis = take_least(axes, &left, true, UINT64_MAX);
         axes[left] = axis;
     }
@@ -860,7 +856,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (CPU_LINE - skew) % CPU_LINE / size);
     blocks.stream = cpu_streams(plan->items * size);
-    /* Of wider items, and of more planes, the loops over items are as fast. */
+    /* For wider elements, and for more planes, the loops over elements are as fast. */
     if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
         plan->in_pitch == columns && rows * size >= CPU_LINE)
         blocks.deal = deals[cpu_isa()];

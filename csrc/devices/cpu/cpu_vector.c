@@ -1,6 +1,6 @@
 /* cpu_vector.c: add and saxpy on the CPU, rungs `serial`, `openmp` and `simd` of both. Their
- * signatures are those of vector.cu. An operand that is repeated is read where it lies: a block of
- * it at a time is laid out in the first-level cache.
+ * signatures are those of vector.cu. A broadcast operand is read in place: one block of it at a
+ * time is laid out in the first-level cache. Knows no Python.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -26,17 +26,17 @@ RUNG(-1, "simd", "cpu_vector_simd",
 
 #include <string.h>
 
-enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* items a thread takes at a time */
-enum { BYTES_PER_NS = 32 };                   /* that one thread reads and writes, about */
-enum { STREAMED = 1024 }; /* items that wait in the first-level cache to be stored past it */
-enum { LAID_OUT = 1024 }; /* items of a repeated operand in that cache */
+enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* elements that a thread processes at a time */
+enum { BYTES_PER_NS = 32 };                   /* read and written by one thread, estimated */
+enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
+enum { LAID_OUT = 1024 }; /* elements of a broadcast operand in that cache */
 
 typedef int32_t type_int32;
 typedef int64_t type_int64;
 typedef float type_float32;
 typedef double type_float64;
 
-/* Integers wrap: the arithmetic is done unsigned. */
+/* Integers wrap: the arithmetic is unsigned. */
 typedef uint32_t wrapping_int32;
 typedef uint64_t wrapping_int64;
 typedef float wrapping_float32;
@@ -82,7 +82,7 @@ struct worker {
     void (*part)(const void *x, const void *y, void *out, const void *a, uint64_t n);
     void (*simd[CPU_ISA_COUNT])(const void *x, const void *y, void *out, const void *a, uint64_t n,
                                 bool stream);
-    uint64_t size; /* bytes of an item */
+    uint64_t size; /* bytes of an element */
 };
 
 PART_OF(add, int32)
@@ -96,10 +96,10 @@ static int threads_for(uint64_t n, const struct worker *worker) {
     return cpu_team_threads(3 * (double)n * (double)worker->size / BYTES_PER_NS);
 }
 
-/* x or y. Of a run of memory the box has no axes. */
+/* x or y. The box has no axes for contiguous memory. */
 struct operand {
     struct device_box box;
-    bool one; /* item, again and again */
+    bool one; /* a single element, repeated */
 };
 
 struct vectors {
@@ -111,8 +111,8 @@ struct vectors {
     bool simd, stream;
 };
 
-/* Axes of (size, step of x, step of y) follow their count, 0 where neither operand is repeated.
- * Those that are one to this operand are merged. */
+/* Axes of (size, step of x, step of y) follow their count, which is 0 if neither operand is
+ * broadcast. Axes that are one to this operand are merged. */
 static struct operand operand_of(void **arguments, int which) {
     const uint64_t count = *(const uint64_t *)arguments[5];
     struct operand operand = {.box.first = (const void *)(uintptr_t) *
@@ -135,7 +135,7 @@ static struct operand operand_of(void **arguments, int which) {
     return operand;
 }
 
-/* Arguments as the kernels of vector.cu: x, y, out, how many, a; then the axes. */
+/* Arguments as in the kernels of vector.cu: x, y, out, n, a; then the axes. */
 static struct vectors vectors_of(const struct cpu_kernel *kernel, void **arguments) {
     return (struct vectors){
         .worker = kernel->data,
@@ -155,8 +155,8 @@ static void run_part(const struct vectors *v, const void *x, const void *y, void
         v->worker->part(x, y, out, v->a, count);
 }
 
-/* An operand's items from `index` on, as a run: where they are, or in the buffer, which keeps the
- * one item of a first block. */
+/* An operand's elements from `index` on, as contiguous memory: in place, or in the buffer, which
+ * keeps the single element of a first block. */
 static const void *laid_out(const struct operand *operand, size_t size, uint64_t index,
                             uint64_t count, bool first, char *buffer) {
     if (!operand->box.axes.count)

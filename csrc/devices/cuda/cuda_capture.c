@@ -1,10 +1,9 @@
-/* cuda_capture.c: a queue on a stream that somebody makes a CUDA graph of.
+/* cuda_capture.c: a queue on a stream that is being captured into a CUDA graph.
  *
- * What it is given becomes nodes of the graph, which may run again and again, also beside the
- * queue's later work: so nothing that the queue keeps may be used in them. Each graph has memory of
- * its own for that, one piece for each of its streams, within which nodes are in order. The graph
- * holds it by a user object, and it is used for another when the driver says that the graph and all
- * that was made of it is gone.
+ * Work of the queue becomes nodes of the graph, which may run repeatedly and beside the queue's
+ * later work, so nodes never use the queue's own memory. Each graph has one buffer for each of its
+ * streams, in which nodes run in order. A user object ties the buffer to the graph; the driver's
+ * callback makes it available again when the graph and all its instances are destroyed.
  */
 #include "cuda_queue.h"
 
@@ -21,28 +20,29 @@ void cuda_end_capture(struct queue *queue) {
     queue->stream = queue->own;
 }
 
-/* --- memory of graphs */
+/* --- buffers of graphs */
 
 struct piece {
     struct piece *next;
     const struct gpu *gpu;
-    CUdeviceptr address; /* 0: none yet */
+    CUdeviceptr address; /* 0: not allocated yet */
     size_t bytes;
-    bool in_use;        /* by a graph, */
-    cuuint64_t capture; /* begun as this one, which no other ever is, */
+    bool in_use;        /* a graph uses it, */
+    cuuint64_t capture; /* the capture with this unique id, */
     CUstream stream;    /* on this stream */
 };
-static struct piece *pieces; /* they are never freed: as many as there were graphs at a time */
+static struct piece
+    *pieces; /* never freed: their number is the maximum of graphs that existed at a time */
 static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* In a thread of the driver's, which must not call it. */
+/* Runs in a thread of the driver, where no CUDA call is allowed. */
 static void CUDA_CB graph_gone(void *piece) {
     pthread_mutex_lock(&pieces_lock);
     ((struct piece *)piece)->in_use = false;
     pthread_mutex_unlock(&pieces_lock);
 }
 
-/* Takes a piece that no graph uses; NULL if there is none. The lock is held. */
+/* Takes a buffer that no graph uses; NULL if there is none. The caller holds the lock. */
 static struct piece *take_spare(const struct gpu *gpu, size_t bytes, cuuint64_t capture,
                                 CUstream stream) {
     struct piece *piece = pieces;
@@ -56,7 +56,7 @@ static struct piece *take_spare(const struct gpu *gpu, size_t bytes, cuuint64_t 
     return piece;
 }
 
-/* The piece of a graph's stream, or one that becomes it and is `fresh`; NULL if there is none. */
+/* Finds the buffer of a graph's stream, or takes one and sets `fresh`; NULL if there is none. */
 static struct piece *find_piece(const struct queue *queue, size_t bytes, cuuint64_t capture,
                                 bool *fresh) {
     pthread_mutex_lock(&pieces_lock);
@@ -84,7 +84,7 @@ static enum status add_spare(const struct gpu *gpu, size_t bytes) {
     return STATUS_OK;
 }
 
-/* On a stream of its own: the queue's may have to wait for the caller's work before. */
+/* Clears on a separate stream: the queue's may wait for the caller's earlier work. */
 static enum status clear(struct queue *queue, struct piece *piece) {
     CUstream stream;
     CUresult result = cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
@@ -118,7 +118,7 @@ static enum status give_to_graph(struct queue *queue, struct piece *piece, CUgra
     status = cuda_check(cuda.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE),
                         "cuGraphRetainUserObject");
     if (status)
-        cuda.cuUserObjectRelease(object, 1); /* and so the piece */
+        cuda.cuUserObjectRelease(object, 1); /* which frees the buffer for reuse */
     return status;
 }
 
@@ -144,7 +144,7 @@ enum status cuda_graph_memory(struct device *device, size_t bytes, device_addres
     bool fresh;
     struct piece *piece = NULL;
     while (!status && !(piece = find_piece(queue, bytes, capture, &fresh)))
-        status = add_spare(queue->gpu, bytes); /* which another thread may take */
+        status = add_spare(queue->gpu, bytes); /* another thread may take it */
     if (!status && fresh)
         status = give_to_graph(queue, piece, graph);
     if (!status)

@@ -1,5 +1,5 @@
-/* cuda_context.c: what every entry of the CUDA device begins and ends with: the GPU's context, a
- * relaxed capture mode, a look whether the stream is captured, waiting, pinned memory.
+/* cuda_context.c: the beginning and end of every entry of the CUDA device: the GPU's context, a
+ * relaxed capture mode, the test for a captured stream, waiting, pinned memory. Knows no kernel.
  */
 #include "cuda_queue.h"
 
@@ -8,7 +8,7 @@
 
 enum status cuda_enter(struct gpu *gpu) {
     if (cuda_driver_forked())
-        return cuda_driver_start(); /* fails and says why */
+        return cuda_driver_start(); /* fails with the reason */
     if (atomic_load(&gpu->lost))
         return status_fail(STATUS_DEVICE_LOST, "cuda:%d is lost to this process: %s", gpu->ordinal,
                            gpu->fault);
@@ -29,7 +29,7 @@ enum status cuda_leave(struct gpu *gpu, enum status status) {
     return status;
 }
 
-/* --- streams that are captured */
+/* --- captured streams */
 
 CUstreamCaptureMode cuda_relax(void) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -45,7 +45,7 @@ enum status cuda_check_uncaptured(const struct queue *queue) {
 
 enum status cuda_check_stream_uncaptured(CUstream stream) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (stream == CU_STREAM_LEGACY) /* which cannot be captured */
+    if (stream == CU_STREAM_LEGACY) /* the legacy stream cannot be captured */
         return STATUS_OK;
     const enum status status =
         cuda_check(cuda.cuStreamIsCapturing(stream, &capture), "cuStreamIsCapturing");
@@ -54,7 +54,7 @@ enum status cuda_check_stream_uncaptured(CUstream stream) {
 
 /* --- waiting */
 
-enum { SPIN_MS = 100 }; /* a nap oversleeps by some 0.1 ms, which then is 0.1% */
+enum { SPIN_MS = 100 }; /* a sleep overruns by about 0.1 ms: then 0.1% */
 
 static int64_t nanoseconds(void) {
     struct timespec time;
@@ -67,7 +67,7 @@ static void nap(void) {
     nanosleep(&pause, NULL);
 }
 
-/* Spins at first, since most work is short, then naps; in both it lets a signal end the wait. */
+/* Spins first, since most work is short, then sleeps; a signal interrupts both. */
 static enum status look_until(struct queue *queue, CUevent event) {
     const int64_t begin = nanoseconds();
     for (uint64_t turn = 1;; turn++) {
@@ -86,7 +86,7 @@ static enum status look_until(struct queue *queue, CUevent event) {
 }
 
 enum status cuda_wait_for(struct queue *queue, CUevent event) {
-    const CUstreamCaptureMode mode = cuda_relax(); /* a graph may be made of another stream */
+    const CUstreamCaptureMode mode = cuda_relax(); /* another stream may be capturing */
     const enum status status = look_until(queue, event);
     cuda_undo_relax(mode);
     return status;

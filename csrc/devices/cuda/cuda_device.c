@@ -1,4 +1,4 @@
-/* cuda_device.c: the CUDA device: GPUs and queues opened and closed, modules, streams, time.
+/* cuda_device.c: the CUDA device: opens and closes GPUs and queues; modules, streams, time.
  * Launches are in cuda_launch.c, memory and copies in cuda_memory.c. Knows no kernel and no Python.
  */
 #include "cuda_queue.h"
@@ -22,9 +22,9 @@ int cuda_driver_version(const char **library) {
     return cuda.version;
 }
 
-/* Lets the other GPUs that can read this one's memory read the pool's, which is asked for apart
- * from access between contexts: else no other library could copy an array of ours to its GPU.
- * Nothing of ours needs it, so that no failure matters. */
+/* Grants peer GPUs access to the memory pool, which is separate from access between contexts:
+ * without it no other library could copy one of our arrays to its GPU. Failure is harmless, since
+ * gpuopt itself does not need it. */
 static void pool_share(const struct gpu *gpu) {
     for (int other = 0; other < cuda.device_count; other++) {
         CUmemAccessDesc access = {
@@ -50,7 +50,7 @@ static enum status pool_open(struct gpu *gpu) {
     if (!status)
         status = cuda_check(cuda.cuDeviceTotalMem(&total, gpu->device), "cuDeviceTotalMem");
     if (!status) {
-        /* Keep up to an eighth of the memory for the next call; the rest goes back to everybody. */
+        /* Keep up to an eighth of the memory for later calls; the rest returns to the system. */
         cuuint64_t keep = total / 8;
         status = cuda_check(
             cuda.cuMemPoolSetAttribute(gpu->pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep),
@@ -63,9 +63,10 @@ static enum status pool_open(struct gpu *gpu) {
 
 static enum status read_capability(struct gpu *gpu) {
     int major = 0, minor = 0;
-    enum status status = cuda_check(
-        cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, gpu->device),
-        "cuDeviceGetAttribute");
+    enum status status =
+        cuda_check(cuda.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                             gpu->device),
+                   "cuDeviceGetAttribute");
     if (!status)
         status = cuda_check(cuda.cuDeviceGetAttribute(
                                 &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, gpu->device),
@@ -74,7 +75,7 @@ static enum status read_capability(struct gpu *gpu) {
     return status;
 }
 
-/* After failure, a retry resumes from what was acquired. */
+/* After failure, a retry resumes with the resources already acquired. */
 static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
     if (!status)
@@ -96,7 +97,8 @@ static enum status gpu_get(const char *which, struct gpu **found) {
     if (!status)
         status = device_ordinal("cuda", which, cuda.device_count, &ordinal);
     if (!status && ordinal >= GPU_MAX)
-        status = status_fail(STATUS_BAD_VALUE, "device: gpuopt serves the first %d GPUs", GPU_MAX);
+        status = status_fail(STATUS_BAD_VALUE, "device: gpuopt supports only the first %d GPUs",
+                             GPU_MAX);
     if (status)
         return status;
     struct gpu *gpu = &gpus[ordinal];
@@ -127,8 +129,7 @@ static enum status cuda_count(int *count) {
 
 static void cuda_close(struct device *device) {
     struct queue *queue = queue_of(device);
-    if (!cuda_enter(
-            queue->gpu)) { /* otherwise the driver has taken everything back, or a fork left it */
+    if (!cuda_enter(queue->gpu)) { /* else the driver has freed everything, or the process forked */
         cuda.cuStreamSynchronize(queue->stream);
         cuda_staging_close(queue);
         while (queue->textures)
@@ -224,8 +225,8 @@ static enum status cuda_info(const char *which, struct device_info *info) {
 
 /* --- modules, kernels, launches */
 
-/* What the driver's compiler says of a text: its log has lines as "ptxas application ptx input,
- * line 7; error   : ...". */
+/* Quotes the driver's compiler: its log has lines such as "ptxas application ptx input, line 7;
+ * error   : ...". */
 static enum status compiler_error(const struct gpu *gpu, CUresult result, const char *log) {
     const char *name = NULL, *line = strstr(log, ", line ");
     char text[900];
@@ -234,18 +235,18 @@ static enum status compiler_error(const struct gpu *gpu, CUresult result, const 
     if (line)
         number = (unsigned)strtoul(line + strlen(", line "), NULL, 10);
     if (!*log && result == CUDA_ERROR_NO_BINARY_FOR_GPU)
-        log = "its .target is of a newer GPU than this one";
+        log = "its .target is newer than this GPU";
     if (!*log && result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        log = "its .version is newer than this driver; compile with an older toolkit or renew the "
+        log = "its .version is newer than this driver; compile with an older toolkit or update the "
               "driver";
-    snprintf(text, sizeof text, "cuda:%d: the driver's compiler refuses the PTX (%s): %s",
+    snprintf(text, sizeof text, "cuda:%d: the driver's compiler rejects the PTX (%s): %s",
              gpu->ordinal, name ? name : "an unknown error", log);
     for (size_t length = strlen(text); length && (text[length - 1] == '\n'); length--)
         text[length - 1] = 0;
     return status_ptx_error(number, 0, text);
 }
 
-/* Somebody's own PTX, compiled by the driver. */
+/* Loads a user's PTX, which the driver compiles. */
 static enum status load_ptx(const struct gpu *gpu, const char *ptx, CUmodule *module) {
     char log[600] = "";
     CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -283,8 +284,8 @@ static enum status cuda_module_load(struct device *device, const char *ptx, size
 
 static void cuda_module_unload(struct device *device, struct device_module *module) {
     struct queue *queue = queue_of(device);
-    if (!cuda_enter(queue->gpu)) { /* a lost context has unloaded everything */
-        cuda.cuStreamSynchronize(queue->stream); /* an interrupted call's kernel may still run */
+    if (!cuda_enter(queue->gpu)) {               /* a lost context has unloaded it */
+        cuda.cuStreamSynchronize(queue->stream); /* a kernel of an interrupted call may still run */
         cuda.cuModuleUnload(module->module);
         cuda_leave(queue->gpu, STATUS_OK);
     }
@@ -295,10 +296,10 @@ static void cuda_module_unload(struct device *device, struct device_module *modu
     free(module);
 }
 
-/* --- embedded kernels: machine code where there is some for the GPU, else PTX */
+/* --- embedded kernels: machine code where it exists for the GPU, else PTX */
 
-/* Leaves the function NULL where the driver cannot use the image's machine code: it is of other
- * architectures, or of a newer CUDA than the driver's. */
+/* Leaves the function NULL if the driver cannot use the image's machine code: built for other
+ * architectures, or by a newer CUDA than the driver's. */
 static enum status load_code(struct gpu *gpu, const struct image_kernel *row,
                              struct device_kernel *kernel) {
     const size_t image = (size_t)(row->image - gpuopt_images);
@@ -315,14 +316,15 @@ static enum status load_code(struct gpu *gpu, const struct image_kernel *row,
         if (result)
             return cuda_check(result, "cuModuleLoadData");
     }
-    kernel->overlaps = gpu->compute_capability >= 90; /* compiled for 9.0 or later then */
+    kernel->overlaps = gpu->compute_capability >= 90; /* such code was compiled for 9.0 or later */
     return cuda_check(cuda.cuModuleGetFunction(&kernel->function, *module, row->symbol),
                       "cuModuleGetFunction");
 }
 
-/* The driver compiles one kernel, and keeps the result in its own cache on disk. */
-static enum status load_text(struct gpu *gpu, const struct image_kernel *row, enum ptx_target target,
-                             const char *ptx, struct device_kernel *kernel) {
+/* Compiles one kernel's PTX; the driver caches the result on disk. */
+static enum status load_text(struct gpu *gpu, const struct image_kernel *row,
+                             enum ptx_target target, const char *ptx,
+                             struct device_kernel *kernel) {
     CUmodule module = NULL;
     const CUresult result = cuda.cuModuleLoadData(&module, ptx);
     if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_PTX ||
@@ -330,7 +332,7 @@ static enum status load_text(struct gpu *gpu, const struct image_kernel *row, en
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda:%d: the driver cannot use gpuopt's machine code nor compile its "
                            "PTX (kernel %s); gpuopt needs compute capability 7.5 or later, and "
-                           "GPUOPT_CUDA_ARCHS sets what is built",
+                           "GPUOPT_CUDA_ARCHS sets the architectures to build",
                            gpu->ordinal, row->symbol);
     enum status status = cuda_check(result, "cuModuleLoadData");
     if (!status)
@@ -346,7 +348,7 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     enum status status = gpuopt_kernel_of(symbol, &row);
     if (status)
         return status;
-    const enum ptx_target target = gpu->compute_capability >= 90 ? PTX_90 : PTX_75;
+    const enum ptx_target target = gpuopt_ptx_target(row, gpu->compute_capability);
     struct device_kernel *kernel = *found = &gpu->kernels[row - gpuopt_kernels];
     const CUstreamCaptureMode mode = cuda_relax();
     pthread_mutex_lock(&gpu->lock);
@@ -357,7 +359,8 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     if (missing) {
         char *ptx;
         size_t bytes;
-        status = gpuopt_kernel_ptx(row, target, &ptx, &bytes); /* without the lock: see device.h */
+        status = gpuopt_kernel_ptx(row, target, &ptx,
+                                   &bytes); /* called without the lock, as device.h requires */
         if (!status) {
             pthread_mutex_lock(&gpu->lock);
             if (!kernel->function)
@@ -370,12 +373,12 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     return status;
 }
 
-/* A kernel of a user's module; the same one for each that asks. */
+/* Finds a kernel of a user's module; equal names share one struct. */
 static enum status user_kernel(struct gpu *gpu, struct device_module *module, const char *symbol,
                                struct device_kernel **found) {
     CUfunction function = NULL;
-    enum status status =
-        cuda_check(cuda.cuModuleGetFunction(&function, module->module, symbol), "cuModuleGetFunction");
+    enum status status = cuda_check(cuda.cuModuleGetFunction(&function, module->module, symbol),
+                                    "cuModuleGetFunction");
     if (status)
         return status;
     pthread_mutex_lock(&gpu->lock);
@@ -443,7 +446,7 @@ static enum status cuda_sync(struct device *device) {
     return status ? status : cuda_leave(queue->gpu, cuda_wait(queue, NULL));
 }
 
-/* What `queue` does from now on comes after what the stream has been given. */
+/* Later work of `queue` waits for the stream's work so far. */
 static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent mark) {
     enum status status = cuda_check(cuda.cuEventRecord(mark, stream), "cuEventRecord");
     return status ? status
@@ -465,7 +468,7 @@ static enum status cuda_follow(struct device *device, struct device *other) {
     return cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
 
-/* Where no context is current, the first GPU's is about to be: the runtime's rule. */
+/* Without a current context, the first GPU's is about to become current, as the runtime does. */
 static bool is_current(int ordinal) {
     CUdevice device, current;
     if (cuda.cuCtxGetDevice(&current))
@@ -481,7 +484,7 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
         return status;
     CUresult result = cuda.cuPointerGetAttribute(ordinal, asked, address);
     if (result == CUDA_ERROR_INVALID_CONTEXT || result == CUDA_ERROR_NOT_INITIALIZED) {
-        status = gpu_get("", &gpu); /* nobody's context is current: any will do */
+        status = gpu_get("", &gpu); /* no context is current: any serves */
         if (status || (status = cuda_enter(gpu)))
             return status;
         result = cuda.cuPointerGetAttribute(ordinal, asked, address);
@@ -499,9 +502,9 @@ static enum status cuda_owner(device_address address, int *ordinal, bool *curren
 
 static enum status follow_onto(struct queue *queue, CUstream wanted) {
     const CUstream before = queue->stream;
-    const CUstreamCaptureMode mode = cuda_relax(); /* a graph may be made of another stream */
+    const CUstreamCaptureMode mode = cuda_relax(); /* another stream may be capturing */
     queue->stream = wanted;
-    const CUresult result = cuda.cuStreamQuery(before); /* mostly there is nothing to wait for */
+    const CUresult result = cuda.cuStreamQuery(before); /* usually the stream is idle */
     const enum status status = result == CUDA_ERROR_NOT_READY
                                    ? wait_for_stream(queue, before, queue->mark)
                                    : cuda_check(result, "cuStreamQuery");
@@ -518,11 +521,11 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     if (wanted == queue->stream)
         return STATUS_OK;
     if (device_is_captured(device))
-        cuda_end_capture(queue); /* whatever comes: it is the thread's */
+        cuda_end_capture(queue); /* even on failure: the mode belongs to the thread */
     enum status status = cuda_enter(queue->gpu);
     if (status)
         return status;
-    if (stream && wanted != CU_STREAM_LEGACY) /* that one cannot be captured */
+    if (stream && wanted != CU_STREAM_LEGACY) /* the legacy stream cannot be captured */
         status = cuda_check(cuda.cuStreamIsCapturing(wanted, &capture), "cuStreamIsCapturing");
     if (!status && capture != CU_STREAM_CAPTURE_STATUS_NONE)
         cuda_begin_capture(queue, wanted);
@@ -531,7 +534,7 @@ static enum status cuda_adopt(struct device *device, uint64_t stream) {
     return cuda_leave(queue->gpu, status);
 }
 
-/* The device of a context that is not ours. */
+/* The device of a context that gpuopt did not create. */
 static enum status device_of(CUcontext context, CUdevice *device) {
     CUcontext popped;
     enum status status = cuda_check(cuda.cuCtxPushCurrent(context), "cuCtxPushCurrent");
@@ -542,12 +545,13 @@ static enum status device_of(CUcontext context, CUdevice *device) {
     return status;
 }
 
-/* Another context of the same GPU may do: a green context's streams take anybody's kernels. */
+/* Compares devices, not contexts: kernels also run on streams of a green context of the same GPU.
+ */
 static enum status cuda_check_stream(struct device *device, uint64_t stream, bool known) {
     struct gpu *gpu = queue_of(device)->gpu;
     const CUstream given = (CUstream)(uintptr_t)stream;
     if (!given || given == CU_STREAM_LEGACY)
-        return STATUS_OK; /* every context has them, and they are not captured */
+        return STATUS_OK; /* every context has these, and they are not captured */
     enum status status = cuda_enter(gpu);
     if (status)
         return status;

@@ -6,7 +6,7 @@
 
 extern const struct device_ops cuda_device_ops;
 
-/* For show_config: 13000 for 13.0, 0 where it cannot be asked; never starts CUDA. */
+/* For show_config: 13000 for 13.0, 0 where unknown; never starts CUDA. */
 int cuda_toolkit_version(void);
 int cuda_driver_version(const char **library);
 

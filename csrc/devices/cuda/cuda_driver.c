@@ -1,4 +1,5 @@
-/* cuda_driver.c: opens libcuda, resolves the entry points of cuda_driver.def, translates errors. */
+/* cuda_driver.c: opens libcuda, resolves the entry points of cuda_driver.def, translates errors.
+ * Creates no context and knows no device contract. */
 #include "cuda_driver.h"
 
 #include <dlfcn.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_VERSION = 12040 }; /* the newest entry point of cuda_driver.def */
+enum { LEAST_VERSION = 12040 }; /* required by the newest entry point of cuda_driver.def */
 
 #define ADVICE "install NVIDIA's driver 550 (CUDA 12.4) or later, or use device='cpu'"
 
@@ -19,10 +20,10 @@ static enum status outcome;
 static char reason[1024];
 static bool forked;
 
-/* Within start() of this thread: the driver may start programs of its own, by a fork. */
+/* Set within start() of this thread: the driver may start programs of its own by a fork. */
 static _Thread_local bool starting;
 
-/* No other fork happens while CUDA starts, so that a child finds the lock free. */
+/* Blocks other forks while CUDA starts, so that a child finds the lock free. */
 static void before_fork(void) {
     if (!starting)
         pthread_mutex_lock(&start_lock);
@@ -37,12 +38,12 @@ static void in_child(void) {
 }
 static void watch_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
-/* The driver's own function for a name at a version, through its cuGetProcAddress. */
+/* Resolves each entry point at its version through the driver's cuGetProcAddress. */
 static enum status resolve(void *library) {
     PFN_cuGetProcAddress_v12000 get = NULL;
     void *symbol = dlsym(library, "cuGetProcAddress_v2");
     memcpy(&get, &symbol,
-           sizeof get); /* ISO C has no cast from an object's pointer to a function's */
+           sizeof get); /* ISO C cannot cast an object pointer to a function pointer */
     if (!get)
         return status_fail(STATUS_DEVICE_ERROR,
                            "cuda: the driver in %s is older than CUDA 12; " ADVICE, cuda.library);
@@ -126,7 +127,7 @@ enum status cuda_driver_start(void) {
 
 bool cuda_driver_forked(void) { return forked; }
 
-/* After these the context answers nothing else until the process ends. */
+/* After these errors every call on the context fails until the process ends. */
 static bool is_sticky(CUresult result) {
     switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:

@@ -1,4 +1,5 @@
-/* cuda_graph.c: a list of launches as a CUDA graph: a chain of kernel nodes, started as one. */
+/* cuda_graph.c: turns a list of launches into a CUDA graph: a chain of kernel nodes, started as
+ * one. Knows no operation. */
 #include "cuda_queue.h"
 
 static enum status add_chain(struct gpu *gpu, CUgraph graph, const struct device_launch *launches,
@@ -48,7 +49,7 @@ enum status cuda_graph_open(struct device *device, const struct device_launch *l
                             "cuGraphInstantiateWithFlags");
     if (chain)
         cuda.cuGraphDestroy(chain);
-    if (!status) /* else its first launch does, and takes longer */
+    if (!status) /* without it the first launch uploads, and takes longer */
         status = cuda_check(cuda.cuGraphUpload(ready, queue->stream), "cuGraphUpload");
     if (status && ready) {
         cuda.cuGraphExecDestroy(ready);
@@ -70,7 +71,8 @@ enum status cuda_graph_launch(struct device *device, struct device_graph *graph)
 void cuda_graph_close(struct device *device, struct device_graph *graph) {
     struct queue *queue = queue_of(device);
     if (!graph || cuda_enter(queue->gpu))
-        return;                                  /* a lost context has destroyed everything */
-    cuda.cuGraphExecDestroy((CUgraphExec)graph); /* what is under way goes on, and is freed then */
+        return; /* a lost context has destroyed everything */
+    cuda.cuGraphExecDestroy(
+        (CUgraphExec)graph); /* a running instance completes before it is freed */
     cuda_leave(queue->gpu, STATUS_OK);
 }

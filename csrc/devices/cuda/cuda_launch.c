@@ -1,4 +1,4 @@
-/* cuda_launch.c: launches of kernels, and why the driver refuses one. */
+/* cuda_launch.c: launches kernels, and explains why the driver rejects one. Knows no operation. */
 #include "cuda_queue.h"
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
@@ -27,7 +27,7 @@ static CUresult start_kernel(const struct queue *queue, const struct device_laun
                                launch->arguments, NULL);
 }
 
-/* Why the driver refuses a launch; it does not say. */
+/* Explains why the driver rejects a launch; the driver itself does not. */
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call) {
     CUfunction function = launch->kernel->function;
@@ -54,9 +54,10 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
     return cuda_check(result, call);
 }
 
-/* Past 48 KiB of shared memory, static and dynamic, a kernel has to ask; and that a multiprocessor
- * give its blocks as much as it has, or the driver may leave room for one of them. It asks once,
- * for all there is: other queues launch the same kernel, some of them with more than this launch.
+/* Beyond 48 KiB of shared memory, static and dynamic, a kernel needs an attribute; and the
+ * preferred carveout must be the maximum, or the driver may leave room for only one block a
+ * multiprocessor. Set once, to the maximum: other queues launch the same kernel, some with more
+ * than this launch.
  */
 CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch) {
     const CUfunction function = launch->kernel->function;
@@ -64,7 +65,7 @@ CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *la
     CUresult result = cuda.cuFuncGetAttribute(
         &allowed, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function);
     if (result || (allowed > CUDA_SHARED_FREE && (uint64_t)allowed >= launch->shared_bytes))
-        return result; /* it has asked before */
+        return result; /* already set */
     result = cuda.cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function);
     if (!result && (uint64_t)fixed + launch->shared_bytes <= CUDA_SHARED_FREE)
         return result;

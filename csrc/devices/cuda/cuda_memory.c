@@ -1,5 +1,5 @@
-/* cuda_memory.c: the CUDA device's memory: a stream-ordered pool, copies through pinned buffers,
- * copies that do not wait, pinned memory for whoever wants to fill it himself.
+/* cuda_memory.c: memory of the CUDA device: a stream-ordered pool, copies through pinned buffers,
+ * asynchronous copies, pinned memory for callers. Knows no kernel.
  */
 #include "cuda_queue.h"
 
@@ -21,7 +21,8 @@ enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdevi
     const size_t asked = bytes ? bytes : 1;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = cuda.cuMemAllocFromPoolAsync(pointer, asked, gpu->pool, stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* what other queues gave back may only be waiting */
+    if (result ==
+        CUDA_ERROR_OUT_OF_MEMORY) { /* memory freed by other queues may still be pending */
         if (!cuda.cuStreamIsCapturing(stream, &capture) && !capture)
             cuda.cuStreamSynchronize(stream);
         cuda.cuMemPoolTrimTo(gpu->pool, 0);
@@ -47,16 +48,17 @@ void cuda_free(struct device *device, device_address address) {
     struct queue *queue = queue_of(device);
     if (!address || cuda_enter(queue->gpu))
         return; /* a lost context has freed everything */
-    /* Else it would spoil a graph that somebody is capturing: an array goes when it goes. */
+    /* The relaxed mode protects a graph that another thread is capturing: an array may be freed at
+     * any time. */
     const CUstreamCaptureMode mode = cuda_relax();
     cuda.cuMemFreeAsync(address, queue->stream);
     cuda_undo_relax(mode);
     cuda_leave(queue->gpu, STATUS_OK);
 }
 
-/* --- copies from and to memory that is not pinned */
+/* --- copies from and to unpinned memory */
 
-/* A pinned buffer that no copy uses any more. */
+/* Takes a pinned buffer once no copy uses it. */
 static enum status staging_take(struct queue *queue, int index, struct staging **taken) {
     struct staging *staging = &queue->staging[index % STAGING_BUFFERS];
     enum status status = STATUS_OK;
@@ -79,7 +81,8 @@ enum status cuda_staging_mark(struct queue *queue, struct staging *staging) {
     return status;
 }
 
-/* Of a graph, whose runs find nothing of the host's as it was: a few bytes are in its own nodes. */
+/* In a captured graph: host memory may change before a run, so the graph's nodes hold the few
+ * bytes. */
 static enum status fill_in(struct queue *queue, device_address to, const struct device_source *from,
                            size_t bytes) {
     unsigned char given[DEVICE_CAPTURED_BYTES];
@@ -100,7 +103,7 @@ static enum status fill_in(struct queue *queue, device_address to, const struct 
     return status;
 }
 
-/* While one buffer travels the next is filled. */
+/* The host fills one buffer while the other is in flight. */
 enum status cuda_copy_in(struct device *device, device_address to, const struct device_source *from,
                          size_t bytes) {
     struct queue *queue = queue_of(device);
@@ -174,7 +177,7 @@ enum status cuda_fill(struct device *device, device_address to, uint8_t value, s
                                              "cuMemsetD8Async"));
 }
 
-/* --- pinned memory, and copies that do not wait */
+/* --- pinned memory, and asynchronous copies */
 
 enum status cuda_pin(struct device *device, size_t bytes, void **memory) {
     struct queue *queue = queue_of(device);

@@ -1,9 +1,9 @@
-/* cuda_queue.h: what the files of the CUDA device share.
+/* cuda_queue.h: shared by the files of the CUDA device.
  *
- * One `struct gpu` a GPU, shared by all its queues: the primary context (so that pointers of CuPy
- * and PyTorch mean the same here), a memory pool, the loaded image, the ring through which large
- * arrays travel. One `struct queue` an open device: a stream, events, pinned buffers. Each entry
- * makes the context current and restores the caller's when it leaves.
+ * One `struct gpu` for each GPU, shared by all its queues: the primary context (so that pointers of
+ * CuPy and PyTorch are valid here), a memory pool, the loaded image, and the ring through which
+ * large arrays are copied. One `struct queue` for each open device: a stream, events, pinned
+ * buffers. Each entry makes the context current and restores the caller's when it leaves.
  */
 #ifndef GPUOPT_CUDA_QUEUE_H
 #define GPUOPT_CUDA_QUEUE_H
@@ -17,21 +17,20 @@
 
 enum {
     STAGING_BUFFERS = 2,
-    STAGING_BYTES =
-        4 << 20, /* a pinned buffer: long enough to hide a copy's start, small to hold */
+    STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start-up */
     RING_PARTS = 16,
     RING_PART_BYTES = 4 << 20,
-    RING_LEAST = 16 << 20, /* below, threads cost more than they gain */
+    RING_LEAST = 16 << 20, /* smaller arrays do not repay the threads */
 };
 
 struct staging {
     void *host; /* pinned; NULL until first used */
     CUevent done;
-    bool busy; /* a copy from it may be under way: wait for `done` */
+    bool busy; /* a copy from it may be in flight: wait for `done` */
 };
 
-/* Through it goes every array that is large enough, one at a time. 64 MiB of pinned memory, made as
- * it is first used and kept: to pin it takes as long as to copy it several times. */
+/* Large arrays are copied through it, one at a time. It holds 64 MiB of pinned memory, allocated at
+ * first use and kept: pinning takes as long as several copies. */
 struct ring {
     pthread_mutex_t lock;
     struct staging parts[RING_PARTS];
@@ -44,28 +43,29 @@ struct gpu {
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;
-    CUmodule modules[DEVICE_IMAGES_MAX]; /* machine code of the embedded images, once used */
-    bool lacks_code[DEVICE_IMAGES_MAX];  /* no machine code of the image is for this GPU */
-    struct device_kernel *kernels;       /* the embedded ones, by their number */
-    pthread_mutex_t lock;                /* of ready, modules, kernels and users' modules */
+    CUmodule
+        modules[DEVICE_IMAGES_MAX]; /* machine code of the embedded images, loaded at first use */
+    bool lacks_code[DEVICE_IMAGES_MAX]; /* the image has no machine code for this GPU */
+    struct device_kernel *kernels;      /* the embedded ones, by index */
+    pthread_mutex_t lock;               /* guards ready, modules, kernels and users' modules */
     struct ring ring;
     atomic_bool lost;
-    char fault[512]; /* what lost it; written once, before `lost` */
+    char fault[512]; /* the cause of the loss; written once, before `lost` */
 };
 
 struct device_kernel {
-    CUfunction function; /* NULL: not loaded */
-    bool overlaps;       /* its code waits by itself for the kernel before it (griddepcontrol) */
-    struct device_kernel *next; /* of a user's module */
+    CUfunction function;        /* NULL: not loaded */
+    bool overlaps;              /* the kernel itself waits for its predecessor (griddepcontrol) */
+    struct device_kernel *next; /* in a user's module */
 };
 
-/* A user's module, and those of its kernels that were asked for. */
+/* A user's module, and the kernels of it that were requested. */
 struct device_module {
     CUmodule module;
     struct device_kernel *kernels;
 };
 
-/* An open texture: the object, and its array unless it is of linear memory. */
+/* An open texture: the object, and its array unless it reads linear memory. */
 struct texture {
     struct texture *next;
     CUtexObject object;
@@ -75,69 +75,69 @@ struct texture {
 struct queue {
     struct device device;
     struct gpu *gpu;
-    CUstream stream; /* what it works on: its own, or a caller's */
+    CUstream stream; /* in use: its own, or a caller's */
     CUstream own;
-    CUevent begin, end, mark; /* mark: how far it has come, for whoever follows */
+    CUevent begin, end, mark; /* mark: progress of the queue, for followers */
     struct staging staging[STAGING_BUFFERS];
     struct texture *textures;
-    CUstreamCaptureMode mode; /* of the thread, before it took a captured stream */
+    CUstreamCaptureMode mode; /* of the thread, before it switched to a captured stream */
 };
 
 static inline struct queue *queue_of(struct device *device) { return (struct queue *)device; }
 
 /* --- cuda_context.c */
 
-/* The GPU's context is current between these two. cuda_leave passes the entry's status on, after
- * noting a fault that is for ever. */
+/* The GPU's context is current between these two. cuda_leave returns the entry's status, and
+ * records a permanent fault. */
 enum status cuda_enter(struct gpu *gpu);
 enum status cuda_leave(struct gpu *gpu, enum status status);
 
-/* These run between them. Waits for the stream, or for an event of it (NULL: the stream). */
+/* Valid between them. Waits for the stream, or for an event of it (NULL: the stream). */
 enum status cuda_wait(struct queue *queue, CUevent event);
-/* The same for an event of another stream, which the queue's being captured does not matter to. */
+/* The same for an event of another stream: allowed while the queue is captured. */
 enum status cuda_wait_for(struct queue *queue, CUevent event);
-/* Until it is undone the thread may do what would spoil somebody's graph if it came
- * from elsewhere: open a queue, load kernels. */
+/* Relaxes the thread's capture mode until it is restored: actions that would otherwise invalidate a
+ * capture elsewhere are then allowed, such as opening a queue or loading kernels. */
 CUstreamCaptureMode cuda_relax(void);
 void cuda_undo_relax(CUstreamCaptureMode mode);
-/* Fails where the stream is being captured, for what cannot be part of a graph. */
+/* Fails if the stream is being captured, for work that cannot be part of a graph. */
 enum status cuda_check_uncaptured(const struct queue *queue);
 enum status cuda_check_stream_uncaptured(CUstream stream);
 
-/* Pinned memory of the host, which all contexts may copy from; NULL if there is none. */
+/* Allocates pinned host memory that all contexts may copy from; NULL if there is none. */
 enum status cuda_pin_host(const struct gpu *gpu, size_t bytes, void **memory);
 
 /* --- cuda_launch.c */
 
-/* Why a launch that is no sticky fault failed. */
+/* Explains a failed launch that is no permanent fault. */
 enum status cuda_refused(const struct gpu *gpu, const struct device_launch *launch, CUresult result,
                          const char *call);
-enum { CUDA_SHARED_FREE = 48 << 10 }; /* bytes of dynamic shared memory that need no asking */
+enum { CUDA_SHARED_FREE = 48 << 10 }; /* bytes of dynamic shared memory without an attribute */
 CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *launch);
 
 /* --- cuda_memory.c, cuda_ring.c, cuda_texture.c, cuda_capture.c */
 
-/* Memory of the GPU's pool, in a stream's order. */
+/* Allocates from the GPU's pool, in a stream's order. */
 enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer);
-/* A failed call that may have asked for more device memory than there is. */
+/* Translates a failed call that may have run out of device memory. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
-/* Copies through the ring; false, with nothing done, where another copy has it or there are no
- * threads for it. */
+/* Copies through the ring; returns false, with nothing done, if another copy uses it or no threads
+ * are available. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status);
-/* A copy from or to the buffer was enqueued: it is busy until that has ended. If no event can tell,
- * waits for the stream, so that the buffer counts as free only when it is. */
+/* Marks the buffer busy until the copy just enqueued from or to it has completed. If no event can
+ * be recorded, waits for the stream. */
 enum status cuda_staging_mark(struct queue *queue, struct staging *staging);
-/* Gives a queue's pinned buffers back. */
+/* Frees a queue's pinned buffers. */
 void cuda_staging_close(struct queue *queue);
-/* Ends one of the queue's textures, which nothing may be reading. */
+/* Destroys one of the queue's textures, which no kernel may be reading. */
 void cuda_texture_end(struct texture **at);
 
-/* The queue works on a stream that is being captured, in a thread that is relaxed; on its own. */
+/* The queue works on a captured stream, in a relaxed thread; then on its own again. */
 void cuda_begin_capture(struct queue *queue, CUstream stream);
 void cuda_end_capture(struct queue *queue);
 
-/* --- the entries of device.h that are not in cuda_device.c */
+/* --- the entries of device.h outside cuda_device.c */
 
 enum status cuda_alloc(struct device *device, size_t bytes, device_address *address);
 void cuda_free(struct device *device, device_address address);

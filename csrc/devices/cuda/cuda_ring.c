@@ -1,10 +1,10 @@
-/* cuda_ring.c: large arrays on their way to a GPU, through a ring of pinned buffers that several
- * threads fill while others travel.
+/* cuda_ring.c: copies large arrays to a GPU through a ring of pinned buffers: several threads fill
+ * buffers while others are in flight.
  *
- * Parts are taken, filled and sent in order. The calling thread alone talks to the driver: it lets
- * the threads fill the part whose buffer is free again and sends what is filled. The threads live
- * as long as one copy, so that none is there at a fork or at the end of the process. The ring is
- * the GPU's, one copy's at a time.
+ * Chunks are taken, filled and sent in order. Only the calling thread calls the driver: it lets the
+ * threads fill a chunk whose buffer is free and sends the filled ones. The threads live for one
+ * copy, so none exists at a fork or at the end of the process. A GPU has one ring, used by one copy
+ * at a time.
  */
 #include "cuda_queue.h"
 
@@ -22,10 +22,9 @@ struct copy {
     size_t bytes, parts;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    size_t allowed, taken; /* parts that may be filled, and that a thread has begun with */
+    size_t allowed, taken; /* chunks that may be filled, and that a thread has started */
     bool stop;
-    atomic_size_t
-        filled[RING_PARTS]; /* by buffer: one more than the last part it was filled with */
+    atomic_size_t filled[RING_PARTS]; /* per buffer: one more than the last chunk that filled it */
     pthread_t threads[THREADS_MOST];
     int thread_count;
 };
@@ -63,7 +62,7 @@ static int threads_wanted(size_t parts) {
 static void start_threads(struct copy *copy) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the caller's business */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the caller's thread handles signals */
     const int wanted = threads_wanted(copy->parts);
     while (copy->thread_count < wanted &&
            !pthread_create(&copy->threads[copy->thread_count], NULL, fill, copy))
@@ -87,7 +86,7 @@ static void end_threads(struct copy *copy) {
 
 /* --- the calling thread */
 
-/* Whether a buffer may be filled: it is there, and no copy from it is under way. */
+/* Whether a buffer may be filled: it is allocated, and no copy from it is in flight. */
 static enum status is_free(const struct gpu *gpu, struct staging *part, bool *is) {
     enum status status = STATUS_OK;
     *is = false;

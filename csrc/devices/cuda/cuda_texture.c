@@ -1,11 +1,11 @@
-/* cuda_texture.c: texture objects over linear memory and arrays. An array lives as long as its
- * texture object.
+/* cuda_texture.c: texture objects over linear memory and arrays. Invariant: an array lives as long
+ * as its texture object. Knows no kernel.
  */
 #include "cuda_queue.h"
 
 #include <stdlib.h>
 
-/* The GPU's own limits, as an error that names them: the driver only says "invalid value". */
+/* Checks the GPU's limits and names them: the driver only reports "invalid value". */
 static enum status check_size(const struct gpu *gpu, const struct device_texture *texture) {
     static const CUdevice_attribute attributes[4][3] = {
         {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH},
@@ -128,7 +128,7 @@ enum status cuda_texture_open(struct device *device, const struct device_texture
     if (!status)
         status = object_open(texture, made);
     if (status) {
-        cuda.cuStreamSynchronize(queue->stream); /* rows may be on their way */
+        cuda.cuStreamSynchronize(queue->stream); /* copies of rows may be in flight */
         cuda_texture_end(&queue->textures);
     } else {
         *handle = made->object;

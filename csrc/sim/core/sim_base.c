@@ -1,6 +1,5 @@
-/*
- * sim_base.c: what every other file leans on: errors, bounded arenas, the type table, checked
- * arithmetic.
+/* sim_base.c: error texts, bounded arenas, the type table and checked arithmetic, for every other
+ * file of the simulator. Knows no kernel, no warp and no PTX grammar.
  */
 #include "sim_internal.h"
 
@@ -18,7 +17,7 @@ enum sim_status sim_fail(struct sim_error *error, enum sim_status status, unsign
         va_start(list, format);
         vsnprintf(error->text, sizeof error->text, format, list);
         va_end(list);
-        /* names come from untrusted text: what is shown stays printable */
+        /* names come from untrusted text: keep the output printable */
         for (char *p = error->text; *p; p++)
             if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
                 *p = '?';

@@ -1,6 +1,6 @@
-/*
- * sim_findings.c: notes what a check found: one finding for each instruction and kind, the lowest
- * block's, so that a report does not depend on the order in which the host ran the blocks.
+/* sim_findings.c: records what the checks find. It keeps one finding per instruction and kind, from
+ * the lowest block, so that a report does not depend on the order in which the host ran the blocks.
+ * Contains no check itself.
  */
 #include "sim_run.h"
 

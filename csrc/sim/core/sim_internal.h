@@ -1,6 +1,5 @@
-/*
- * sim_internal.h: what the simulator's files share: types, the parsed form of a function, the
- * decoded form of a kernel, and memory. Each folder knows those on its right:
+/* sim_internal.h: types that all files of the simulator share: the parsed form of a function, the
+ * decoded form of a kernel, and memory. Each folder includes only those on its right:
  *
  *   sim_launch.c, sim_block.c -> exec (instructions) -> observe (counters, races, traces) -> core
  *   sim_kernel.c -> decode (opcodes, slots, reconvergence) -> ptx (text, names resolved) -> core
@@ -9,7 +8,7 @@
 #define SIM_INTERNAL_H
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* clocks and threads under -std=c11; this header comes first in every file */
+#define _GNU_SOURCE /* clocks and threads under -std=c11; every file includes this header first */
 #endif
 
 #include "../sim.h"
@@ -38,21 +37,20 @@
 enum sim_status sim_fail(struct sim_error *error, enum sim_status status, unsigned line,
                          unsigned column, const char *format, ...) SIM_PRINTF(5, 6);
 
-/* ---- arena: everything of a module or a kernel, freed at once and bounded ---- */
+/* ---- arena: holds everything of a module or a kernel; bounded, freed at once ---- */
 
 struct sim_arena {
     struct sim_chunk *chunks;
     uint64_t used, limit;
-    int host_is_full; /* not the limit was in the way */
+    int host_is_full; /* the host ran out of memory before the arena reached its limit */
 };
 void *sim_arena_alloc(struct sim_arena *arena, uint64_t count,
                       uint64_t size); /* zeroed; NULL when out of memory */
 void sim_arena_free(struct sim_arena *arena);
-/* Why an allocation gave NULL, as a status and as the end of a sentence that names what needs it.
- */
+/* Why an allocation returned NULL: a status, and the end of a sentence that names the purpose. */
 enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes);
 
-/* A larger array in place of `old`, with room for `need`; NULL when out of memory. */
+/* Replaces `old` by a larger array with room for `need`; NULL when out of memory. */
 void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
 uint32_t sim_hash(const char *text, size_t length);
 
@@ -119,11 +117,11 @@ struct sim_symbol {
     enum sim_type type;
     enum sim_space space;
     uint32_t reg;          /* REG: its number in the function, once used */
-    uint64_t count;        /* REG range: how many; 0 for a single one */
+    uint64_t count;        /* REG range: number of registers; 0 for a single one */
     uint64_t bytes, align; /* VAR */
     uint64_t address;      /* VAR: device address, or offset in its space */
     int is_extern, is_entry_param, is_return;
-    uint8_t compared;               /* .param: its value is what a compare-and-swap compares with */
+    uint8_t compared;               /* .param: its value is an operand of a compare-and-swap */
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
     const struct sim_kernel
@@ -153,7 +151,7 @@ struct sim_operand {
     uint32_t reg;              /* REG; ADDRESS with a register base */
     int negated;               /* !p */
     struct sim_symbol *symbol; /* SYMBOL; ADDRESS with a symbol base */
-    uint64_t bits;             /* INT, FLOAT; ADDRESS: offset; SPECIAL: which */
+    uint64_t bits;             /* INT, FLOAT; ADDRESS: offset; SPECIAL: its index */
     struct sim_name name;      /* LABEL, or an unresolved name */
     uint32_t scope;            /* LABEL */
     struct sim_operand *items; /* VECTOR, PAIR, LIST */
@@ -168,7 +166,7 @@ struct sim_statement {
     uint32_t count;
     uint32_t guard; /* register, or UINT32_MAX */
     uint8_t guard_negated;
-    uint8_t compared; /* a load of what a compare-and-swap compares with */
+    uint8_t compared; /* a load whose value a compare-and-swap compares */
     unsigned line, column;
     unsigned file, source_line; /* from .loc; 0 for none */
 };
@@ -304,12 +302,12 @@ enum sim_class {
 };
 /* clang-format on */
 
-enum { /* flags: anything that the fast path does not do */
+enum { /* flags: whatever the fast path does not handle */
        SIM_F_GUARD = 1,
        SIM_F_GUARD_NOT = 2,
        SIM_F_MODS = 4,   /* rounding, ftz or sat around a lane operation */
-       SIM_F_DIV = 8,    /* look for a zero divisor */
-       SIM_F_HELPER = 16 /* made by the decoder: not an instruction of the program, never counted */
+       SIM_F_DIV = 8,    /* check for a zero divisor */
+       SIM_F_HELPER = 16 /* made by the decoder: no instruction of the program, never counted */
 };
 enum {                  /* mods */
        SIM_M_ROUND = 3, /* 0 nearest, 1 zero, 2 down, 3 up */
@@ -329,7 +327,7 @@ enum sim_order {
 
 #define SIM_NO_SLOT UINT32_MAX
 
-/* Variants that the decoder puts into sim_insn.sub. */
+/* Variants that the decoder stores in sim_insn.sub. */
 #define SIM_ATOMICS(X) X(ADD) X(MIN) X(MAX) X(INC) X(DEC) X(AND) X(OR) X(XOR) X(EXCH) X(CAS)
 enum sim_atomic {
 #define SIM_X(id) SIM_ATOM_##id,
@@ -356,7 +354,7 @@ enum {
 enum { SIM_CALL_VPRINTF, SIM_CALL_ASSERT };
 enum { SIM_SCOPE_CTA, SIM_SCOPE_GPU, SIM_SCOPE_SYS };
 
-/* How an address is made, in sim_insn.dst2 of memory instructions. */
+/* How an address is formed, in sim_insn.dst2 of memory instructions. */
 enum { SIM_A_BASE32 = 1, SIM_A_FRAME = 2, SIM_A_INTERNAL = 4 };
 
 struct sim_insn {
@@ -412,7 +410,7 @@ struct sim_kernel {
     struct sim_param *params;
     uint32_t param_count, param_bytes;
     uint64_t shared_bytes;                /* static, module-level and reserved included */
-    uint32_t reserved_at, reserved_bytes; /* of these, the system's */
+    uint32_t reserved_at, reserved_bytes; /* the system's part of shared_bytes */
     uint32_t registers;
     int communicates, recursive;
     unsigned kernel_file;
@@ -422,7 +420,7 @@ struct sim_kernel {
 int sim_rows_build(uint16_t *table);                           /* SIM_ROW_TABLE entries */
 int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
 
-/* Special registers: name, and how a lane's value is found (in sim_exec_lane.c). */
+/* Special registers: name, and where a lane's value comes from (see sim_exec_lane.c). */
 /* clang-format off */
 #define SIM_SPECIALS(X)                                                                                            \
     X(TID_X, "%tid.x") X(TID_Y, "%tid.y") X(TID_Z, "%tid.z") X(NTID_X, "%ntid.x") X(NTID_Y, "%ntid.y")             \
@@ -455,7 +453,7 @@ int sim_special_find(const char *name, size_t length); /* -1 if none */
 
 /* ---- memory ---- */
 
-/* Windows of the generic address space. Global memory lies below, and address 0 is nobody's. */
+/* Windows of the generic address space. Global memory lies below; address 0 is never valid. */
 #define SIM_GLOBAL_BASE 0x0000010000000000ull
 #define SIM_WINDOW_BASE 0x0000700000000000ull
 #define SIM_SHARED_WINDOW 0x0000700000000000ull
@@ -466,16 +464,16 @@ int sim_special_find(const char *name, size_t length); /* -1 if none */
 struct sim_region {
     uint64_t base, bytes;
     uint8_t *host;
-    uint64_t *valid;  /* one bit a byte, NULL while all of it is initialised */
-    uint64_t *cells;  /* race cells, one for each word */
-    uint64_t **after; /* more of them for reads after a write, a page of them where needed */
+    uint64_t *valid;  /* one bit a byte; NULL once all bytes are initialized */
+    uint64_t *cells;  /* race cells, one a word */
+    uint64_t **after; /* further cells for reads after a write, in pages allocated when needed */
     int any_after;
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
     uint8_t read_only, module_owned;
 };
 #define SIM_CELLS_A_PAGE 512u
-#define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that any GPU may have */
+#define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that every GPU may use */
 
 static inline uint64_t sim_after_pages(const struct sim_region *region) {
     return (region->bytes / 4 + SIM_CELLS_A_PAGE) / SIM_CELLS_A_PAGE;

@@ -1,7 +1,6 @@
-/*
- * sim_lanes.c: the lane operations of ops.def as functions over 32 lanes, twice: portable, and for
- * processors with AVX2 and FMA. Both give the same bits: nothing here may be contracted,
- * reassociated or approximated by the compiler.
+/* sim_lanes.c: the lane operations of ops.def as functions over 32 lanes, compiled twice: portable,
+ * and for processors with AVX2 and FMA. Both must return the same bits: the compiler may not
+ * contract, reassociate or approximate here. Knows no warp and no memory.
  */
 #include "sim_internal.h"
 
@@ -10,7 +9,7 @@
 
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
-#pragma clang diagnostic ignored "-Wpass-failed" /* some loops are scalar: so be it */
+#pragma clang diagnostic ignored "-Wpass-failed" /* some loops stay scalar */
 #define LANE_LOOP _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; i++)
 #else
 #define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)
@@ -18,7 +17,7 @@
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
-/* what a lane of each type is in C; frames are raw memory, so these may alias */
+/* C type of a lane; frames are raw memory, so these may alias */
 typedef uint16_t SIM_ALIAS c_U16;
 typedef int16_t SIM_ALIAS c_S16;
 typedef uint32_t SIM_ALIAS c_U32;
@@ -82,7 +81,7 @@ INLINE double double_of(uint64_t u) {
     memcpy(&x, &u, 8);
     return x;
 }
-/* float32 results that are NaN are always this one; float64 keeps payloads */
+/* a float32 result that is NaN is always this one; float64 keeps payloads */
 INLINE float canon(float x) { return float_of(x == x ? bits32(x) : 0x7fffffffu); }
 
 /* minNum and maxNum: a NaN loses, -0 is below +0 */
@@ -124,7 +123,7 @@ INLINE int32_t sat_s32(int64_t x) {
     return (int32_t)(x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : x);
 }
 INLINE int64_t sext24(int32_t x) { return (int64_t)((uint64_t)(uint32_t)x << 40) >> 40; }
-/* integers of any type, clamped; the comparison happens in a type that holds both sides */
+/* integers of any type, clamped; compared in a type that holds both sides */
 #define SATURATE(D)                                                     \
     INLINE c_##D saturate_##D##_s(int64_t x) {                          \
         return sizeof(c_##D) == 8         ? ((c_##D) - 1 < 1 ? (c_##D)x \
@@ -236,7 +235,8 @@ INLINE uint32_t dp2a(uint32_t a, uint32_t b, uint32_t c, int first, int sa, int 
     }
     return c;
 }
-/* Byte k of a result: what is left of the value, or, with .sat, the nearest that the byte has. */
+/* Byte k of a result: the low byte of the value or, with .sat, the nearest value that a byte holds.
+ */
 INLINE uint32_t byte_at(int32_t value, int k, int is_signed, int saturated) {
     const int32_t least = is_signed ? -128 : 0, most = is_signed ? 127 : 255;
     if (saturated)
@@ -298,7 +298,7 @@ static uint16_t round_small(double x, int mantissa, int least, int most, int mod
     if ((u << 1) == 0)
         return s;
     uint64_t significand = (u & 0xfffffffffffffull) | (exponent > -1023 ? 1ull << 52 : 0);
-    int drop = 52 - mantissa; /* bits below the last place kept */
+    int drop = 52 - mantissa; /* bits below the last one kept */
     int biased = exponent - least + 1;
     if (biased < 1) {
         drop += 1 - biased;
@@ -319,8 +319,8 @@ static uint16_t round_small(double x, int mantissa, int least, int most, int mod
     }
     return (uint16_t)(s | r);
 }
-/* A conversion from float64 keeps a NaN's sign and what fits of its payload (seen on an H200; from
- * the other formats it gives the canonical NaN). */
+/* A conversion from float64 keeps a NaN's sign and the top of its payload (measured on an H200;
+ * other formats give the canonical NaN). */
 INLINE float f32_of_f64(double x) {
     const uint64_t u = bits64(x);
     return x == x ? (float)x
@@ -344,7 +344,7 @@ INLINE uint32_t to_tf32(float x) {
     return (u & 0x7f800000u) == 0x7f800000u ? bits32(canon(x)) : (u + 0x1000u) & ~0x1fffu;
 }
 
-/* a + b rounded to odd: a second rounding, to at most 51 bits, is then the only one that counts */
+/* a + b rounded to odd: rounding that to at most 51 bits equals one rounding of the exact sum */
 INLINE double odd_add(double a, double b) {
     double s = a + b, t = s - a, error = (a - (s - t)) + (b - t);
     if (error == 0 || error != error || (bits64(s) & 1))
@@ -352,7 +352,7 @@ INLINE double odd_add(double a, double b) {
     return double_of((error > 0) == (s > 0) ? bits64(s) + 1 : bits64(s) - 1);
 }
 
-/* An integer as a double, rounded to odd as well: only 64-bit ones have more than 53 bits. */
+/* An integer as a double, also rounded to odd: only 64-bit integers have more than 53 bits. */
 INLINE double odd_magnitude(uint64_t x) {
     const uint64_t low = x & 0x7ff;
     return (double)(x >> 53 && low ? (x & ~0x7ffull) | 0x800 : x);

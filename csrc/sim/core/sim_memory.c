@@ -1,7 +1,5 @@
-/*
- * sim_memory.c: simulated global memory. Addresses are never given out twice, so that a stale one
- * is always recognised; between any two allocations lies a gap that belongs to nobody. Knows no
- * kernel and no warp.
+/* sim_memory.c: simulated global memory. An address is never reused, so that a stale one is always
+ * recognized; a gap without an owner separates any two allocations. Knows no kernel and no warp.
  */
 #include "sim_internal.h"
 
@@ -39,7 +37,7 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
     return NULL;
 }
 
-/* The race detector's memory of who accessed this region. */
+/* Clears the race detector's cells of this region. */
 void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region) {
     for (uint64_t i = 0; region->after && i < sim_after_pages(region); i++) {
         gpu->after_bytes -= region->after[i] ? SIM_CELLS_A_PAGE * sizeof **region->after : 0;
@@ -108,7 +106,7 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
     if (gpu->freed_count == gpu->freed_capacity && gpu->freed_capacity < FREED_KEPT) {
         size_t capacity = gpu->freed_capacity ? gpu->freed_capacity * 2 : 64;
         struct sim_freed *grown = realloc(gpu->freed, capacity * sizeof *grown);
-        if (grown) { /* without the memory a stale access is called out of bounds, no worse */
+        if (grown) { /* else a stale access is reported as out of bounds */
             gpu->freed = grown;
             gpu->freed_capacity = capacity;
         }
@@ -135,8 +133,8 @@ void sim_memory_close(struct sim_gpu *gpu) {
     free(gpu->textures);
 }
 
-/* Bits are only ever set, and atomically, since blocks on several host threads share words; where
- * all of a word are set, a store does it. */
+/* Bits are only ever set, and atomically, since blocks on several host threads share words. A plain
+ * store serves where a whole word is set. */
 void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes) {
     uint64_t *valid = region->valid;
     if (!valid)
@@ -168,7 +166,7 @@ int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64
     return 1;
 }
 
-/* ---- the public face ---- */
+/* ---- public functions ---- */
 
 static enum sim_status range(struct sim_gpu *gpu, uint64_t address, uint64_t bytes,
                              struct sim_region **region, struct sim_error *error) {
@@ -251,7 +249,7 @@ enum sim_status sim_copy(struct sim_gpu *gpu, uint64_t to, uint64_t from, uint64
                 (size_t)bytes);
         if (sim_memory_is_valid(source, from - source->base, bytes)) {
             written(target, to - target->base, bytes);
-        } else if (target->valid) { /* what was not initialised stays so */
+        } else if (target->valid) { /* uninitialized bytes stay uninitialized */
             for (uint64_t i = 0; i < bytes; i++) {
                 uint64_t at = to - target->base + i;
                 target->valid[at / 64] &= ~(1ull << at % 64);

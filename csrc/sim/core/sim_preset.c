@@ -1,5 +1,5 @@
-/*
- * sim_preset.c: what each GPU is, and how many blocks fit on one of its multiprocessors.
+/* sim_preset.c: looks up the rows of sim_preset.def and computes how many blocks fit on a
+ * multiprocessor. Knows no kernel.
  */
 #include "sim_internal.h"
 
@@ -46,7 +46,7 @@ enum sim_status sim_occupancy_of(const struct sim_preset *p, unsigned threads, u
     if (registers && p->registers_by_block)
         by_registers =
             p->registers_per_sm / round_up(round_up(warps, p->warp_unit) * each, p->register_unit);
-    else if (registers) /* to warps, of which as many fit in each part of the register file */
+    else if (registers) /* to warps, divided evenly among the parts of the register file */
         by_registers = p->registers_per_sm / round_up(each, p->register_unit) / p->warp_unit *
                        p->warp_unit / warps;
     uint64_t bytes = round_up(shared + p->shared_reserved, p->shared_unit),

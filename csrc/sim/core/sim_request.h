@@ -1,15 +1,15 @@
-/*
- * sim_request.h: one memory instruction of one warp, and which bytes of shared memory were written.
+/* sim_request.h: one memory instruction of one warp, and which bytes of shared memory were written.
+ * Knows neither instructions nor observers.
  */
 #ifndef SIM_REQUEST_H
 #define SIM_REQUEST_H
 
 #include "sim_run.h"
 
-/* Addresses, and what they have in common. */
+/* Addresses, and their common properties. */
 struct sim_span {
-    uint64_t least, most, bits; /* bits: all of them or-ed */
-    int64_t stride;             /* linear: from each lane's address to the next one's */
+    uint64_t least, most, bits; /* bits: the bitwise or of all addresses */
+    int64_t stride;             /* linear: distance from each lane's address to the next */
     int linear;
 };
 
@@ -21,7 +21,7 @@ struct sim_request {
     uint32_t pc, mask, bytes; /* bytes: of a lane's whole access */
     uint8_t space, kind;
     uint32_t local_base;
-    int moved;            /* the addresses were changed after they were made */
+    int moved;            /* the addresses were changed after `made` was filled in */
     struct sim_span made; /* of all 32 lanes, active or not */
     struct sim_span span; /* of the active lanes: sim_request_measure() */
     uint64_t address[SIM_LANES];

@@ -1,5 +1,4 @@
-/*
- * sim_rows.c: a hash table from mnemonics to the rows of ops.def.
+/* sim_rows.c: a hash table from mnemonics to the rows of ops.def. Knows no operand and no modifier.
  */
 #include "sim_internal.h"
 

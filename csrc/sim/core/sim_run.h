@@ -1,8 +1,7 @@
-/*
- * sim_run.h: a kernel while it runs. A launch has workers (host threads); a worker runs one block
- * at a time; a block has warps; a warp has splits, usually one: lanes that go their own way because
- * they wait for, or are waited for by, other lanes of the warp. Within a split diverged lanes are
- * kept on a stack until they reconverge.
+/* sim_run.h: a kernel while it runs. A launch has workers (host threads); a worker runs one block
+ * at a time; a block has warps. A warp has splits, usually one: a split is a set of lanes that
+ * proceed on their own because other lanes of the warp wait for them, or they wait for others.
+ * Within a split, diverged lanes stay on a stack until they reconverge.
  */
 #ifndef SIM_RUN_H
 #define SIM_RUN_H
@@ -21,13 +20,13 @@ typedef uint32_t SIM_ALIAS sim_u32;
 typedef int32_t SIM_ALIAS sim_s32;
 typedef uint64_t SIM_ALIAS sim_u64;
 
-struct sim_entry { /* lanes that are together; the top of the stack runs */
+struct sim_entry { /* converged lanes; the top of the stack runs */
     uint32_t pc, reconverge, mask;
 };
 
 struct sim_frame { /* one call */
     uint32_t function, base, local_base, call_pc;
-    uint32_t entry; /* where in the stack its lanes began: it is left when the stack is this deep */
+    uint32_t entry; /* stack depth at which its lanes began: the call ends at this depth */
 };
 
 enum sim_split_state { SIM_SPLIT_READY, SIM_SPLIT_BARRIER, SIM_SPLIT_SYNC, SIM_SPLIT_REJOIN };
@@ -38,51 +37,51 @@ struct sim_split {
     struct sim_frame *frames;
     uint32_t frame_count, frame_capacity;
     enum sim_split_state state;
-    uint32_t barrier;   /* which, while at one */
-    uint32_t wait_mask; /* lanes waited for, at a warp-level synchronisation */
-    uint32_t synced;    /* the synchronisation at this pc is complete: go through */
+    uint32_t barrier;   /* index of the barrier that the split waits at */
+    uint32_t wait_mask; /* lanes that a warp-level synchronization waits for */
+    uint32_t synced;    /* the synchronization at this pc is complete: proceed */
     uint32_t patience;  /* communicating instructions since the stack last shrank */
 };
 
-struct sim_late { /* lanes that others of the warp wait for at a barrier, and those others */
+struct sim_late { /* lanes that a barrier waits for, and lanes that have arrived */
     uint32_t mask, came, pc;
 };
 
 struct sim_warp {
     struct sim_block *block;
     uint32_t index;
-    uint32_t start_mask, live; /* lanes that exist; that have not exited */
+    uint32_t start_mask, live; /* existing lanes; lanes that have not exited */
     uint8_t *regs;             /* frames */
     uint32_t regs_bytes;
     uint8_t *local;       /* local memory, lane after lane */
-    uint8_t *local_valid; /* one bit a byte; lane after lane as well */
+    uint8_t *local_valid; /* one bit a byte, lane after lane */
     uint32_t local_stride;
     uint32_t local_top; /* where the deepest frame's local memory ends */
     uint32_t tid[3][SIM_LANES];
-    struct sim_split *splits; /* room for one a lane, so that they never move */
+    struct sim_split *splits; /* allocated for one a lane, so that they never move */
     uint32_t split_count, current, rotations;
-    uint64_t steps, waited; /* time passed: executed, and at barriers (sim_occupancy.c) */
-    uint64_t ahead;         /* steps of this turn that are not in `steps` yet */
+    uint64_t steps, waited; /* elapsed: executing, and waiting at barriers (see sim_occupancy.c) */
+    uint64_t ahead;         /* steps of this turn, not yet in `steps` */
     uint32_t spin_pc, spin_count;
     struct sim_late late[SIM_BARRIERS];
-    uint32_t late_ids;               /* barriers for which there are any */
-    struct sim_undefined *undefined; /* sim_undefined.c; NULL while it has no such values */
+    uint32_t late_ids;               /* bit mask of barriers that have late lanes */
+    struct sim_undefined *undefined; /* see sim_undefined.c; NULL while no value is undefined */
     int done;
 };
 
 struct sim_barrier {
-    uint32_t arrived, expected; /* threads; expected 0: all that live */
+    uint32_t arrived, expected; /* threads; expected 0: all live ones */
     uint32_t waiting_warps;
     uint32_t popc, all, any; /* bar.red */
-    uint64_t time;           /* of the last that arrived */
+    uint64_t time;           /* arrival of the last one */
 };
 
-/* What a block has printed. */
+/* Text that a block has printed. */
 struct sim_text {
     char *data;
     size_t bytes, capacity;
     uint64_t block;
-    int cut, lost; /* there was more; for want of memory */
+    int cut, lost; /* cut: the text was too long; lost: out of memory */
 };
 
 struct sim_block {
@@ -91,18 +90,18 @@ struct sim_block {
     struct sim_warp *warps;
     uint32_t warp_count, live_threads;
     uint8_t *shared;
-    uint8_t *shared_valid; /* a byte for each word: which of its four bytes were written */
+    uint8_t *shared_valid; /* one byte a word: which of its four bytes were written */
     uint64_t shared_bytes;
     struct sim_barrier barriers[SIM_BARRIERS];
-    uint32_t barriers_begun; /* which of them somebody has reached */
+    uint32_t barriers_begun; /* bit mask of barriers that some thread has reached */
     struct sim_race_block *races;
     struct sim_text text;
     uint32_t next_warp;
     uint64_t steps, idle_rounds;
-    uint64_t duration, active_time; /* until the last warp exits; of all warps together */
+    uint64_t duration, active_time; /* until the last warp exits; sum over all warps */
     int64_t turn_left;
     int has_token;
-    /* scheduling, under the launch's lock */
+    /* scheduling state, under the launch's lock */
     int running, wants_token, started;
     struct sim_block *next;
 };
@@ -119,7 +118,7 @@ static inline uint64_t sim_warp_time(const struct sim_warp *warp) {
     return warp->steps + warp->ahead + warp->waited;
 }
 
-/* Why a warp stopped running. */
+/* Why a warp stopped. */
 enum sim_stop {
     SIM_STOP_SLICE,
     SIM_STOP_BARRIER,
@@ -133,7 +132,8 @@ enum sim_stop {
 static inline uint32_t sim_lanes_in(uint32_t mask) {
     if (SIM_LIKELY(mask == SIM_FULL))
         return SIM_LANES;
-    mask -= mask >> 1 & 0x55555555u; /* not every processor that this is compiled for counts bits */
+    mask -= mask >> 1 &
+            0x55555555u; /* not every target processor has an instruction that counts bits */
     mask = (mask & 0x33333333u) + (mask >> 2 & 0x33333333u);
     return ((mask + (mask >> 4)) & 0x0f0f0f0fu) * 0x01010101u >> 24;
 }
@@ -142,29 +142,30 @@ static inline uint32_t sim_lanes_in(uint32_t mask) {
 
 enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM_ACCESS_REDUCE };
 
-/* One memory instruction of one warp: what observers see. Addresses of shared memory are offsets.
+/* One memory instruction of one warp, as observers receive it. Shared memory addresses are offsets.
  */
 struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
     uint8_t space, kind;
-    uint8_t linear;            /* each lane's address is `stride` after the lane's before it */
+    uint8_t linear;            /* each lane's address is `stride` above the previous lane's */
     int64_t stride;            /* linear only */
     uint64_t least, most;      /* addresses of active lanes */
     const uint64_t *address;   /* 32 lanes */
-    struct sim_region *region; /* global: the one that all lanes are in, or NULL */
+    struct sim_region *region; /* global: the region that holds all lanes, or NULL */
     const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
 };
 
-/* All 32 lanes access memory in a row. */
+/* All 32 lanes access consecutive elements. */
 static inline int sim_contiguous(const struct sim_access *a) {
     return a->mask == SIM_FULL && a->linear && a->stride == (int64_t)a->bytes;
 }
 
-/* Per instruction, and per basic block: what a worker counts. */
+/* A worker's counts, per instruction and per basic block. */
 struct sim_pc_count {
     uint64_t guard_off, divergent;
-    uint64_t requests, sectors, bytes, moved, transactions; /* global memory; others' requests */
+    uint64_t requests, sectors, bytes, moved,
+        transactions; /* global memory; requests of other spaces */
     uint64_t shared_requests, wavefronts, conflicts, local_requests;
 };
 struct sim_block_count {
@@ -174,15 +175,15 @@ struct sim_block_count {
 struct sim_worker {
     struct sim_run *run;
     struct sim_block *block;
-    struct sim_recorder *recorder; /* while it runs the block that is traced; else NULL */
+    struct sim_recorder *recorder; /* set while it runs the traced block; else NULL */
     struct sim_pc_count *pcs;
     struct sim_block_count *blocks;
     struct sim_region *last_region;
     uint64_t blocks_done, warps_done;
-    uint64_t warps_seen;            /* of warps_done, at the last look at the clock */
-    uint64_t writes;                /* to global memory: what a waiting block never makes */
+    uint64_t warps_seen;            /* warps_done when the clock was last read */
+    uint64_t writes;                /* to global memory: a waiting block makes none */
     uint64_t dram_read, dram_write; /* sectors */
-    uint64_t steps, polled;         /* not yet counted for the launch; since the last poll */
+    uint64_t steps, polled;         /* not yet added to the launch; since the last poll */
     enum sim_status status;
     struct sim_error error;
     int is_caller;
@@ -213,7 +214,8 @@ struct sim_run {
     struct sim_block *ring, *ring_last, *token, *idle;
     uint64_t ring_count, stalled_turns;
     uint64_t steps_used;
-    uint64_t *durations, duration_capacity, active_time; /* sim_occupancy.c, of blocks that ended */
+    uint64_t *durations, duration_capacity,
+        active_time; /* of finished blocks, see sim_occupancy.c */
     int stop;
     int64_t last_poll;
     int64_t began, last_end; /* of the launch; of the last warp that ended, as far as is known */
@@ -222,12 +224,12 @@ struct sim_run {
     struct sim_found *found;
     uint64_t found_count, found_lost;
     uint32_t found_capacity;
-    struct sim_text *texts; /* sim_printf.c, of blocks that ended */
+    struct sim_text *texts; /* of finished blocks, see sim_printf.c */
     size_t text_count, text_capacity;
     uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
-    struct sim_recorder *recorder;    /* sim_trace.c; NULL: nothing is recorded */
-    struct sim_insn *watched;         /* sim_undefined.c; NULL while no warp needs it */
+    struct sim_recorder *recorder;    /* see sim_trace.c; NULL: no recording */
+    struct sim_insn *watched;         /* see sim_undefined.c; NULL while no warp needs it */
     enum sim_status status;
     struct sim_error error;
 };
@@ -240,7 +242,7 @@ struct sim_report {
     size_t finding_count;
     struct sim_occupancy occupancy;
     double achieved_occupancy;
-    char *output; /* what the kernel printed, or NULL */
+    char *output; /* text printed by the kernel, or NULL */
     struct sim_recorder *recorder;
 };
 
@@ -249,7 +251,7 @@ struct sim_report {
 #define U64(offset) ((sim_u64 *)(void *)(regs + (offset)))
 #define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
 
-/* Only the lanes of the mask. */
+/* Copies only the lanes of the mask. */
 static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t bytes) {
     if (bytes == 4) {
         sim_u32 *d = (sim_u32 *)(void *)to;
@@ -266,7 +268,7 @@ static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, ui
     }
 }
 
-/* ---- local memory: which of its bytes were written, one bit a byte ---- */
+/* ---- local memory: which bytes were written, one bit a byte ---- */
 
 static inline void sim_warp_mark_local(struct sim_warp *warp, uint64_t at, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i++)
@@ -309,13 +311,13 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
                   uint32_t *mask, uint32_t members);
 
 /* ---- sim_findings.c ---- */
-/* Notes a finding; 1 when it ends the launch. */
+/* Records a finding; returns 1 when it ends the launch. */
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
              const char *format, ...) SIM_PRINTF(8, 9);
 int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                            uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
-const char *sim_space_name(unsigned space); /* "shared": as a message says it */
+const char *sim_space_name(unsigned space); /* "shared", as messages spell it */
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/*
- * sim_symbols.c: a loaded module's variables, functions and source files, by name or number.
+/* sim_symbols.c: finds a loaded module's variables, functions and source files by name or number.
+ * Parses nothing.
  */
 #include "sim_internal.h"
 

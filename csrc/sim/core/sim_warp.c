@@ -1,6 +1,5 @@
-/*
- * sim_warp.c: the state of a warp: registers, local memory, stacks of diverged lanes, and splits.
- * Executes nothing.
+/* sim_warp.c: the state of a warp: registers, local memory, stacks of diverged lanes, and splits.
+ * Invariant: every live lane is in exactly one split. Executes nothing.
  */
 #include "sim_run.h"
 
@@ -35,7 +34,7 @@ int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame) {
     return 1;
 }
 
-/* Room for frames and local memory; both only grow. */
+/* Makes room for frames and local memory; both only grow. */
 int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_bytes) {
     if (regs_bytes > warp->regs_bytes) {
         uint64_t wanted = regs_bytes * 2;
@@ -73,8 +72,8 @@ int sim_warp_reserve(struct sim_warp *warp, uint64_t regs_bytes, uint64_t local_
     return 1;
 }
 
-/* Arguments and results of calls. Padding that nobody wrote is of no interest, unless the warp has
- * undefined values, which may be among them. */
+/* Copies arguments and results of calls. Unwritten padding does not matter unless the warp has
+ * undefined values, which may be among the copied ones. */
 void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint32_t bytes) {
     memcpy(warp->local + to, warp->local + from, bytes);
     sim_warp_mark_local(warp, to, bytes);
@@ -85,14 +84,14 @@ void sim_warp_copy_local(struct sim_warp *warp, uint64_t to, uint64_t from, uint
 
 /* ---- splits ---- */
 
-/* The frames of calls that no lane of the stack is in any more. */
+/* Drops the frames of calls that no lane of the stack is in any more. */
 static void drop_frames(struct sim_split *split) {
     while (split->frame_count > 1 && sim_split_frame(split)->entry >= split->depth)
         split->frame_count--;
 }
 
-/* The lanes on top stay in `split`; all others that it keeps become a split of their own, with the
- * same stack. */
+/* Keeps the top lanes in `split` and moves all its other lanes to a new split with the same stack.
+ */
 int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
     uint32_t top = sim_split_mask(split), all = 0;
     for (uint32_t i = 0; i < split->depth; i++)
@@ -119,7 +118,8 @@ int sim_warp_split_off(struct sim_warp *warp, struct sim_split *split) {
     return 1;
 }
 
-/* Of the lanes on top only these stay; the others become a split of their own, and go on there. */
+/* Keeps `mask` of the top lanes in `split`; the other top lanes become a new split that continues
+ * from there. */
 int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes,
                   uint32_t others_pc) {
     const struct sim_entry top = split->stack[split->depth - 1];
@@ -152,7 +152,7 @@ static int same_shape(const struct sim_split *a, const struct sim_split *b) {
     return 1;
 }
 
-/* Splits that arrived at the same place become one again. */
+/* Merges splits that have arrived at the same pc. */
 void sim_warp_merge(struct sim_warp *warp) {
     for (uint32_t i = 0; i < warp->split_count; i++) {
         for (uint32_t j = i + 1; j < warp->split_count;) {
@@ -177,23 +177,24 @@ void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask
         split->stack[i].mask &= ~mask;
     while (split->depth && !split->stack[split->depth - 1].mask)
         split->depth--;
-    drop_frames(split); /* what is left may be in a caller */
+    drop_frames(split); /* the remaining lanes may be in a caller */
     warp->live &= ~mask;
     warp->block->live_threads -= (uint32_t)__builtin_popcount(mask);
-    for (uint32_t s = 0; s < warp->split_count; s++) /* whoever waits for these lanes looks again */
+    for (uint32_t s = 0; s < warp->split_count;
+         s++) /* splits that wait for these lanes check again */
         if (warp->splits[s].state == SIM_SPLIT_SYNC)
             warp->splits[s].state = SIM_SPLIT_READY;
 }
 
-/* ---- warp-level synchronisation: `members` have to be here together. 0: they are, *mask becomes
- * all of them ---- */
+/* ---- warp-level synchronization: waits until all `members` are here. Returns 0 when they are, and
+ * sets *mask to all of them ---- */
 
 int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
                   uint32_t *mask, uint32_t members) {
     const struct sim_insn *code = w->run->kernel->code;
     uint32_t wanted = members & warp->live, have = *mask;
     int free_place =
-        code[pc].op == SIM_OP_WARPSYNC; /* bar.warp.sync may be reached at different places */
+        code[pc].op == SIM_OP_WARPSYNC; /* bar.warp.sync may be reached at different pcs */
     if (*mask & ~members) {
         uint32_t lane = (uint32_t)__builtin_ctz(*mask & ~members);
         if (sim_find(w, warp, pc, lane, SIM_FIND_WARP_SYNC, 0, NULL,
@@ -213,7 +214,7 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
         if (at == pc || (free_place && code[at].op == SIM_OP_WARPSYNC))
             have |= sim_split_mask(other);
     }
-    if ((have & wanted) != wanted) { /* lanes whose guard is off have nothing to wait for */
+    if ((have & wanted) != wanted) { /* lanes whose guard is off do not wait */
         const int parts = sim_split_mask(split) != *mask;
         if ((parts && !sim_warp_part(warp, split, *mask, pc + 1)) ||
             !sim_warp_split_off(warp, split)) {
@@ -226,7 +227,7 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
         return 1;
     }
     for (uint32_t s = 0; s < warp->split_count;
-         s++) { /* all go on; this split does the work for all */
+         s++) { /* all proceed; this split executes for all */
         struct sim_split *other = &warp->splits[s];
         if (other == split || other->state != SIM_SPLIT_SYNC || other->wait_mask != members)
             continue;

@@ -1,10 +1,9 @@
-/*
- * sim_decode.c: parsed functions to a kernel that can run. Collects what the kernel calls, lays out
- * shared, local and frame memory, turns statements into instructions, and finds where diverged
- * lanes meet again: the immediate post-dominator of the block that ends in the branch.
+/* sim_decode.c: turns parsed functions into a kernel that can run. It collects the functions that
+ * the kernel calls, lays out shared, local and frame memory, and converts statements to
+ * instructions; sim_reconverge.c then finds where diverged lanes meet again.
  *
- * A frame holds 32-lane arrays: temporaries, the function's registers, then its constants, so that
- * every operand is a byte offset and an instruction never asks what kind of operand it has.
+ * A frame holds 32-lane arrays: temporaries, the function's registers, then its constants. Every
+ * operand is therefore a byte offset, and no instruction checks the kind of its operands.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
@@ -15,7 +14,7 @@
 
 /* ---- frames ---- */
 
-/* Where constants begin, their broadcast lanes are made once here and copied into frames. */
+/* Broadcasts each constant to 32 lanes once; frames copy the result from `const_offset` on. */
 static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
     uint32_t bytes = d->frame_bytes - first;
     uint8_t *image = sim_arena_alloc(d->arena, bytes + 1ull, 1);
@@ -54,7 +53,7 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
                             "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
                             f->function->c_name);
     uint32_t registers;
-    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyse: a slot for each */
+    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyze: one slot each */
         for (uint32_t i = 0; i < f->reg_count && at < FRAME_MOST; i++) {
             uint32_t bytes =
                 f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
@@ -68,7 +67,8 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
         return sim_fail(d->error, SIM_LIMIT, f->function->line, 1,
                         "PTX line %u: %.120s has too many registers", f->function->line,
                         f->function->c_name);
-    /* a kernel with calls needs what the deepest chain needs; the largest function is a start */
+    /* A kernel with calls needs the registers of its deepest call chain; the largest function is
+     * the estimate. */
     registers = registers + 2 > 255 ? 255 : registers + 2;
     if (registers > d->kernel->registers)
         d->kernel->registers = registers;
@@ -96,7 +96,7 @@ static enum sim_status split_mnemonic(struct sim_decoder *d, struct sim_mnemonic
     return m->count ? SIM_OK : sim_malformed(d, "an instruction without a name");
 }
 
-/* Refuses a form that PTX does not have, or that the module's target is too old for. */
+/* Rejects a form that PTX lacks, or that requires a newer target than the module's. */
 static enum sim_status check_form(struct sim_decoder *d) {
     const unsigned target = sim_form_target(d->m);
     const int shown = sim_shown(d->s->mnemonic);
@@ -109,7 +109,7 @@ static enum sim_status check_form(struct sim_decoder *d) {
     return SIM_OK;
 }
 
-/* The statement's mnemonic as d->m and d->op. */
+/* Stores the statement's mnemonic in d->m and d->op. */
 static enum sim_status look_up(struct sim_decoder *d) {
     const struct sim_name text = d->s->mnemonic;
     struct sim_known **list = &d->known[sim_hash(text.text, text.length) % SIM_KNOWN], *known;
@@ -166,7 +166,7 @@ static enum sim_status start_block(struct sim_decoder *d) {
     return sim_emit(d, &in);
 }
 
-/* Which statements start a basic block, numbered from the kernel's current count. */
+/* Marks the statements that start a basic block, numbered from the kernel's current count. */
 static enum sim_status find_blocks(struct sim_decoder *d) {
     struct sim_parsed *f = d->f;
     uint32_t next = d->kernel->block_count;
@@ -177,7 +177,7 @@ static enum sim_status find_blocks(struct sim_decoder *d) {
         if (f->labels[i].statement <= f->count)
             d->statement_block[f->labels[i].statement] = 1;
     d->statement_block[0] = 1;
-    d->statement_block[f->count] = 1; /* the end is a return */
+    d->statement_block[f->count] = 1; /* the end returns */
     for (uint32_t i = 0; i < f->count; i++)
         if (ends_block(&f->statements[i]))
             d->statement_block[i + 1] = 1;
@@ -237,7 +237,7 @@ static enum sim_status add_function(struct sim_decoder *d, struct sim_function *
     return SIM_OK;
 }
 
-/* The kernel, and everything that it may call. */
+/* Collects the kernel and every function that it may call. */
 static enum sim_status collect_functions(struct sim_decoder *d) {
     enum sim_status status = add_function(d, d->kernel->function);
     for (uint32_t i = 0; !status && i < d->parsed_count; i++) {
@@ -263,9 +263,8 @@ static uint64_t align_up(uint64_t at, uint64_t align) {
     return align ? (at + align - 1) & ~(align - 1) : at;
 }
 
-/* What the system keeps for itself in the shared memory of a block, as hardware does since sm_80:
- * cooperative groups have the barriers of tiles of several warps there. Only kernels that ask where
- * it is have it here. */
+/* The system's part of a block's shared memory, as hardware has it since sm_80: cooperative groups
+ * keep the barriers of multi-warp tiles there. Only kernels that read its address receive it. */
 #define RESERVED_BYTES 1024u
 
 static void note_use(struct sim_operand *o, struct sim_kernel *kernel) {
@@ -279,8 +278,8 @@ static void note_use(struct sim_operand *o, struct sim_kernel *kernel) {
             o->items[i].symbol->user = kernel;
 }
 
-/* Places the module's shared variables that the kernel uses, as hardware's assembler does: a block
- * does not pay for those of other kernels. */
+/* Places the module's shared variables that the kernel uses, as ptxas does: a block has no memory
+ * for those of other kernels. */
 static uint64_t lay_out_module_shared(struct sim_decoder *d) {
     uint64_t shared = 0;
     for (uint32_t i = 0; i < d->parsed_count; i++)
@@ -321,7 +320,7 @@ static enum sim_status lay_out_memory(struct sim_decoder *d) {
         k->reserved_at = (uint32_t)align_up(shared, 16);
         shared = k->reserved_at + k->reserved_bytes;
     }
-    /* dynamic shared memory begins where static ends */
+    /* dynamic shared memory begins where static memory ends */
     for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
         if (s->space == SIM_S_SHARED && s->is_extern && s->align > dynamic_align)
             dynamic_align = s->align;
@@ -383,8 +382,7 @@ static enum sim_status lay_out_parameters(struct sim_decoder *d) {
     return SIM_OK;
 }
 
-/* Calls that can reach themselves need a stack; without any, local memory and frames have a fixed
- * size. */
+/* Recursive calls need a stack; without recursion, local memory and frames have a fixed size. */
 static enum sim_status decode_all(struct sim_decoder *d) {
     struct sim_kernel *k = d->kernel;
     enum sim_status status = collect_functions(d);

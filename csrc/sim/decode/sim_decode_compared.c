@@ -1,28 +1,27 @@
-/*
- * sim_decode_compared.c: which loads fetch what a compare-and-swap compares with. The loop that
- * makes any atomic out of a compare-and-swap begins with a plain load, in the CUDA programming
- * guide as in the toolkit's own headers. Where another thread writes the word meanwhile the swap
- * fails, so to the race detector such a load is as good as an atomic one.
+/* sim_decode_compared.c: finds loads whose value a compare-and-swap compares. The loop that builds
+ * an atomic from a compare-and-swap begins with a plain load, in the CUDA programming guide and in
+ * the toolkit's headers. If another thread writes the word meanwhile, the swap fails; the race
+ * detector therefore treats such a load as atomic.
  *
- * Values are followed backwards, from the swaps to the loads, with no regard to control flow:
- * through moves and arguments, through what takes a word apart and puts it together, and through
- * the function's own local memory, where a compiler that is told not to think keeps every variable.
+ * The search follows values backwards from the swaps to the loads and ignores control flow: through
+ * moves and arguments, through instructions that split and join words, and through the function's
+ * own local memory, where unoptimized code keeps every variable.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
 
-#define ROUNDS_MOST 8   /* chains against the order of the text end there, and are nobody's */
+#define ROUNDS_MOST 8   /* longer chains against the text's order are not followed */
 #define LOCAL_MOST 4096 /* bytes of a function's local memory that are followed */
 
 enum {
     WANTED = 1,
     LOCAL = 2
-}; /* what a register holds: such a value; an address of local memory */
+}; /* contents of a register: such a value; an address of local memory */
 
 struct search {
     struct sim_decoder *d;
     uint8_t **registers; /* by function */
-    uint8_t **bytes;     /* by function, NULL until needed: WANTED, by offset in its local memory */
+    uint8_t **bytes;     /* by function, NULL until needed: WANTED by offset in its local memory */
     int changed, no_memory;
 };
 
@@ -51,7 +50,7 @@ static int is_wanted(const uint8_t *registers, const struct sim_operand *o) {
     return wanted;
 }
 
-/* What comes out has bits of what goes in. */
+/* Whether the result contains bits of an operand. */
 static int hands_on(const struct sim_statement *s) {
     static const char *const names[] = {"mov", "cvt", "and", "or",  "xor", "add", "selp",
                                         "shf", "shl", "shr", "bfi", "bfe", "prmt"};

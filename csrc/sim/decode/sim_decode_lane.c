@@ -1,7 +1,6 @@
-/*
- * sim_decode_lane.c: arithmetic. A mnemonic is looked up in ops.def as it stands; where that fails,
- * what only modifies it is taken off and becomes flags. Conversions, comparisons and packing are
- * put together from several rows.
+/* sim_decode_lane.c: decodes arithmetic. It looks a mnemonic up in ops.def as written; if that
+ * fails, it removes modifiers and turns them into flags. Conversions, comparisons and packing
+ * combine several rows. Knows no address and no control flow.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
@@ -48,14 +47,15 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
         *mods = strip ? sim_modifiers(d) : 0;
         row = sim_row_find(d->module->gpu->rows, text);
     }
-    /* an integer operation that saturates has a row of its own: sim_exec_modified() knows floats */
+    /* saturating integer operations have rows of their own: sim_exec_modified() handles only floats
+     */
     if (row >= 0 && (*mods & SIM_M_SAT) && is_integer((enum sim_type)sim_lane_ops[row].types[0]))
         return -1;
     return row;
 }
 
-/* The type that an operand has to fit: the row's own, except that bits are bits, and that rows of
- * mov and slct say nothing but the size. */
+/* The type that an operand must fit: the row's own, but bits match any type, and rows of mov and
+ * slct fix only the size. */
 static enum sim_type operand_type(const struct sim_decoder *d, const struct sim_lane_op *op,
                                   uint32_t i) {
     static const enum sim_type bits[] = {SIM_T_B16, SIM_T_B32, SIM_T_B32, SIM_T_B64};
@@ -120,7 +120,7 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     char text[64];
     unsigned mods = sim_modifiers(d);
     uint32_t sources[4] = {0}, dst, temp;
-    if (sim_part(d, "tf32")) /* single precision with fewer bits, and the same register */
+    if (sim_part(d, "tf32")) /* single precision with fewer bits, in the same register */
         return sim_decode_lane(d);
     if (to == SIM_T_NONE || from == SIM_T_NONE)
         return sim_refuse(d, "unsupported conversion '%.*s'",
@@ -135,7 +135,7 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     if (is_integer(to) && is_integer(from)) {
         snprintf(text, sizeof text, "cvt.%s%s.%s", sim_part(d, "sat") ? "sat." : "", t, f);
         mods = 0;
-    } else if (is_integer(to)) { /* the row truncates: round to an integral value first */
+    } else if (is_integer(to)) { /* the row truncates: first round to an integral value */
         if (integral && strcmp(integral, "rzi") != 0) {
             snprintf(text, sizeof text, "~%s.%s", integral, f);
             temp = sim_temp(d);
@@ -488,7 +488,7 @@ enum sim_status sim_decode_carry(struct sim_decoder *d) {
             : sim_part_at(d, 0, "sub") || sim_part_at(d, 0, "subc") ? SIM_OP_SUBCC
                                                                     : SIM_OP_ADDCC;
     in.class = is_mad ? SIM_CLASS_MULTIPLY : SIM_CLASS_INTEGER;
-    /* sub: bit 0 takes the carry in, bit 1 gives it out, bit 2 the high half, bit 3 signed */
+    /* sub: bit 0 reads the carry, bit 1 writes it, bit 2 selects the high half, bit 3 is signed */
     in.sub = (uint8_t)((d->m->parts[0].text[d->m->parts[0].length - 1] == 'c' ? 1 : 0) |
                        (sim_part(d, "cc") ? 2 : 0) | (sim_part(d, "hi") ? 4 : 0) |
                        (sim_types[type].class == SIM_C_SINT ? 8 : 0));

@@ -1,7 +1,6 @@
-/*
- * sim_decode_memory.c: instructions with an address: loads, stores, atomics, asynchronous copies,
- * mbarriers, textures, and addresses as values. Which space an access is in is decided here where
- * the text says it, else when it runs.
+/* sim_decode_memory.c: decodes instructions with an address: loads, stores, atomics, asynchronous
+ * copies, mbarriers, textures, and addresses as values. It fixes the space of an access where the
+ * text names one; generic addresses are resolved at run time.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
@@ -14,7 +13,7 @@
 struct address {
     uint32_t base, flags;
     int64_t offset;
-    enum sim_space space; /* as the symbol has it; GENERIC without one */
+    enum sim_space space; /* the symbol's; GENERIC without a symbol */
 };
 
 static enum sim_status address_of(struct sim_decoder *d, const struct sim_operand *o,
@@ -114,7 +113,7 @@ static uint8_t vector_part(const struct sim_decoder *d) {
     return sim_part(d, "v2") ? 2 : sim_part(d, "v4") ? 4 : sim_part(d, "v8") ? 8 : 1;
 }
 
-/* What a load and a store have in common; operand `address` is where. */
+/* Begins a load or a store; operand `address` holds the address. */
 static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsigned address,
                                     struct sim_insn *in) {
     const enum sim_type type = sim_last_type(d, 0);
@@ -203,7 +202,8 @@ enum sim_status sim_decode_st(struct sim_decoder *d) {
 
 /* ---- atomics ---- */
 
-/* extra: the sources, then the destinations, which an instruction without any has not. */
+/* extra: the sources, then the destinations; an instruction without a destination has no second
+ * list. */
 static enum sim_status vector_atomic(struct sim_decoder *d, const struct sim_operand *to,
                                      const struct sim_operand *from, struct sim_insn *in) {
     const enum sim_type type = (enum sim_type)in->type;
@@ -275,7 +275,7 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
         d->kernel->communicates = 1;
     if (in.space == SIM_S_CONST || in.space == SIM_S_PARAM || in.space == SIM_S_LOCAL)
         return sim_malformed(d, "an atomic on memory that is not global or shared");
-    in.ext = in.dst2; /* the address flags; atomics have a second source where others have flags */
+    in.ext = in.dst2; /* the address flags: atomics use dst2 for a second source */
     if (in.vec != 1)
         return vector_atomic(d, is_red ? NULL : &o[0], &at[1], &in);
     if ((status = sim_source(d, &at[1], type, &in.b)) != SIM_OK)
@@ -343,7 +343,7 @@ enum sim_status sim_decode_isspacep(struct sim_decoder *d) {
     return in.dst == SIM_NO_SLOT ? SIM_OK : sim_emit(d, &in);
 }
 
-/* mapa, getctarank: a cluster here is one block */
+/* mapa, getctarank: a cluster is one block here */
 enum sim_status sim_decode_mapa(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     int rank = sim_part_at(d, 0, "getctarank");
@@ -436,7 +436,7 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
     in.dst2 = a.flags;
     in.imm = a.offset;
     if (bulk) {
-        /* the order of the two spaces in the mnemonic says which way it goes */
+        /* the order of the two spaces in the mnemonic is the direction */
         in.sub = sim_part_at(d, 3, "global"); /* 1: shared to global */
         in.space = in.sub ? SIM_S_GLOBAL : SIM_S_SHARED;
         if ((status = sim_source(d, &o[2], SIM_T_U32, &slot)) != SIM_OK)
@@ -554,7 +554,7 @@ enum sim_status sim_decode_tex(struct sim_decoder *d) {
     if (a.base == SIM_NO_SLOT || (a.flags & SIM_A_BASE32))
         return sim_refuse(d, "a texture that is not given by a 64-bit handle");
     if (level && (status = sim_source(d, &o[2], coordinate, &only)) != SIM_OK)
-        return status; /* a texture has one level here, and any other is clamped to it */
+        return status; /* a texture has one level; any other level is clamped to it */
     in.op = SIM_OP_TEX;
     in.class = SIM_CLASS_TEXTURE;
     in.a = a.base;

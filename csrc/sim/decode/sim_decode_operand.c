@@ -1,7 +1,6 @@
-/*
- * sim_decode_operand.c: operands to slots of the frame: registers, constants, addresses of
- * variables, predicates; whether each fits the type that its instruction gives it. Emits lane
- * operations, since some operands need one.
+/* sim_decode_operand.c: turns operands into slots of the frame: registers, constants, addresses of
+ * variables, predicates. It checks that each fits the type of its instruction, and emits lane
+ * operations where an operand needs a conversion. Knows no opcode.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
@@ -68,7 +67,7 @@ enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned m
     return sim_lane_row(d, row, mods, dst, sources, helper);
 }
 
-/* A register's array as one of another element size: truncated, or extended by the sign of `type`.
+/* Converts a register's array to another element size: truncates, or extends by the sign of `type`.
  */
 static enum sim_status resize(struct sim_decoder *d, uint32_t from, uint32_t from_bytes,
                               uint32_t to, uint32_t to_bytes, int is_signed) {
@@ -79,8 +78,8 @@ static enum sim_status resize(struct sim_decoder *d, uint32_t from, uint32_t fro
     return sim_lane(d, mnemonic, 0, to, sources, 1);
 }
 
-/* Whether a register may stand where an instruction has a type: of the same size (or a larger one,
- * where that is allowed); bits go with everything, integers with integers, floats with their own.
+/* Whether a register fits an instruction's type: the same size (or larger, where allowed); bits
+ * match every class, integers match integers, floats only their own type.
  */
 int sim_fits(enum sim_type have, enum sim_type want, enum sim_fit fit) {
     const uint32_t h = sim_storage(have), w = sim_storage(want);
@@ -153,7 +152,7 @@ enum sim_status sim_source_fit(struct sim_decoder *d, const struct sim_operand *
         in.op = SIM_OP_LOCALADDR;
         in.imm = (int64_t)bits;
         break;
-    case SIM_O_SPECIAL: /* all but WARP_SZ, which is a constant, are for mov alone */
+    case SIM_O_SPECIAL: /* only mov reads special registers, except WARP_SZ, which is a constant */
         if (o->bits != SIM_SPECIAL_WARP_SZ)
             return sim_malformed(d, "a special register can only be moved to another register");
         in.op = SIM_OP_SREG;

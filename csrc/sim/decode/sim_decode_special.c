@@ -1,7 +1,6 @@
-/*
- * sim_decode_special.c: what is neither arithmetic nor memory: control flow, barriers, warp-wide
- * instructions. One function per instruction; the table at the end finds it, or one of the other
- * files', by the first word of the mnemonic.
+/* sim_decode_special.c: decodes control flow, barriers and warp-wide instructions, one function
+ * each. The table at the end finds the function, here or in another file, by the first word of the
+ * mnemonic. Executes nothing.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
@@ -71,7 +70,7 @@ static enum sim_status decode_ret(struct sim_decoder *d) {
     in.class = SIM_CLASS_CONTROL;
     if (d->f->function->is_entry || sim_part_at(d, 0, "exit")) {
         in.op = SIM_OP_EXIT;
-    } else { /* all lanes of a call return together: through the function's one exit */
+    } else { /* all lanes of a call return together, through the function's one exit */
         in.op = SIM_OP_BRA;
         in.ext = d->return_block;
     }
@@ -86,7 +85,7 @@ static enum sim_status decode_trap(struct sim_decoder *d) {
 }
 
 /* The frame-local storage of an argument: a .param variable, or a register that is stored to a
- * made-up one. */
+ * temporary one. */
 static enum sim_status argument(struct sim_decoder *d, const struct sim_operand *o, uint32_t bytes,
                                 uint32_t *offset) {
     if (o->kind == SIM_O_SYMBOL && o->symbol->kind == SIM_SYM_VAR &&
@@ -134,7 +133,7 @@ static enum sim_status decode_call(struct sim_decoder *d) {
         if (returns && returns->count)
             if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
                 return status;
-        if (in.sub == SIM_CALL_VPRINTF) { /* the format's place, and above it the arguments' */
+        if (in.sub == SIM_CALL_VPRINTF) { /* address of the format, and above it the arguments' */
             uint32_t places[2];
             if (!arguments || arguments->count != 2)
                 return sim_malformed(d, "vprintf takes a format and its arguments' address");
@@ -142,7 +141,7 @@ static enum sim_status decode_call(struct sim_decoder *d) {
                 if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
                     return status;
             in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
-        } else { /* the places of the expression, the file and the line */
+        } else { /* addresses of the expression, the file and the line */
             uint32_t place = 0, *index = &in.ext;
             if (!arguments || arguments->count != 5)
                 return sim_malformed(d, "__assertfail takes an expression, a file, a line, a "
@@ -352,7 +351,7 @@ static enum sim_status decode_elect(struct sim_decoder *d) {
 static enum sim_status decode_cluster_barrier(struct sim_decoder *d) {
     struct sim_insn in = {0};
     enum sim_status status;
-    if (sim_part(d, "arrive")) /* a cluster is one block: the wait alone does the work of both */
+    if (sim_part(d, "arrive")) /* a cluster is one block: the wait alone does both */
         return decode_nothing(d);
     in.op = SIM_OP_BAR;
     in.class = SIM_CLASS_BARRIER;

@@ -1,6 +1,5 @@
-/*
- * sim_emit.c: what every decoder uses: errors with their place, parts of a mnemonic, slots of the
- * frame, instructions and extra operands at the end of the kernel's.
+/* sim_emit.c: helpers of every decoder: located errors, parts of a mnemonic, slots of the frame,
+ * and appending instructions and extra operands to the kernel. Knows no instruction.
  */
 #include "sim_decode.h"
 

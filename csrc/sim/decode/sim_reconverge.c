@@ -1,8 +1,7 @@
-/*
- * sim_reconverge.c: where diverged lanes meet again: the immediate post-dominator of the block that
- * ends in the branch, after Cooper, Harvey and Kennedy, on the reversed graph of a function's basic
- * blocks. Lanes that trap meet nobody, and neither do those that a function ends instead of
- * returning: all that return do so together, since the frame goes with them.
+/* sim_reconverge.c: finds where diverged lanes meet again: at the immediate post-dominator of the
+ * block that ends in the branch (Cooper, Harvey and Kennedy, on the reversed graph of a function's
+ * basic blocks). Lanes that trap, or that a function ends instead of returning, meet nobody. All
+ * lanes that return do so together, since the frame ends with them.
  */
 #include "sim_decode.h"
 
@@ -87,8 +86,8 @@ static int build_graph(struct sim_decoder *d, struct graph *g, uint32_t first, u
     return 1;
 }
 
-/* Fills g->idom: for each block its immediate post-dominator, or UINT32_MAX where the exit is never
- * reached. */
+/* Sets g->idom: for each block its immediate post-dominator, or UINT32_MAX where no path reaches
+ * the exit. */
 static void post_dominators(struct graph *g) {
     uint32_t n = g->count, ordered = 0, depth = 0;
     for (uint32_t i = 0; i <= n; i++)
@@ -156,7 +155,7 @@ enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, ui
             k->blocks[b].reconverge = k->blocks[first + meet].first;
         if (in->op == SIM_OP_BRA) {
             in->c = k->blocks[b].reconverge;
-            in->ext = k->blocks[in->ext].first; /* from a block to its pc */
+            in->ext = k->blocks[in->ext].first; /* block index to pc */
         } else if (in->op == SIM_OP_BRX) {
             in->c = k->blocks[b].reconverge;
             for (int64_t i = 0; i < in->imm; i++)

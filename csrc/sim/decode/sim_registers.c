@@ -1,19 +1,18 @@
-/*
- * sim_registers.c: which registers can share a slot of the frame. Liveness by data flow over the
- * basic blocks, then a linear scan: a frame of a few kilobytes stays in the first-level cache,
- * where one slot for each virtual register would not. The most that is alive at once is also the
- * estimate of a thread's registers, which occupancy needs.
+/* sim_registers.c: assigns registers to slots of the frame. Liveness by data flow over the basic
+ * blocks, then a linear scan: a frame of a few kilobytes fits the first-level cache, one slot for
+ * each virtual register would not. The maximum number of live registers also estimates a thread's
+ * registers for the occupancy.
  *
- * Lanes are threads: each has its own control flow, writes are masked, so liveness of one thread is
- * what counts.
+ * Lanes are threads with their own control flow, and writes are masked, so liveness of one thread
+ * decides.
  */
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
 
 #include <string.h>
 
-#define MOST_BITS \
-    (1ull << 31) /* of all sets together; beyond that every register gets its own slot */
+/* Bits of all sets together; beyond it every register has its own slot. */
+#define MOST_BITS (1ull << 31)
 
 struct flow {
     struct sim_decoder *d;
@@ -21,10 +20,10 @@ struct flow {
     uint32_t blocks, words;
     uint32_t *first; /* first statement of each block, and the end */
     uint64_t *use, *def, *in, *out;
-    uint32_t *start, *end; /* of each register's interval, statements */
+    uint32_t *start, *end; /* each register's interval, in statements */
 };
 
-/* Does the first operand receive the result? Saying no when it does only keeps a register longer.
+/* Whether the first operand receives the result. A wrong "no" only keeps a register alive longer.
  */
 static int writes_first(const struct sim_statement *s) {
     static const char *const readers[] = {"st",   "red",       "bra",       "brx",
@@ -53,8 +52,8 @@ static void visit_operand(struct flow *w, uint32_t where, const struct sim_opera
     }
 }
 
-/* Uses first, then definitions, as a thread meets them. A guarded definition may leave the old
- * value. */
+/* Visits uses, then definitions, in a thread's order. A guarded definition may keep the old value.
+ */
 static void visit_statement(struct flow *w, uint32_t where, const struct sim_statement *s,
                             visit_fn visit) {
     int writes = s->count && writes_first(s);
@@ -99,7 +98,7 @@ static int absorb_label(struct flow *w, uint32_t block, const struct sim_operand
     uint32_t statement =
         o->kind == SIM_O_LABEL ? sim_find_label(w->f, o->name, o->scope) : UINT32_MAX;
     if (statement == UINT32_MAX)
-        return 0; /* the decoder will say so */
+        return 0; /* the decoder reports it */
     return absorb(w, block, w->d->statement_block[statement] - w->d->kernel->block_count);
 }
 
@@ -189,7 +188,7 @@ static int scan(struct flow *w, uint64_t *at, uint32_t *registers) {
                   .slots != NULL;
     if (!ok)
         return 0;
-    for (uint32_t r = 0; r < n; r++) { /* lists by place, of register + 1 */
+    for (uint32_t r = 0; r < n; r++) { /* lists by statement, of register + 1 */
         if (w->start[r] == UINT32_MAX)
             continue;
         next_start[r] = starts[w->start[r]];
@@ -220,7 +219,8 @@ static int scan(struct flow *w, uint64_t *at, uint32_t *registers) {
     return 1;
 }
 
-/* Fills d->slots from offset *at on. 0: not done, and every register needs its own slot. */
+/* Sets d->slots from offset *at on. Returns 0 if it cannot: every register then needs its own slot.
+ */
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers) {
     struct flow w = {.d = d, .f = d->f};
     struct sim_arena *scratch = &d->scratch;

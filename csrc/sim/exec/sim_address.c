@@ -1,7 +1,6 @@
-/*
- * sim_address.c: the addresses of memory instructions: makes all 32, checks them against the memory
- * that they are for, and raises the one event that observers see. No address that a kernel can make
- * reaches host memory unchecked.
+/* sim_address.c: addresses of memory instructions: computes all 32, checks them against the
+ * accessed memory, and raises the one event that observers receive. Invariant: no address that a
+ * kernel can form reaches host memory unchecked. Moves no data.
  */
 #include "sim_address.h"
 #include "sim_exec.h"
@@ -16,10 +15,10 @@
 #define LANE_LOOP(n) _Pragma("GCC ivdep") for (int i = 0; i < (n); i++)
 #endif
 
-/* ---- making them ---- */
+/* ---- forming addresses ---- */
 
-/* Nothing that wraps around is linear: the least and the most of linear addresses are their ends,
- * and everything between is between. With a 32-bit base the sum wraps, as on hardware. */
+/* Addresses that wrap around are not linear: linear addresses lie between their first and their
+ * last. With a 32-bit base the sum wraps, as on hardware. */
 #define STRIDE_BITS 48
 #define STRIDE_MOST (1ll << (STRIDE_BITS - 1))
 #define SPAN_BODY                                                                  \
@@ -96,7 +95,7 @@ void sim_request_addresses(struct sim_request *l, uint32_t slot, uint32_t flags,
     l->made = (struct sim_span){value, value, value, 0, 1};
 }
 
-/* Of the active lanes: what holds for all of them, or else a look at each. */
+/* Measures the active lanes: from `made` where it holds for all of them, else lane by lane. */
 void sim_request_measure_active(struct sim_request *l) {
     struct sim_span r = {UINT64_MAX, 0, 0, 0, 0};
     const uint32_t mask = l->mask;
@@ -178,7 +177,7 @@ int sim_request_uninitialised(struct sim_request *l, uint32_t lane) {
     return sim_find_uninitialised(l->w, l->warp, l->pc, lane, l->space, l->bytes, l->address[lane]);
 }
 
-/* ---- checks: lanes that fail are taken out, with a finding for the first ---- */
+/* ---- checks: lanes that fail are removed, with a finding for the first ---- */
 
 int sim_request_misaligned(struct sim_request *l) {
     for (uint32_t m = l->mask; m; m &= m - 1) {
@@ -265,7 +264,7 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
 int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_request_fn shared,
                           sim_request_fn local, sim_request_fn params) {
     uint32_t masks[4] = {0, 0, 0, 0}, mask = l->mask;
-    if (l->made.most < SIM_WINDOW_BASE) { /* as good as always */
+    if (l->made.most < SIM_WINDOW_BASE) { /* the common case */
         l->space = SIM_S_GLOBAL;
         return global(l);
     }
@@ -275,7 +274,7 @@ int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_requ
         uint64_t a = l->address[lane];
         uint64_t window = a < SIM_WINDOW_BASE ? 0 : (a - SIM_WINDOW_BASE) / SIM_WINDOW_BYTES + 1;
         if (window > 3)
-            window = 0; /* in no window: global memory will say that nothing is there */
+            window = 0; /* in no window: the check of global memory reports it */
         if (window)
             l->address[lane] = (a - SIM_WINDOW_BASE) % SIM_WINDOW_BYTES;
         masks[window] |= 1u << lane;

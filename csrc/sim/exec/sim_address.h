@@ -1,5 +1,4 @@
-/*
- * sim_address.h: a memory instruction from its addresses to the data. sim_address.c makes and
+/* sim_address.h: a memory instruction from its addresses to the data. sim_address.c computes and
  * checks addresses and raises the event; sim_exec_memory.c and sim_exec_atomic.c move the data.
  */
 #ifndef SIM_ADDRESS_H
@@ -24,7 +23,7 @@ static inline void sim_request_begin(struct sim_request *l, struct sim_worker *w
     l->moved = 0;
 }
 
-/* From a register (SIM_NO_SLOT: none) and an offset; flags: SIM_A_*. */
+/* Computes addresses from a register (SIM_NO_SLOT: none) and an offset; flags: SIM_A_*. */
 void sim_request_addresses(struct sim_request *l, uint32_t slot, uint32_t flags, int64_t offset);
 void sim_request_measure_active(struct sim_request *l);
 
@@ -35,7 +34,7 @@ static inline void sim_request_measure(struct sim_request *l) {
         sim_request_measure_active(l);
 }
 
-/* All 32 lanes are active, at addresses in a row; at one address. */
+/* All 32 lanes are active and access consecutive elements; or one address. */
 static inline int sim_request_contiguous(const struct sim_request *l) {
     return l->mask == SIM_FULL && l->span.linear && l->span.stride == (int64_t)l->bytes;
 }
@@ -43,7 +42,7 @@ static inline int sim_request_uniform(const struct sim_request *l) {
     return l->mask == SIM_FULL && l->span.linear && !l->span.stride;
 }
 
-/* The checks take lanes that fail them out of the mask. 1: a finding ends the launch. */
+/* The checks remove failing lanes from the mask. Returns 1 when a finding ends the launch. */
 int sim_request_misaligned(struct sim_request *l);
 int sim_request_beyond(struct sim_request *l, uint64_t limit);
 int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit);
@@ -53,7 +52,7 @@ static inline int sim_request_check_alignment(struct sim_request *l) {
     return SIM_LIKELY(!(l->span.bits & (l->bytes - 1))) ? 0 : sim_request_misaligned(l);
 }
 
-/* Of a memory of `limit` bytes that begins at 0. */
+/* Checks against a memory of `limit` bytes that begins at 0. */
 static inline int sim_request_check_limit(struct sim_request *l, uint64_t limit) {
     return SIM_LIKELY(l->span.most <= limit && limit - l->span.most >= l->bytes)
                ? 0
@@ -62,15 +61,15 @@ static inline int sim_request_check_limit(struct sim_request *l, uint64_t limit)
 
 /* The region that holds an access, or NULL. */
 struct sim_region *sim_request_region(struct sim_worker *w, uint64_t address, uint32_t bytes);
-/* Global memory: the region that holds all lanes, or NULL; then lanes in none are taken out. -1: a
- * finding ends the launch. */
+/* Global memory: sets *all to the region that holds all lanes, or NULL; lanes outside every region
+ * are removed. Returns -1 when a finding ends the launch. */
 int sim_request_regions(struct sim_request *l, struct sim_region **all);
 
-/* The one place through which every access passes on its way to the observers. value: what is
- * stored, 32 lanes of `bytes` bytes, or NULL. 1: a finding ends the launch. */
+/* Every access passes through here to the observers. value: the stored data, 32 lanes of `bytes`
+ * bytes, or NULL. Returns 1 when a finding ends the launch. */
 int sim_request_event(struct sim_request *l, struct sim_region *region, const uint8_t *value);
 
-/* Generic addresses: each window's lanes on their own, as addresses of that space. */
+/* Generic addresses: calls the function once for each window, with addresses of that space. */
 typedef int (*sim_request_fn)(struct sim_request *);
 int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_request_fn shared,
                           sim_request_fn local, sim_request_fn params);

@@ -1,6 +1,6 @@
-/*
- * sim_barrier.c: the barriers of a block: who has come, who is late, and who will not come. Lanes
- * of a diverged warp may come one after another; a barrier is divergent where some go past it.
+/* sim_barrier.c: the barriers of a block: which threads have arrived, are late, or will never
+ * arrive. Lanes of a diverged warp may arrive one after another; a barrier is divergent when some
+ * lanes go past it. Executes no instruction.
  */
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAVING_MOST 256 /* instructions that lanes may have left to do, and still be leaving */
+#define LEAVING_MOST 256 /* instructions left before the exit of a lane that counts as leaving */
 
 /* ---- releasing ---- */
 
@@ -18,7 +18,7 @@ static void release(struct sim_run *run, struct sim_block *block, uint32_t id) {
     for (uint32_t i = 0; i < block->warp_count; i++) {
         struct sim_warp *warp = &block->warps[i];
         if (warp->late_ids >> id & 1) {
-            if (b->expected) /* not all of it is here yet: it takes part the next time */
+            if (b->expected) /* not all of its lanes are here yet: it counts at the next phase */
                 continue;
             warp->late_ids &= ~(1u << id);
         }
@@ -64,8 +64,8 @@ void sim_barrier_check(struct sim_run *run, struct sim_block *block) {
 
 /* ---- lanes that leave ---- */
 
-/* The first instructions, from pc on, of lanes that leave the kernel: nothing that depends on other
- * lanes, nor on a condition. */
+/* The first instructions after pc of lanes that leave the kernel: independent of other lanes and of
+ * any condition. */
 static int is_plain(const struct sim_insn *in) {
     switch (in->op) {
     case SIM_OP_BRX:
@@ -86,8 +86,8 @@ static int is_plain(const struct sim_insn *in) {
     }
 }
 
-/* Whether lanes go from pc straight to the kernel's end. reached: blocks in which they may do
- * nothing more, by number; NULL: none. */
+/* Whether lanes go from pc straight to the kernel's end. reached: flags by block: there the lanes
+ * may do no further work; NULL: no block is flagged. */
 static int leads_out(const struct sim_kernel *k, uint32_t pc, int bare, const uint8_t *reached) {
     for (int n = 0; n < LEAVING_MOST; n++) {
         const struct sim_insn *in = &k->code[pc];
@@ -110,7 +110,7 @@ static uint32_t block_at(const struct sim_kernel *k, uint32_t pc) {
     return k->code[pc].ext;
 }
 
-/* Marks the blocks that lanes may come through from there on, in this function. */
+/* Flags the blocks that lanes may reach from there, in this function. */
 static void mark_reached(const struct sim_kernel *k, uint32_t pc, uint8_t *reached,
                          uint32_t *stack) {
     uint32_t depth = 0, first = block_at(k, pc);
@@ -141,9 +141,9 @@ static void mark_reached(const struct sim_kernel *k, uint32_t pc, uint8_t *reach
     }
 }
 
-/* Of these lanes those that go straight to the kernel's end, as after `if (i >= n) return;`: no
- * barrier waits for them. They may have something to do on the way, if it is not what the lanes at
- * the barrier have yet to do. 0: no memory. */
+/* The subset of these lanes that go straight to the kernel's end, as after `if (i >= n) return;`:
+ * no barrier waits for them. They may do work on the way if the lanes at the barrier do not have
+ * the same work ahead. Returns 0 when out of memory. */
 static int lanes_leaving(const struct sim_kernel *k, const struct sim_warp *warp,
                          const struct sim_split *at, uint32_t lanes, uint32_t *leaving) {
     const uint32_t here = sim_split_mask(at);
@@ -151,7 +151,7 @@ static int lanes_leaving(const struct sim_kernel *k, const struct sim_warp *warp
     *leaving = 0;
     for (uint32_t s = 0; s < warp->split_count; s++) {
         const struct sim_split *split = &warp->splits[s];
-        uint32_t above = 0; /* lanes that have yet to come back to an entry */
+        uint32_t above = 0; /* lanes that have yet to return to an entry */
         for (uint32_t i = split->depth; i-- > 0 && split->state != SIM_SPLIT_BARRIER;) {
             const struct sim_entry *entry = &split->stack[i];
             const uint32_t going = entry->mask & ~above & lanes;
@@ -203,7 +203,7 @@ int sim_barrier_passed(struct sim_worker *w, struct sim_warp *warp, uint32_t mas
         if (accuse(w, warp, i))
             return 1;
         struct sim_barrier *b = &warp->block->barriers[i];
-        if (b->expected) { /* the others stand for the warp */
+        if (b->expected) { /* the other lanes stand for the warp */
             b->arrived += SIM_LANES;
             b->waiting_warps |= 1u << warp->index;
         }
@@ -219,7 +219,7 @@ int sim_barrier_overdue(struct sim_worker *w, struct sim_block *block) {
     return 0;
 }
 
-/* Lanes that wait where these come back to: they have gone round the barrier. */
+/* Lanes that wait at the reconvergence point of these: they have bypassed the barrier. */
 static uint32_t lanes_past(const struct sim_split *split, uint32_t mask) {
     uint32_t above = 0, past = 0;
     for (uint32_t i = split->depth; i-- > 0;) {
@@ -230,8 +230,8 @@ static uint32_t lanes_past(const struct sim_split *split, uint32_t mask) {
     return past;
 }
 
-/* Lanes come to a barrier that is for all of the warp's. Since Volta each waits for itself, so the
- * others may come later. 1: now they all are here. -1: the launch ends. */
+/* Lanes arrive at a barrier that counts whole warps. Since Volta each lane waits for itself, so the
+ * others may arrive later. Returns 1 when all are here, -1 when the launch ends. */
 static int arrive(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
                   uint32_t id, uint32_t mask) {
     const uint32_t pc = split->stack[split->depth - 1].pc;
@@ -239,7 +239,7 @@ static int arrive(struct sim_worker *w, struct sim_warp *warp, const struct sim_
     if (warp->late_ids && sim_barrier_passed(w, warp, mask, id, pc))
         return -1;
     if (warp->late_ids >> id & 1) {
-        if (!(late->mask & mask)) /* these have been here before */
+        if (!(late->mask & mask)) /* these have arrived before */
             return accuse(w, warp, id) ? -1 : 1;
         late->came |= mask;
         late->mask &= ~mask;
@@ -270,7 +270,7 @@ static int arrive(struct sim_worker *w, struct sim_warp *warp, const struct sim_
 
 /* ---- arriving ---- */
 
-/* -1: the launch ends. 1: wait. 0: go on. 2: look again which splits there are. */
+/* Returns -1: the launch ends; 1: wait; 0: proceed; 2: the splits changed, select one again. */
 int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                      const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
     struct sim_block *block = warp->block;
@@ -299,7 +299,7 @@ int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_spl
     block->barriers_begun |= 1u << id;
     if (threads)
         b->expected = threads;
-    /* with a count, warps arrive as wholes; without, threads do */
+    /* with a count, whole warps arrive; without, threads do */
     if (!threads || whole) {
         b->arrived += threads ? SIM_LANES : (uint32_t)__builtin_popcount(mask);
         b->waiting_warps |= 1u << warp->index;
@@ -320,10 +320,10 @@ int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_spl
         split->state = SIM_SPLIT_BARRIER;
         split->barrier = id;
     }
-    split->stack[split->depth - 1].pc = pc + 1; /* where a release finds it */
+    split->stack[split->depth - 1].pc = pc + 1; /* a release resumes here */
     if (!complete(block, b))
         return waits;
     const int alone = warp->split_count == 1;
     release(w->run, block, id);
-    return alone ? 0 : 2; /* splits may have merged, and this one with another */
+    return alone ? 0 : 2; /* splits may have merged, this one included */
 }

@@ -1,7 +1,6 @@
-/*
- * sim_exec.c: runs a split of a warp until it has to stop. Knows no counter and no scheduler: it
- * counts how often basic blocks are entered, hands memory instructions on, and says why it stopped.
- * The invariant at every stop: the top entry's pc is where to go on.
+/* sim_exec.c: runs a split of a warp until it has to stop. It counts entries of basic blocks,
+ * passes memory instructions on, and returns why it stopped. Invariant at every stop: the top
+ * entry's pc is where execution resumes. Knows no counter and no scheduler.
  */
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
@@ -17,8 +16,8 @@
 
 /* ---- calls ---- */
 
-/* Where another split keeps the registers of the same call from the same frame: with the lanes of
- * both in one frame they see each other in a warp-wide instruction, and may become one split again.
+/* The frame where another split keeps the registers of the same call from the same frame: with the
+ * lanes of both in one frame they see each other in a warp-wide instruction, and may merge again.
  * SIM_NO_SLOT: there is none. */
 static uint32_t shared_frame(const struct sim_warp *warp, const struct sim_split *split,
                              uint32_t function) {
@@ -108,14 +107,15 @@ static void return_from(struct sim_worker *w, struct sim_warp *warp, struct sim_
 
 /* ---- branches ---- */
 
-/* Lanes part: `taken` go to target, the rest on at `fall`. Returns 0 when out of memory. */
+/* Splits the top entry: `taken` lanes continue at target, the others at `fall`. Returns 0 when out
+ * of memory. */
 static int diverge(struct sim_split *split, uint32_t taken, uint32_t target, uint32_t fall,
                    uint32_t meet) {
     struct sim_entry *top = &split->stack[split->depth - 1];
     uint32_t rest = top->mask & ~taken;
     if (meet == SIM_NO_PC)
-        meet = top->reconverge; /* the exit is never reached from here: what was expected before
-                                   still holds */
+        meet = top->reconverge; /* no path from here reaches the exit: the previous reconvergence
+                                   point still holds */
     if (top->reconverge == meet)
         split->depth--; /* the entry below already waits there, with all these lanes */
     else
@@ -124,7 +124,7 @@ static int diverge(struct sim_split *split, uint32_t taken, uint32_t target, uin
            (target == meet || sim_warp_push(split, target, meet, taken));
 }
 
-/* A branch of many targets: one entry for each that some lane takes. */
+/* A branch with many targets: one entry for each target that some lane takes. */
 static int branch_indexed(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                           const struct sim_insn *in, uint32_t pc, uint32_t mask,
                           const uint8_t *regs) {
@@ -172,8 +172,8 @@ static int branch_indexed(struct sim_worker *w, struct sim_warp *warp, struct si
 
 /* ---- the loop ---- */
 
-/* A warp that sees the same value at the same instruction again and again waits for somebody: let
- * others run. */
+/* A warp that reads the same value at the same instruction repeatedly waits for another: let others
+ * run. */
 static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
     if (warp->spin_pc == pc && unchanged) {
         if (++warp->spin_count >= 16) {
@@ -187,7 +187,7 @@ static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
     return 0;
 }
 
-/* Another worker may hand the token over at any time, and with it what its block wrote. */
+/* Another worker may pass the token on at any time, and with it the writes of its block. */
 static int has_token(const struct sim_block *block) {
     return __atomic_load_n(&block->has_token, __ATOMIC_ACQUIRE);
 }
@@ -196,7 +196,7 @@ static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
 }
 
-/* The launch lacks the grid's barrier, which the kernel asks for: grid.sync() then traps. */
+/* The kernel uses the grid's barrier, which the launch lacks: grid.sync() then traps. */
 static int wants_grid(const struct sim_run *run) {
     int asks = 0;
     for (uint32_t pc = 0; pc < run->kernel->code_count; pc++)
@@ -205,7 +205,8 @@ static int wants_grid(const struct sim_run *run) {
     return asks && !(run->launch->flags & SIM_LAUNCH_COOPERATIVE);
 }
 
-/* Tiles of a warp, each with its own member mask. 0: not all their lanes are here; nothing is done.
+/* Tiles of a warp, each with its own member mask. Returns 0 if not all their lanes are here; then
+ * nothing is done.
  */
 static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                       uint32_t mask, uint8_t *regs) {
@@ -246,7 +247,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
     RELOAD();
     for (;;) {
         const struct sim_insn *in = &code[pc];
-        if (active == SIM_FULL) { /* plain arithmetic of a whole warp needs nothing else */
+        if (active == SIM_FULL) { /* plain arithmetic of a whole warp: the fast path */
             for (; in->op == SIM_OP_LANE && !(in->flags & ~SIM_F_HELPER); in++)
                 in->fn(regs + in->dst, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
             pc = (uint32_t)(in - code);
@@ -538,14 +539,15 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                     goto out_of_memory;
                 if (w->recorder)
                     sim_trace_undo(w->recorder);
-                stop = SIM_STOP_SPLIT; /* the first tile comes here again, and so do the others */
+                stop = SIM_STOP_SPLIT; /* the first tile and the others execute this instruction
+                                          again */
                 goto stopped;
             }
             if (SIM_UNLIKELY(members != mask)) {
                 int r = sim_warp_sync(w, warp, split, pc, &mask, members);
                 if (r < 0)
                     goto failed;
-                if (r > 0) { /* others have to come first */
+                if (r > 0) { /* other lanes must come first */
                     if (w->recorder)
                         sim_trace_undo(w->recorder);
                     stop = SIM_STOP_SPLIT;
@@ -570,7 +572,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             int r = sim_warp_barrier(w, warp, split, in, mask, regs);
             if (r < 0)
                 goto failed;
-            if (r > 0) { /* what to go on with is noted */
+            if (r > 0) { /* the resume point is recorded */
                 stop = r == 1 ? SIM_STOP_BARRIER : SIM_STOP_SPLIT;
                 goto left;
             }

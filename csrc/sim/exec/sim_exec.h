@@ -1,6 +1,4 @@
-/*
- * sim_exec.h: what executes instructions. Calls observers; knows no scheduler.
- */
+/* sim_exec.h: functions that execute instructions. They call observers and know no scheduler. */
 #ifndef SIM_EXEC_H
 #define SIM_EXEC_H
 
@@ -48,21 +46,21 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
 int sim_warp_barrier(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
                      const struct sim_insn *in, uint32_t mask, uint8_t *regs);
 void sim_barrier_check(struct sim_run *run, struct sim_block *block); /* after an exit */
-/* Lanes come to another barrier, or, with no id, to their end. 1: the launch ends. */
+/* Lanes arrive at another barrier or, with no id, at their end. Returns 1 when the launch ends. */
 int sim_barrier_passed(struct sim_worker *w, struct sim_warp *warp, uint32_t mask, uint32_t id,
                        uint32_t pc);
-/* Nobody gets on any more. 1: because of lanes that never came to a barrier. */
+/* No thread can proceed. Returns 1 if the cause is lanes that never arrived at a barrier. */
 int sim_barrier_overdue(struct sim_worker *w, struct sim_block *block);
 
-/* ---- sim_printf.c: a call of vprintf: 1 when a finding ends the launch; the others: 0 for no
- * memory ---- */
+/* ---- sim_printf.c: a call of vprintf: returns 1 when a finding ends the launch; the others return
+ * 0 when out of memory ---- */
 int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                     uint32_t pc, uint32_t mask, uint32_t local_base);
-/* a call of __assertfail: the same */
+/* a call of __assertfail, likewise */
 int sim_assert_call(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                     uint32_t pc, uint32_t mask, uint32_t local_base);
-int sim_printf_note(struct sim_run *run, struct sim_block *block); /* it has ended */
-int sim_printf_report(struct sim_run *run, char **text);           /* *text is the caller's */
+int sim_printf_note(struct sim_run *run, struct sim_block *block); /* the block has ended */
+int sim_printf_report(struct sim_run *run, char **text);           /* the caller owns *text */
 void sim_printf_close(struct sim_run *run);
 
 #endif

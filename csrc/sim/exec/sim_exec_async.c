@@ -1,6 +1,5 @@
-/*
- * sim_exec_async.c: asynchronous copies and mbarriers. A copy is done at once, in program order,
- * which is one of the orders that the hardware may choose; what waits for it finds it complete.
+/* sim_exec_async.c: asynchronous copies and mbarriers. A copy completes at once, in program order,
+ * which is one of the orders that hardware may choose; a later wait finds it complete.
  */
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
@@ -22,13 +21,13 @@ static void lane_addresses(const uint8_t *regs, uint32_t slot, uint32_t flags, u
     }
 }
 
-/* An address as sim_decode_special.c's second_address() put it into the extra list. */
+/* An address from the extra list, where second_address() of sim_decode_memory.c stored it. */
 static void extra_addresses(const uint8_t *regs, const uint32_t *extra, uint64_t *address) {
     lane_addresses(regs, extra[0], extra[1], extra[2] | (uint64_t)extra[3] << 32, address);
 }
 
-/* ---- mbarrier: phase 1 bit, threads expected 20, arrivals pending 20, bytes pending 23 around a
- * bias ---- */
+/* ---- mbarrier: 1 phase bit, 20 bits of expected threads, 20 of pending arrivals, 23 of pending
+ * bytes (biased) ---- */
 
 #define BIAS (1u << 22)
 
@@ -50,8 +49,8 @@ static uint64_t pack(struct mbarrier b) {
            (uint64_t)(b.pending & 0xfffff) << 23 | (b.bytes & 0x7fffff);
 }
 
-/* What the PTX manual allows: arrivals from 1, bytes of either sign. The fields would hold more
- * bytes, 23 bits, and lose what does not fit. */
+/* Limits of the PTX manual: arrivals from 1, bytes of either sign. The field of 23 bits holds more
+ * bytes than that, and would lose any excess. */
 enum { MOST_ARRIVALS = (1 << 20) - 1, MOST_BYTES = (1 << 20) - 1 };
 
 /* Adds bytes that are still to come. 0: done. Else what the finding answers, plus 1. */

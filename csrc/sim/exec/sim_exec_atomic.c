@@ -1,6 +1,5 @@
-/*
- * sim_exec_atomic.c: atomics, in lane order, and the checked access of instructions that move more
- * than registers.
+/* sim_exec_atomic.c: executes atomics, in lane order, and the checked access of instructions that
+ * move more than registers.
  */
 #include "sim_address.h"
 #include "sim_exec.h"
@@ -10,7 +9,7 @@
 
 /* ---- atomics ---- */
 
-/* A lane operation of ops.def on one lane, for what floats add and compare to. */
+/* Runs a lane operation of ops.def on one lane, for floating-point additions and comparisons. */
 static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a, uint64_t b,
                          uint32_t bytes) {
     int row = sim_row_find(w->run->gpu->rows, mnemonic);
@@ -27,7 +26,7 @@ static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a,
     return r;
 }
 
-/* atom.add.f32 flushes subnormal numbers in global memory, and there alone (PTX ISA, atom). */
+/* atom.add.f32 flushes subnormal numbers only in global memory (PTX ISA, atom). */
 static uint32_t flushed(uint32_t x, int flushes) {
     return flushes && !(x & 0x7f800000u) ? x & 0x80000000u : x;
 }
@@ -84,7 +83,7 @@ static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_
         return value;
     default:
         return old == value ? compare
-                            : old; /* cas: value is what is expected, compare what replaces it */
+                            : old; /* cas: value is the expected value, compare its replacement */
     }
 }
 
@@ -97,7 +96,7 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         sources = &l->w->run->kernel->extra[in->e];
         targets = sources + in->vec;
     }
-    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, always the same */
+    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, for a deterministic result */
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         struct sim_region *own = l->space == SIM_S_SHARED ? NULL
                                  : region                 ? region
@@ -169,8 +168,8 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
 
 /* ---- for instructions that move more than registers ---- */
 
-/* Checks one access of `bytes` per lane in any space, raises its event, and gives each lane's host
-   address. Lanes that may not are taken out of *mask. 1: the launch ends. */
+/* Checks one access of `bytes` per lane in any space, raises its event, and returns each lane's
+ * host address. Lanes that fail are removed from *mask. Returns 1 when the launch ends. */
 int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
                      uint32_t bytes, uint8_t **host) {
@@ -179,7 +178,7 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
     l.bytes = bytes;
     l.moved = 1;
     memcpy(l.address, address, sizeof l.address);
-    if (space == SIM_S_GENERIC) { /* all lanes of these instructions are in one space */
+    if (space == SIM_S_GENERIC) { /* these instructions require all lanes in one space */
         uint64_t a = address[__builtin_ctz(*mask)];
         space = a - SIM_SHARED_WINDOW < SIM_WINDOW_BYTES ? SIM_S_SHARED : SIM_S_GLOBAL;
         for (int i = 0; i < SIM_LANES && space == SIM_S_SHARED; i++)
@@ -207,7 +206,8 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
         int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
                         : sim_shared_is_valid(b, at, bytes);
         for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
-            valid = own ? sim_memory_is_valid(own, at - own->base + i, 1) /* a copy takes padding */
+            valid = own ? sim_memory_is_valid(own, at - own->base + i,
+                                              1) /* a copy may include padding */
                         : sim_shared_is_valid(b, at + i, 1);
         if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
             return 1;

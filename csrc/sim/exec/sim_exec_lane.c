@@ -1,6 +1,5 @@
-/*
- * sim_exec_lane.c: what lane operations need seldom: modifiers around them, special registers,
- * carry chains.
+/* sim_exec_lane.c: the rare parts of lane operations: modifiers around them, special registers,
+ * carry chains. Accesses no memory of the simulated GPU.
  */
 #include "sim_exec.h"
 
@@ -9,8 +8,8 @@
 
 /* ---- modifiers: rounding, flushing and saturation around a lane operation ---- */
 
-/* Whether .ftz concerns values of this type. Conversions flush single precision alone, double
- * precision has it in rcp and rsqrt. */
+/* Whether .ftz applies to values of this type. Conversions flush only single precision; rcp and
+ * rsqrt also flush double precision. */
 static int flushes(const struct sim_lane_op *row, unsigned type) {
     return type == SIM_T_F32 ||
            (type == SIM_T_F64 &&
@@ -78,9 +77,8 @@ static void relu(uint8_t *lanes, unsigned type) {
     }
 }
 
-/* Whether a result is too small for ftz is decided before it is rounded (an H200 does so): what
- * only rounding lifts to the least normal number is flushed as well. Rounded toward zero it stays
- * below. */
+/* .ftz tests a result before rounding (measured on an H200): a result that only rounding lifts to
+ * the smallest normal number is flushed too. Rounded toward zero it stays below. */
 static void flush_before_rounding(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
                                   const uint8_t *const inputs[4]) {
     enum { LEAST_NORMAL = 0x00800000, MAGNITUDE = 0x7fffffff };
@@ -119,7 +117,7 @@ void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t 
     }
     if (in->mods & SIM_M_ROUND)
         fesetround(modes[in->mods & SIM_M_ROUND]);
-    /* the operation reads and writes memory: it stays between the two changes of mode */
+    /* the operation accesses memory: keeps it between the two changes of rounding mode */
     __asm__ volatile("" ::: "memory");
     in->fn(d, inputs[0], inputs[1], inputs[2], inputs[3]);
     __asm__ volatile("" ::: "memory");
@@ -210,7 +208,7 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
     case SIM_SPECIAL_RESERVED_BEGIN:
     case SIM_SPECIAL_RESERVED_0:
         return run->kernel->reserved_at;
-    case SIM_SPECIAL_RESERVED_1: /* cooperative groups count on 288 bytes from here */
+    case SIM_SPECIAL_RESERVED_1: /* cooperative groups use 288 bytes from here */
         return run->kernel->reserved_at + run->kernel->reserved_bytes / 2;
     case SIM_SPECIAL_RESERVED_END:
         return run->kernel->reserved_at + run->kernel->reserved_bytes;
@@ -224,7 +222,8 @@ static uint32_t special_value(const struct sim_worker *w, const struct sim_warp 
 void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
                       uint32_t mask, uint8_t *regs) {
     uint64_t clock = warp->block->steps + warp->steps, grid_sync = 0;
-    /* cooperative groups find the grid's barrier through these two; it follows the parameters */
+    /* cooperative groups find the grid's barrier through these two registers; it follows the
+     * parameters */
     if (in->sub == SIM_SPECIAL_ENVREG1 || in->sub == SIM_SPECIAL_ENVREG2)
         grid_sync = w->run->launch->flags & SIM_LAUNCH_COOPERATIVE ? w->run->gpu->grid_sync : 0;
     if (mask == SIM_FULL && in->dsize == 4) {
@@ -272,8 +271,8 @@ void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const s
 
 /* ---- carry chains ---- */
 
-/* A subtraction's carry is that of a + ~b + carry: 1 where nothing is borrowed. Programs mix the
- * two (nvcc's divisions of 128 bits read one with addc). */
+/* A subtraction's carry is that of a + ~b + carry: 1 where nothing is borrowed. Programs mix both
+ * forms (nvcc's 128-bit divisions read such a carry with addc). */
 void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
     __extension__ typedef unsigned __int128 u128;
     __extension__ typedef __int128 s128;

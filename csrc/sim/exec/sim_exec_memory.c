@@ -1,6 +1,6 @@
-/*
- * sim_exec_memory.c: loads and stores: from checked addresses to registers and back. A whole warp
- * at addresses in a row is one copy; anything else goes lane by lane, in lane order.
+/* sim_exec_memory.c: executes loads and stores: from checked addresses to registers and back. A
+ * whole warp's access to consecutive elements is one copy; all others go lane by lane, in lane
+ * order.
  */
 #include "sim_address.h"
 #include "sim_exec.h"
@@ -10,8 +10,8 @@
 
 /* ---- between memory and registers ---- */
 
-/* Lane i's data is at base + at[i]. base is a host address less the simulated one of its region, so
- * that it points nowhere by itself. */
+/* Lane i's data is at base + at[i]. base is a host address minus the region's simulated address, so
+ * it is no valid pointer by itself. */
 struct places {
     uintptr_t base;
     const uint64_t *at;
@@ -22,8 +22,8 @@ static inline uint8_t *place_of(const struct places *p, uint32_t lane) {
     return (uint8_t *)(p->base + (uintptr_t)p->at[lane]);
 }
 
-/* One element of each lane, `offset` bytes into its access: widened to a register, or cut from it.
- * Addresses are aligned to the whole access, so that lanes meet exactly or not at all. */
+/* One element of each lane, `offset` bytes into its access: widened to a register, or truncated
+ * from it. Addresses are aligned to the whole access, so lanes overlap fully or not at all. */
 #define EACH_LANE(statement)                               \
     if (SIM_LIKELY(p->mask == SIM_FULL)) {                 \
         for (uint32_t i = 0; i < SIM_LANES; i++)           \
@@ -112,12 +112,13 @@ static void take_from_registers(const struct sim_request *l, const struct places
     }
 }
 
-/* The register's lanes are laid out as the memory is. */
+/* The register's lanes have the memory's layout. */
 static inline int is_direct(const struct sim_request *l) {
     return l->in->vec == 1 && l->bytes == l->in->dsize;
 }
 
-/* A whole warp's load of one element each, from addresses in a row or from one: 1 if it was. */
+/* A whole warp's load of one element each, from consecutive elements or one address: returns 1 if
+ * it was one. */
 static inline int load_row(const struct sim_request *l, const uint8_t *from) {
     if (!is_direct(l) || l->in->dst == SIM_NO_SLOT)
         return 0;
@@ -142,7 +143,7 @@ static inline int load_row(const struct sim_request *l, const uint8_t *from) {
     return 1;
 }
 
-/* ---- what of local memory was written: one bit a byte ---- */
+/* ---- written bytes of local memory: one bit a byte ---- */
 
 static void local_places(const struct sim_request *l, uint64_t at[SIM_LANES]) {
     for (uint32_t i = 0; i < SIM_LANES; i++)
@@ -151,7 +152,7 @@ static void local_places(const struct sim_request *l, uint64_t at[SIM_LANES]) {
 
 /* ---- loads ---- */
 
-/* Lanes in different allocations. */
+/* Lanes access different allocations. */
 static int load_scattered(struct sim_request *l) {
     for (uint32_t m = l->mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
@@ -193,7 +194,7 @@ static int load_global(struct sim_request *l) {
     return 0;
 }
 
-/* Every word that the lanes read was written, byte for byte. Few words are looked at all at once.
+/* Whether every byte of the words that the lanes read was written. Few words are checked at once.
  */
 static int shared_words_are_valid(const struct sim_request *l) {
     const struct sim_block *b = l->warp->block;
@@ -302,7 +303,7 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
         sim_request_addresses(&l, in->a, in->dst2, in->imm);
         return load_params(&l);
     }
-    /* within the parameters: the decoder saw to it */
+    /* within the parameters: the decoder has checked it */
     l.span = (struct sim_span){.linear = 1};
     if (load_row(&l, w->run->params + in->imm))
         return 0;
@@ -313,8 +314,8 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
 
 /* ---- stores ---- */
 
-/* What the race detector compares with what is there already: 32 lanes' values in a row, made only
- * where the register does not hold them so. */
+/* The stored values, as the race detector compares them with memory: 32 consecutive values, built
+ * only where the register has another layout. */
 static const uint8_t *stored_values(const struct sim_request *l, uint8_t *values) {
     uint64_t at[SIM_LANES];
     if (is_direct(l))
@@ -327,9 +328,9 @@ static const uint8_t *stored_values(const struct sim_request *l, uint8_t *values
     return values;
 }
 
-/* Lanes in different allocations, or in constant memory. */
+/* Lanes access different allocations, or constant memory. */
 static int store_scattered(struct sim_request *l) {
-    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order: the last one stays */
+    for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order: the last lane's value remains */
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         struct sim_region *own = sim_request_region(l->w, l->address[lane], l->bytes);
         if (own->read_only) {

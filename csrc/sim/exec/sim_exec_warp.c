@@ -1,6 +1,5 @@
-/*
- * sim_exec_warp.c: instructions in which the lanes of a warp see each other: shuffles, votes,
- * matches, reductions, the election of one, and warp barriers.
+/* sim_exec_warp.c: warp-wide instructions: shuffles, votes, matches, reductions, elect and warp
+ * barriers. Invariant: all lanes of the member mask are present when one executes. Knows no memory.
  */
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
@@ -21,7 +20,7 @@ static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in
         case SIM_SHFL_UP:
             from = lane - by;
             ok = from >= most;
-            break; /* for up, the clamp is the least */
+            break; /* for up, the clamp is the minimum */
         case SIM_SHFL_DOWN:
             from = lane + by;
             ok = from <= most;
@@ -111,8 +110,8 @@ static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t
         U32(in->dst)[__builtin_ctz(m)] = r;
 }
 
-/* The member mask of the first active lane, and in *same the active lanes that name the same one:
-   tiles of a warp each have their own. */
+/* Returns the member mask of the first active lane; *same receives the active lanes that name the
+ * same mask: each tile of a warp has its own. */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
                           uint32_t *same) {
     *same = mask;
@@ -195,8 +194,8 @@ static void copy_places(const struct sim_warp *warp, const struct sim_insn *in, 
     }
 }
 
-/* The same for lanes of several splits, which sim_warp_sync() has brought together at this pc.
- * Those that called the function from elsewhere have their registers elsewhere. */
+/* Executes for lanes of several splits, which sim_warp_sync() has brought together at this pc.
+ * Lanes that called the function from elsewhere have their registers in other frames. */
 void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
                      uint32_t pc, uint32_t mask, uint32_t members) {
     const struct sim_insn *in = &w->run->kernel->code[pc];

@@ -1,10 +1,8 @@
-/*
- * sim_printf.c: what kernels print. A call of vprintf has the address of a format and of its
- * arguments, each aligned to its own size, in memory of the calling thread; the text follows C's
- * rules for the conversions that CUDA's printf has, and goes to the report, never to the host's
- * output. Formats and addresses are untrusted. Every block keeps its text until it has ended; the
- * report has the blocks' texts in the order of their indices, each in the order of time. A failed
- * assertion comes with such texts as well.
+/* sim_printf.c: text that kernels print. A call of vprintf passes the address of a format and of
+ * its arguments, each aligned to its size, in memory of the calling thread. The text follows C's
+ * rules for the conversions of CUDA's printf and goes to the report, never to the host's output.
+ * Formats and addresses are untrusted. The report holds the blocks' texts by block index, each in
+ * order of time. Failed assertions add such texts too.
  */
 #include "sim_exec.h"
 
@@ -14,7 +12,7 @@
 
 #define TEXT_MOST (1u << 20)       /* bytes of a launch */
 #define BLOCK_TEXT_MOST (1u << 18) /* bytes of a block */
-#define WIDTH_MOST 512             /* of a conversion, and precision */
+#define WIDTH_MOST 512             /* of a conversion; also its precision */
 #define STRING_MOST 4096           /* bytes of an assertion's text, or of its file's name */
 
 static const char cut[] = "\n[output truncated]\n";
@@ -27,7 +25,7 @@ struct reader {
     uint32_t lane;
 };
 
-/* The host's place of some bytes that the thread can read; NULL: it cannot. */
+/* Host address of bytes that the thread may read; NULL: it may not. */
 static const uint8_t *place(const struct reader *r, uint64_t address, uint64_t bytes) {
     const struct sim_warp *warp = r->warp;
     if (address < SIM_WINDOW_BASE) {
@@ -108,7 +106,7 @@ static int clamp(uint64_t argument) {
     return value > WIDTH_MOST ? WIDTH_MOST : value < -WIDTH_MOST ? -WIDTH_MOST : value;
 }
 
-/* Reads what follows a %. 0: an argument cannot be read. */
+/* Parses a conversion after its %. Returns 0 if an argument cannot be read. */
 static int read_conversion(struct printing *p, const char **at, const char *end,
                            struct conversion *c) {
     size_t flags = 0;
@@ -122,7 +120,7 @@ static int read_conversion(struct printing *p, const char **at, const char *end,
         if (!next_argument(p, 4, &value))
             return 0;
         c->width = clamp(value);
-        if (c->width < 0) { /* as C has it: the flag, and its absolute value */
+        if (c->width < 0) { /* as C defines it: the flag, and the absolute value */
             c->width = -c->width;
             if (!strchr(c->flags, '-'))
                 c->flags[flags] = '-';
@@ -150,7 +148,7 @@ static int read_conversion(struct printing *p, const char **at, const char *end,
     return 1;
 }
 
-/* The conversion as the host's printf takes it, its integers as long long. */
+/* Spells the conversion for the host's printf, its integers as long long. */
 static void spell(const struct conversion *c, const char *size, char *format, size_t bytes) {
     int n = snprintf(format, bytes, "%%%s", c->flags);
     if (c->width >= 0)
@@ -191,7 +189,7 @@ static int put_string(struct printing *p, const struct conversion *c) {
     return 1;
 }
 
-/* 0: an argument cannot be read. */
+/* Returns 0 if an argument cannot be read. */
 static int convert(struct printing *p, const struct conversion *c) {
     char format[64],
         made[2 * WIDTH_MOST + 400]; /* a double has up to 309 digits before the point */
@@ -248,7 +246,7 @@ static int convert(struct printing *p, const struct conversion *c) {
         spell(c, "", format, sizeof format);
         n = snprintf(made, sizeof made, format, real);
         break;
-    default: /* no conversion of CUDA's: as it stands */
+    default: /* no conversion of CUDA's: printed as written */
         if (c->letter)
             spell(c, "", format, sizeof format);
         put(p->text, c->letter ? format : "%", c->letter ? strlen(format) : 1);
@@ -259,7 +257,7 @@ static int convert(struct printing *p, const struct conversion *c) {
     return 1;
 }
 
-/* Prints for one thread. 0: something cannot be read. */
+/* Prints for one thread. Returns 0 if an argument or string cannot be read. */
 static int print(struct printing *p, uint64_t address, int *returned) {
     const uint8_t *byte;
     size_t length = 0;
@@ -310,7 +308,8 @@ int sim_printf_call(struct sim_worker *w, struct sim_warp *warp, const struct si
 
 /* ---- assertions ---- */
 
-/* A string that the thread has there, or what of its end fits; empty where there is none. */
+/* Copies the thread's string, or its last characters if it is too long; empty where it cannot be
+ * read. */
 static void copy_end(const struct reader *r, uint64_t address, char *to, size_t bytes) {
     const uint8_t *byte;
     size_t length = 0, least = 0;
@@ -347,7 +346,7 @@ static int by_block(const void *a, const void *b) {
     return (x->block > y->block) - (x->block < y->block);
 }
 
-/* Sorts the texts, and drops those that will not be in the report whatever is still to come. */
+/* Sorts the texts, and drops those that cannot appear in the report, whatever follows. */
 static void prune(struct sim_run *run) {
     size_t kept = 0;
     uint64_t bytes = 0;
@@ -385,7 +384,7 @@ int sim_printf_report(struct sim_run *run, char **text) {
     uint64_t bytes = 0;
     int is_cut = 0;
     *text = NULL;
-    for (struct sim_block *b = run->ring; b; b = b->next) /* those that a failure ended */
+    for (struct sim_block *b = run->ring; b; b = b->next) /* blocks that a failure ended */
         if (!sim_printf_note(run, b))
             return 0;
     if (!run->text_count)

@@ -1,7 +1,6 @@
-/*
- * sim_texture.c: texture objects and fetches from them: linear memory and arrays of 1 to 3
- * dimensions, point and linear filters, clamped and wrapped coordinates. Linear filtering weighs
- * with 8 bits of fraction, as the hardware does.
+/* sim_texture.c: texture objects and fetches from them: linear memory and arrays of 1 to 3
+ * dimensions, point and linear filters, clamped and wrapped coordinates. Filter weights have 8
+ * fraction bits, as on hardware. Knows no instruction.
  */
 #include "sim_exec.h"
 
@@ -55,12 +54,12 @@ enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct s
         status =
             sim_fail(error, SIM_ARGUMENT, 0, 0, "0x%llx is no texture", (unsigned long long)handle);
     else
-        gpu->textures[index].channels = 0; /* handles are not given out twice */
+        gpu->textures[index].channels = 0; /* handles are not reused */
     pthread_mutex_unlock(&gpu->lock);
     return status;
 }
 
-/* A coordinate in range. */
+/* Clamps or wraps a coordinate. */
 static int64_t place(int64_t i, uint32_t size, int wrap) {
     if (wrap)
         return (i % (int64_t)size + size) % size;
@@ -93,9 +92,9 @@ static int64_t to_index(double x) {
     return !(x > -1e9) ? -1000000000 : x > 1e9 ? 1000000000 : (int64_t)floor(x);
 }
 
-/* Between the texels around a point. Measured on an H200 for two dimensions: the product of both
- * fractions is rounded to 8 bits too, and the four weights are made from it so that they add up to
- * 1. Two such planes are weighed by the third fraction as it is, which was not measured. */
+/* Interpolates between the texels around a point. Measured on an H200 for two dimensions: the
+ * product of both fractions is also rounded to 8 bits, and the four weights derive from it so that
+ * they add up to 1. The third fraction weighs two such planes directly; that was not measured. */
 static void filter(const struct sim_texture *t, const uint8_t *base, const double at[3], int wrap,
                    float out[4]) {
     const uint32_t size[3] = {t->width, t->height, t->depth};
@@ -127,7 +126,7 @@ static void fetch(const struct sim_texture *t, const uint8_t *base, double at[3]
     const uint32_t size[3] = {t->width, t->height, t->depth};
     const int wrap = t->wrap && t->normalised;
     float f[4];
-    if (!t->dimensions && !(at[0] >= 0 && at[0] < t->width)) { /* beside linear memory: zero */
+    if (!t->dimensions && !(at[0] >= 0 && at[0] < t->width)) { /* outside linear memory: zero */
         memset(out, 0, 4 * sizeof *out);
         return;
     }
@@ -146,7 +145,7 @@ static void fetch(const struct sim_texture *t, const uint8_t *base, double at[3]
         memcpy(out, f, sizeof f);
 }
 
-/* NULL if a fetch is of the kind that the texture is for; else what it is. */
+/* Returns NULL if the fetch suits the texture, else a name of the fetch's kind. */
 static const char *misfit(const struct sim_texture *t, const struct sim_insn *in) {
     static const char *const kinds[] = {
         "linear memory, which tex1Dfetch reads by integer index", "a 1-D array, which tex1D reads",

@@ -1,15 +1,14 @@
-/*
- * sim_counters.c: the observer that counts. Per memory instruction: requests, sectors, wavefronts,
- * transactions, by Nsight Compute's definitions; at the end of a launch everything is summed by
- * class, by source line and in all.
+/* sim_counters.c: the observer that counts. Per memory instruction: requests, sectors, wavefronts,
+ * transactions, by Nsight Compute's definitions; at the end of a launch, sums by class, by source
+ * line and in total. Changes nothing that runs.
  */
 #include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How many different aligned pieces of 2^shift bytes the active lanes touch. Accesses are aligned
- * to their size, so that none spans two pieces, but for those of the bulk copies. */
+/* Counts distinct aligned segments of 2^shift bytes that the active lanes touch. Accesses are
+ * aligned to their size, so none spans two segments, except those of bulk copies. */
 static uint32_t distinct(const struct sim_access *a, unsigned shift) {
     const uint64_t first = a->least >> shift, last = (a->most + a->bytes - 1) >> shift,
                    bytes = a->bytes;
@@ -22,7 +21,7 @@ static uint32_t distinct(const struct sim_access *a, unsigned shift) {
         return 1;
     if (a->mask == SIM_FULL && a->linear) {
         if (a->stride >= -piece_bytes && a->stride <= piece_bytes)
-            return (uint32_t)(last - first) + 1; /* none is left out */
+            return (uint32_t)(last - first) + 1; /* contiguous: no segment is skipped */
         if ((a->least & (bytes - 1)) == 0 && bytes <= (uint64_t)piece_bytes)
             return SIM_LANES;
     }
@@ -50,14 +49,14 @@ static uint32_t distinct(const struct sim_access *a, unsigned shift) {
     return count;
 }
 
-/* ---- coalescing rules (transactions, and the bytes that they move) ---- */
+/* ---- coalescing rules (transactions, and the bytes that they transfer) ---- */
 
 struct moved {
     uint64_t transactions, bytes;
 };
 
-/* 1.0, 1.1: lane k of a half-warp takes word k of one aligned region, or every lane pays for
- * itself. */
+/* 1.0, 1.1: lane k of a half-warp accesses word k of one aligned region, or each lane costs one
+ * transaction. */
 static struct moved strict_rule(const struct sim_access *a, uint32_t half) {
     uint32_t lanes = a->mask & half, first = (uint32_t)__builtin_ctz(half);
     struct moved r = {0, 0};
@@ -77,7 +76,7 @@ static struct moved strict_rule(const struct sim_access *a, uint32_t half) {
     } else if (have) {
         r.transactions = (uint64_t)__builtin_popcount(lanes) * (a->bytes > 16 ? a->bytes / 16 : 1);
         r.bytes = (uint64_t)__builtin_popcount(lanes) *
-                  (a->bytes < 32 ? 32 : a->bytes); /* a transaction moves at least 32 bytes */
+                  (a->bytes < 32 ? 32 : a->bytes); /* a transaction transfers at least 32 bytes */
     }
     return r;
 }
@@ -127,7 +126,7 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
 
 /* ---- shared memory: passes through the banks ---- */
 
-/* A word is served to every lane that wants it; two words in one bank need two passes. */
+/* One pass broadcasts a word to every lane that reads it; two words in one bank need two passes. */
 static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t words,
                             uint32_t banks) {
     uint64_t seen[SIM_LANES * 4];
@@ -138,7 +137,7 @@ static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t wor
         uint64_t word = address[__builtin_ctz(m)] >> 2;
         for (uint32_t n = 0; n < words; n++, word++) {
             uint32_t bank = (uint32_t)(word & (banks - 1)), i = 0;
-            if (load[bank]) { /* only then can the word have been there */
+            if (load[bank]) { /* only then can the word have been counted */
                 while (i < count && !(bank_of[i] == bank && seen[i] == word))
                     i++;
                 if (i < count)
@@ -153,8 +152,8 @@ static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t wor
     return most;
 }
 
-/* The same for words a constant step apart: lanes meet in a bank when they are a whole number of
- * `period` lanes apart. */
+/* The same for words a constant step apart: two lanes share a bank when their distance is a
+ * multiple of `period` lanes. */
 static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
     uint32_t shared = (uint32_t)__builtin_ctzll(step | banks), period = banks >> shared, most = 1;
     if (!step || period >= SIM_LANES)
@@ -169,7 +168,7 @@ static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
     return most;
 }
 
-/* Wide accesses are served a half-warp (8 bytes) or a quarter-warp (16 bytes) at a time. */
+/* The hardware serves wide accesses per half-warp (8 bytes) or quarter-warp (16 bytes). */
 static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *p,
                            uint32_t *least) {
     uint32_t words = (a->bytes + 3) / 4,
@@ -186,7 +185,7 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
         uint32_t mask = a->mask & (lanes << at);
         if (mask) {
             passes += a->linear && words <= 4 && (!a->stride || a->stride == (int64_t)a->bytes)
-                          ? 1 /* a word for all, or each in a bank of its own */
+                          ? 1 /* one word for all lanes, or one bank for each */
                       : a->linear && a->bytes == 4
                           ? linear_passes(mask, (uint64_t)a->stride / 4, p->banks)
                           : bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
@@ -198,15 +197,15 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
 
 /* ---- the event ---- */
 
-/* A sector's mark after a load (bit 0) or a store (bit 1); marks with another tag are of other
- * launches. What was stored is there to be loaded. */
+/* A sector's mark after a load (bit 0) or a store (bit 1); marks with another tag belong to other
+ * launches. A load of a sector that was stored counts no fetch. */
 static inline uint8_t touch(uint8_t old, uint8_t tag, uint8_t bit) {
     const uint8_t seen = (old & ~3) == tag ? old & 3 : 0;
     return (seen & bit) || (bit == 1 && seen & 2) ? old : (uint8_t)(tag | seen | bit);
 }
 
-/* What a cache that holds everything would still have to fetch or write back: sectors touched for
- * the first time, exactly, though blocks on several host threads touch them. */
+/* Counts the fetches and write-backs of a cache of unlimited size: sectors touched for the first
+ * time. Exact, although blocks on several host threads touch them. */
 static void first_touch(struct sim_worker *w, const struct sim_access *a) {
     struct sim_region *r = a->region;
     const uint8_t bit = a->kind == SIM_ACCESS_LOAD ? 1 : 2;
@@ -215,12 +214,12 @@ static void first_touch(struct sim_worker *w, const struct sim_access *a) {
     uint64_t *count = bit == 1 ? &w->dram_read : &w->dram_write;
     const uint8_t tag = (uint8_t)((w->run->launch_number % 63 + 1) << 2);
     const int row = sim_contiguous(a);
-    const uint32_t each = 0x01010101u; /* of four sectors */
+    const uint32_t each = 0x01010101u; /* four sectors */
     for (uint32_t m = row ? 1 : a->mask; m; m &= m - 1) {
         const uint64_t at = row ? a->least : a->address[__builtin_ctz(m)],
                        end = (row ? a->most : at) + a->bytes - 1;
         uint64_t s = (at - r->base) >> 5, last = (end - r->base) >> 5;
-        for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four alike at once */
+        for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four equal marks at once */
             sim_u32 *four = (sim_u32 *)(void *)&r->touched[s];
             uint32_t was = __atomic_load_n(four, __ATOMIC_RELAXED);
             const uint8_t now = touch((uint8_t)was, tag, bit);
@@ -268,8 +267,8 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
 
 /* ---- the report ---- */
 
-/* What an instruction is: its class, and its floating-point operations per thread by precision (0
- * f16, 1 f32, 2 f64). */
+/* An instruction's class, and its floating-point operations per thread by precision (0 f16, 1 f32,
+ * 2 f64). */
 enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
                             unsigned *precision) {
     const struct sim_insn *in = &k->code[pc];
@@ -309,8 +308,9 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
                : SIM_CLASS_INTEGER;
 }
 
-/* What one instruction did in each space: a generic address may lie in any. An asynchronous copy is
- * a load from global memory, or a store to it; what it does in shared memory is no instruction. */
+/* Adds one instruction's work in each space: generic addresses may lie in any. An asynchronous copy
+ * counts as a load from global memory or a store to it; its access to shared memory counts as no
+ * instruction. */
 static void add_memory(struct sim_counters *c, const struct sim_insn *in,
                        const struct sim_pc_count *n) {
     const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
@@ -359,7 +359,7 @@ static void add_class(struct sim_counters *c, enum sim_class class, uint64_t war
     }
 }
 
-/* One instruction's counts, from all workers, into a set of counters. */
+/* Adds one instruction's counts from all workers to a set of counters. */
 static void add_instruction(const struct sim_kernel *k, uint32_t pc,
                             const struct sim_block_count *b, const struct sim_pc_count *n,
                             struct sim_counters *c) {

@@ -1,6 +1,5 @@
-/*
- * sim_observe.h: what watches a launch: counters, races, undefined values, occupancy, traces. Each
- * is told what happens; none executes anything.
+/* sim_observe.h: the observers of a launch: counters, races, undefined values, occupancy, traces.
+ * The executor reports events to them; none of them executes anything.
  */
 #ifndef SIM_OBSERVE_H
 #define SIM_OBSERVE_H
@@ -11,7 +10,7 @@
 void sim_count_access(struct sim_worker *w, const struct sim_access *a);
 enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
                             unsigned *precision);
-/* 0: no memory */
+/* returns 0 when out of memory */
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report);
 /* ---- sim_races.c, sim_races_cells.c ---- */
@@ -22,17 +21,17 @@ void sim_races_start(struct sim_run *run, struct sim_block *block);
 void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t warps);
 void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask);
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope);
-struct sim_words { /* that lanes access */
+struct sim_words { /* words that lanes access */
     const uint64_t *address;
     uint32_t mask, bytes;
-    int shared; /* memory, not global */
+    int shared; /* shared memory, not global */
 };
 /* An atomic or ordered access. */
 void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
                      const struct sim_words *words, int writes, int reads);
 int sim_races_open(struct sim_run *run);
 void sim_races_close(struct sim_run *run);
-/* ---- sim_undefined.c: 0, or 1 when a finding, or a want of memory, ends the launch ---- */
+/* ---- sim_undefined.c: returns 0, or 1 when a finding or lack of memory ends the launch ---- */
 int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                            uint32_t pc, uint32_t mask, const uint8_t *regs);
 int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t active,
@@ -40,16 +39,16 @@ int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc
 int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
                         uint32_t mask);
 void sim_undefined_free(struct sim_warp *warp);
-/* A lane reads bytes of which not all were written; own: the region, of global memory. 1: no
- * memory. */
+/* A lane reads bytes that are not all written; own: the region, of global memory. Returns 1 when
+ * out of memory. */
 int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane);
 /* A store to shared or local memory has been made. */
 void sim_undefined_store(const struct sim_request *l);
-/* ---- sim_occupancy.c: 0 for no memory ---- */
+/* ---- sim_occupancy.c: returns 0 when out of memory ---- */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
 int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
-/* ---- sim_trace.c: the observer that records. What a traced block executes is a copy of the code
- * in which SIM_OP_TRACE stands for every instruction, so that other blocks pay nothing for it. ----
+/* ---- sim_trace.c: the observer that records. A traced block runs a copy of the code in which
+ * SIM_OP_TRACE replaces every instruction, so other blocks pay nothing. ----
  */
 enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error);
 void sim_trace_close(struct sim_recorder *recorder);
@@ -59,7 +58,8 @@ void sim_trace_instruction(struct sim_worker *w, const struct sim_warp *warp, ui
                            uint32_t active, const uint8_t *regs);
 void sim_trace_access(struct sim_recorder *recorder, const struct sim_access *a);
 void sim_trace_shuffle(struct sim_recorder *recorder, uint32_t lane, uint32_t from);
-void sim_trace_undo(struct sim_recorder *recorder); /* it will be executed again */
-void sim_trace_members(struct sim_recorder *recorder, uint32_t mask); /* lanes that joined it */
+void sim_trace_undo(struct sim_recorder *recorder); /* the instruction will execute again */
+void sim_trace_members(struct sim_recorder *recorder,
+                       uint32_t mask); /* lanes that joined the instruction */
 
 #endif

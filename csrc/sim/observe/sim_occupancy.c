@@ -1,20 +1,19 @@
-/*
- * sim_occupancy.c: achieved occupancy: how full the multiprocessors are on average. There is no
- * clock; time is counted in steps. In a step every warp that does not wait at a barrier executes an
- * instruction; a warp is active from its block's start to its own exit, waiting included; a block
- * lasts until its last warp exits. Blocks are placed in the order of their indices, first one on
- * each multiprocessor in turn, later wherever there is room first. So the result depends on the
- * program and the preset alone.
+/* sim_occupancy.c: achieved occupancy: active warps per multiprocessor, averaged over time. There
+ * is no clock; time counts steps. In a step every warp that does not wait at a barrier executes one
+ * instruction. A warp is active from its block's start to its own exit, waiting included; a block
+ * lasts until its last warp exits. Blocks are placed by index: first one on each multiprocessor in
+ * turn, later where room frees first. So the result depends only on the program and the preset.
  */
 #include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A place for one block on a multiprocessor. */
+/* Room for one block on a multiprocessor. */
 struct place {
     uint64_t free_at;
-    uint64_t index; /* place / sm_count counts a multiprocessor's, place % sm_count is which */
+    uint64_t index; /* index / sm_count: slot on a multiprocessor; index % sm_count: the
+                       multiprocessor */
 };
 
 static int earlier(const struct place *a, const struct place *b) {
@@ -33,7 +32,7 @@ static void sift_down(struct place *heap, uint64_t count) {
     }
 }
 
-/* Notes a block that has ended, under the launch's lock; 0: no memory. */
+/* Records a finished block, under the launch's lock. Returns 0 when out of memory. */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block) {
     if (block->linear >= run->duration_capacity) {
         uint64_t wanted = run->duration_capacity * 2 + 256;
@@ -51,8 +50,8 @@ int sim_occupancy_note(struct sim_run *run, const struct sim_block *block) {
     return 1;
 }
 
-/* Active warps over the most that a multiprocessor holds, on average over the time in which it has
- * any; 0 where no block has ended. 0: no memory. */
+/* Average of active warps over the maximum of a multiprocessor, for the time in which it has any; 0
+ * where no block has ended. Returns 0 when out of memory. */
 int sim_occupancy_achieved(const struct sim_run *run, double *achieved) {
     const uint64_t sms = run->preset->sm_count, places = run->occupancy.blocks_per_sm * sms,
                    blocks = run->total_blocks < run->duration_capacity ? run->total_blocks

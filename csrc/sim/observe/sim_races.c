@@ -1,15 +1,14 @@
-/*
- * sim_races.c: the observer that looks for races: two accesses to the same bytes, at least one a
- * plain write, with nothing that orders them. This file knows what orders; sim_races_cells.c
- * remembers who accessed what.
+/* sim_races.c: the observer that detects races: two accesses to the same bytes, at least one a
+ * plain write, without an order between them. This file knows what creates order; sim_races_cells.c
+ * remembers the accesses.
  *
- * Order inside a block: every warp knows up to when it has seen each other warp, joined at
- * barriers. A fence followed by an atomic, ordered or volatile write is a release; such a read of
- * the same word acquires it. Order inside a warp: warp-level synchronisation, which every lane
- * remembers of each other one where only some take part; nothing else orders lanes. Order between
- * blocks: releases in global memory; whoever acquires one acquires with it every release that was
- * earlier. So is the last rule coarser than the memory model: it can miss a race between blocks
- * whose flags two other blocks have set before, and never reports one that is not there.
+ * Inside a block: each warp knows up to which time it has seen each other warp; barriers join these
+ * times. A fence followed by an atomic, ordered or volatile write is a release; such a read of the
+ * same word acquires it. Inside a warp: only warp-level synchronization orders lanes; each lane
+ * remembers it for each other lane where only some take part. Between blocks: releases in global
+ * memory; an acquire includes every earlier release. This last rule is coarser than the memory
+ * model: it can miss a race between blocks whose flags two other blocks have set before, and never
+ * reports a false one.
  */
 #include "sim_races.h"
 
@@ -22,21 +21,21 @@
 
 struct release {
     uint64_t time;
-    uint32_t known[]; /* of the releasing block's warps */
+    uint32_t known[]; /* times of the releasing block's warps */
 };
 
 struct block_releases {
-    uint8_t *entries; /* of struct release with warps_per_block times */
+    uint8_t *entries; /* struct release entries with warps_per_block times each */
     uint32_t count, capacity;
 };
 
 struct sim_release_log {
-    struct block_releases *blocks; /* NULL if blocks of this kernel cannot synchronise */
+    struct block_releases *blocks; /* NULL if blocks of this kernel cannot synchronize */
     uint64_t time;
-    uint64_t flags[FLAGS]; /* when something was last released through a word of such a hash */
+    uint64_t flags[FLAGS]; /* by hash of a word: time of the last release through such a word */
 };
 
-/* ---- the state of a block and of a launch ---- */
+/* ---- state of a block and of a launch ---- */
 
 int sim_races_init(struct sim_run *run, struct sim_block *block) {
     struct sim_race_block *r = calloc(1, sizeof *r);
@@ -60,7 +59,7 @@ void sim_races_free(struct sim_block *block) {
     block->races = NULL;
 }
 
-/* Nothing is known of anybody, as of now. */
+/* Clears all knowledge, as of now. */
 static void forget(struct sim_race_block *r, uint32_t warps, uint32_t time) {
     r->time = time;
     for (uint32_t x = 0; x < warps; x++) {
@@ -93,7 +92,7 @@ int sim_races_open(struct sim_run *run) {
         if (!run->releases->blocks)
             return 0;
     }
-    /* the launch's tag in the cells begins again: forget old ones */
+    /* the launch's tag in the cells wraps: clear old ones */
     for (size_t i = 0; run->launch_number % 255 == 0 && i < run->gpu->region_count; i++)
         sim_memory_forget_races(run->gpu, &run->gpu->regions[i]);
     for (size_t i = 0; i < run->gpu->region_count; i++) {
@@ -101,7 +100,7 @@ int sim_races_open(struct sim_run *run) {
         region->any_after = 0;
         if (region->read_only)
             continue;
-        /* calloc: pages that are never touched cost nothing */
+        /* calloc: untouched pages cost nothing */
         if (!region->cells)
             region->cells = calloc(region->bytes / 4 + SIM_LANES, sizeof *region->cells);
         if (!region->after)
@@ -122,7 +121,7 @@ void sim_races_close(struct sim_run *run) {
     run->releases = NULL;
 }
 
-/* ---- what orders ---- */
+/* ---- order ---- */
 
 static void join(uint32_t *to, const uint32_t *from, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
@@ -136,7 +135,7 @@ static uint32_t least(const uint32_t *from, uint32_t count) {
     return r;
 }
 
-/* The time of something new that orders. Global cells are full long before the counter is. */
+/* Advances the time for an event that orders. Global cells overflow long before this counter. */
 static uint32_t tick(struct sim_block *block) {
     struct sim_race_block *r = block->races;
     if (SIM_UNLIKELY(r->time >= SIM_SHARED_TIME_MOST))
@@ -185,7 +184,8 @@ void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t ma
     if (mask != warp->live && !r->lanes[w])
         r->lanes[w] = calloc(1, LANES_BYTES);
     lanes = r->lanes[w];
-    if (mask == warp->live || !lanes) { /* no memory: as if all lanes had, which may miss races */
+    if (mask == warp->live ||
+        !lanes) { /* out of memory: as if all lanes took part, which may miss races */
         r->known[w][w] = time;
         r->floor[w] = least(r->known[w], warp->block->warp_count);
         return;
@@ -212,7 +212,8 @@ static uint64_t *flag_of(struct sim_release_log *log, uint64_t word) {
     return &log->flags[(word * 0x9e3779b97f4a7c15u >> 32) % FLAGS];
 }
 
-/* The latest release through any of the words, after noting one through all of them, if asked. */
+/* The latest release through any of the words; first records one through all of them, if requested.
+ */
 static uint64_t last_release(struct sim_release_log *log, const struct sim_words *words,
                              uint64_t released) {
     uint64_t last = 0;
@@ -242,8 +243,7 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     if (last && memcmp(last->known, known, warps * sizeof *known) == 0)
         return; /* nothing new to make known */
     if (last && b->count == RELEASES_KEPT) {
-        join(last->known, known,
-             warps); /* earlier than it was: races may be missed, none made up */
+        join(last->known, known, warps); /* an earlier time may miss races, and never invents one */
         return;
     }
     if (b->count == b->capacity) {
@@ -259,7 +259,8 @@ static void note_release(struct sim_run *run, struct sim_block *block, const uin
     memcpy(made->known, known, warps * sizeof *known);
 }
 
-/* What releases through any of the words made known to the block, after adding to it, if asked. */
+/* Acquires from all that any of the words made known to the block; first adds to it, if requested.
+ */
 static void meet(struct sim_race_block *r, const struct sim_words *words, const uint32_t *released,
                  uint32_t *known, uint32_t n) {
     for (uint32_t m = words->mask; m; m &= m - 1) {
@@ -302,7 +303,7 @@ void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
     }
 }
 
-/* ---- is it ordered? ---- */
+/* ---- test for order ---- */
 
 int sim_race_released(const struct sim_run *run, const struct sim_race_block *r,
                       const struct sim_race_cell *c, uint32_t w) {

@@ -1,24 +1,23 @@
-/*
- * sim_races_cells.c: who accessed each word of memory last, and the question that the race detector
- * asks of it at every access.
+/* sim_races_cells.c: records who accessed each word of memory last, and tests every access against
+ * that record.
  *
- * A word of global memory has one cell: its last writer or, while nobody has written it, its
- * readers. A write that is ordered after all reads makes them needless: whoever races with them
- * races with the write as well. Reads that come after a write are kept aside, in pages made when
- * first needed; a bound keeps all shadow memory below three times the allocations, and reads beyond
- * it go unnoticed. A word of shared memory has a cell for its writer and one for its readers.
+ * A word of global memory has one cell: its last writer or, until a write, its readers. A write
+ * that is ordered after all reads replaces them: an access that races with them also races with the
+ * write. Reads after a write go to separate pages, allocated when needed; a bound keeps all shadow
+ * memory below three times the allocations, and reads beyond it go unnoticed. A word of shared
+ * memory has one cell for its writer and one for its readers.
  *
- * Of several readers a cell keeps who was first or last, and that there are others. Bytes and
- * halves that neighbouring lanes access are told apart; when threads otherwise share a word, the
- * later one is kept. So races can be missed, and none is made up. A write of the value that is
- * there already is not reported.
+ * A cell keeps the first or last of several readers, and that there are others. It distinguishes
+ * bytes and halves that neighbouring lanes access; if threads share a word otherwise, it keeps the
+ * later one. So it can miss races, and never invents one. A write of the value already stored is
+ * not reported.
  */
 #include "sim_races.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- packed cells: whoever changes a field's place changes the fast paths with it ---- */
+/* ---- packed cells: a change of the fields requires a change of the fast paths ---- */
 
 /* Global: bytes 4, unit 2, write, atomic or warps, many, blocks, lane 5, warp 5, time 12, block 24,
  * launch 8. A cell of another launch is empty. */
@@ -61,7 +60,7 @@ static struct sim_race_cell unpack_global(uint64_t u) {
 }
 
 /* Shared: bytes 4, unit 2, atomic or warps, many, lane 5, warp 5, pc 16, time 30. 0 is empty: times
- * begin at 1. Cells are less than those of a later time. */
+ * begin at 1. A cell compares below every cell of a later time. */
 #define S_BYTES 0xfull
 #define S_UNIT (3ull << 4)
 #define S_WARPS (1ull << 6)
@@ -92,7 +91,7 @@ static struct sim_race_cell unpack_shared(uint64_t u, int write) {
                                   .time = (uint32_t)(u >> S_TIME_SHIFT)};
 }
 
-/* ---- who looks ---- */
+/* ---- the current access ---- */
 
 struct view {
     struct sim_worker *w;
@@ -100,15 +99,15 @@ struct view {
     const struct sim_access *a;
     struct sim_race_block *r;
     int atomic, writes;
-    uint64_t alone;            /* all ones: blocks of this kernel cannot synchronise */
+    uint64_t alone;            /* all ones: blocks of this kernel cannot synchronize */
     uint32_t launch;           /* tag of global cells */
-    uint64_t mine;             /* a packed cell of this access by lane 0, of all of a word */
+    uint64_t mine;             /* packed cell of this access by lane 0, of a whole word */
     uint64_t before, own;      /* shared: cells below are ordered before all; own warp's cells */
     struct sim_race_cell cell; /* the same, unpacked */
 };
 
-/* The store changes nothing: the bytes are there already, or another lane of this very instruction
- * puts the same there. */
+/* The store changes nothing: the bytes are already stored, or another lane of this instruction
+ * stores the same. */
 static int same_value(const struct view *v, uint32_t lane, const struct sim_race_cell *c,
                       uint32_t owner) {
     const struct sim_access *a = v->a;
@@ -127,8 +126,8 @@ static int same_value(const struct view *v, uint32_t lane, const struct sim_race
     return there && memcmp(there, mine, a->bytes) == 0;
 }
 
-/* What another cell's bytes and this access's have in common: one finding for each pair of lanes.
- * ordered(v, c, owner, lane): the owner's access is ordered before the lane's. 1: the launch ends.
+/* Compares another cell's bytes with this access's: one finding for each pair of lanes. ordered(v,
+ * c, owner, lane): the owner's access is ordered before the lane's. Returns 1 when the launch ends.
  */
 typedef int (*ordered_fn)(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
                           uint32_t lane);
@@ -155,7 +154,7 @@ static int conflicts(const struct view *v, const struct sim_race_cell *c,
     return 0;
 }
 
-/* The same access, of other bytes of the word. */
+/* The same access, to other bytes of the word. */
 static int joins(const struct sim_race_cell *c, const struct sim_race_cell *mine) {
     return c->write == mine->write && c->atomic == mine->atomic && c->unit == mine->unit &&
            c->lane == mine->lane && c->warp == mine->warp && c->block == mine->block &&
@@ -164,8 +163,8 @@ static int joins(const struct sim_race_cell *c, const struct sim_race_cell *mine
 
 /* ---- several readers ---- */
 
-/* Several warps read a word, one of this warp's lanes last. After a barrier of all warps they are
- * ordered together. Where only some warps met, which of them read is not known: the reader that is
+/* Several warps read a word, one of this warp's lanes last. A barrier of all warps orders them
+ * together. If only some warps met, the cell does not say which of them read: the reader that is
  * kept stands for all. */
 static int readers_ordered(const struct view *v, const struct sim_race_cell *c, uint32_t owner,
                            uint32_t lane) {
@@ -191,8 +190,8 @@ static int shared_ordered(const struct view *v, const struct sim_race_cell *c, u
                         : sim_race_ordered_in_warp(v->r, x, c, owner, lane);
 }
 
-/* A volatile word of shared memory that warps share, whose writer has made something known with a
- * fence. Lanes of one warp share such words where they were once taken to run in step. */
+/* A volatile word of shared memory that warps share, through which its writer has released with a
+ * fence. Lanes of one warp share such words in code that relied on lockstep execution. */
 static int is_flag(const struct view *v, const struct sim_race_cell *c) {
     const uint32_t x = v->warp->index;
     return v->a->in->order == SIM_ORDER_VOLATILE && c->warp != x &&
@@ -228,7 +227,7 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
         const int ordered = c.warp == x ? c.time < r->known[x][x] : c.time < r->known[x][c.warp];
         if (!ordered && joins(&c, mine)) {
             now.bytes |= c.bytes;
-        } else if (!ordered && (c.bytes & mine->bytes)) { /* there are several of these bytes */
+        } else if (!ordered && (c.bytes & mine->bytes)) { /* these bytes have several readers */
             now.many |= c.many || c.warp != x || c.lane != mine->lane;
             now.warps = c.warps || c.warp != x;
             now.bytes &= c.bytes;
@@ -238,12 +237,12 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     return 0;
 }
 
-/* All ones or none: what a vector's comparison gives. */
+/* All ones or zero, as a vector comparison gives. */
 #define WHEN(condition) ((condition) ? ~0ull : 0ull)
 
-/* The usual words: accessed before something that orders, or by this thread alone. A read also
- * joins other readers. mine: of all four bytes. Returns what becomes of the word's cell; *bad: all
- * ones if not usual. */
+/* The common case: words last accessed before an ordering event, or only by this thread. A read
+ * also joins other readers. mine: a cell of all four bytes. Returns the word's new cell; *bad: all
+ * ones if the case is not common. */
 static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t mine, int writes,
                                     uint64_t before, uint64_t own, uint64_t *bad) {
     const uint64_t w = writer ^ mine, r = reader ^ mine, who = S_WARP | S_LANE | S_FLAGS | S_UNIT;
@@ -275,7 +274,7 @@ static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t m
         left |= (uint32_t)(bad[i] != 0) << i;                                                 \
     return left;
 
-/* A warp at 32 words in a row; returns the lanes that need a closer look. */
+/* A warp that accesses 32 consecutive words; returns the lanes that need the full test. */
 #define SHARED_ROW_PARAMETERS                                                               \
     uint64_t *restrict writers, uint64_t *restrict readers, uint64_t mine, uint64_t before, \
         uint64_t own
@@ -294,9 +293,9 @@ SHARED_ROW(shared_write_wide, __attribute__((target("avx2"))), 1)
 #define shared_write_wide shared_write_plain
 #endif
 
-/* ---- a cell for each access of a lane to a word ---- */
+/* ---- one cell for each access of a lane to a word ---- */
 
-/* bytes: of the access; at: where in the word it begins. */
+/* bytes: size of the access; at: its offset in the word. */
 static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_t bytes,
                                     uint32_t at) {
     struct sim_race_cell c = v->cell;
@@ -305,7 +304,8 @@ static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_
     if (bytes < 4) {
         c.bytes = ((1u << bytes) - 1) << at;
         c.unit = bytes;
-        c.lane = (lane - at / bytes) % SIM_LANES; /* whose the word's first byte would be */
+        c.lane =
+            (lane - at / bytes) % SIM_LANES; /* the lane that would own the word's first byte */
     }
     return c;
 }
@@ -322,7 +322,7 @@ static int shared_access(const struct view *v) {
             writers, readers, v->mine, v->before, v->own);
     } else if (a->mask == SIM_FULL && a->linear && !a->stride && !v->writes && !v->atomic &&
                a->bytes >= 4) {
-        /* all lanes read the same words: at once, if nobody has written them lately */
+        /* all lanes read the same words: one test, if there is no recent writer */
         uint64_t word = a->least / 4, end = word + a->bytes / 4;
         for (; word < end; word++) {
             const uint64_t w = r->writers[word];
@@ -369,7 +369,7 @@ static int global_ordered(const struct view *v, const struct sim_race_cell *c, u
     const uint32_t x = v->warp->index;
     const struct sim_run *run = v->w->run;
     const int same_block = c->block == (v->warp->block->linear & 0xffffff);
-    /* only a synchronisation between blocks can order all of several blocks */
+    /* only a synchronization between blocks orders readers of several blocks */
     if (c->blocks && (v->alone || !r->acquired[x] || same_block))
         return !v->alone && r->acquired[x];
     if (!same_block)
@@ -382,7 +382,7 @@ static int global_ordered(const struct view *v, const struct sim_race_cell *c, u
                         : c->time < r->known[x][c->warp] || sim_race_released(run, r, c, x);
 }
 
-/* This read and another that nothing orders before it; or, if something does, this read alone. */
+/* Joins this read with another that is not ordered before it; otherwise keeps this read alone. */
 static void join_readers(const struct view *v, const struct sim_race_cell *c,
                          struct sim_race_cell *now) {
     if (joins(c, now)) {
@@ -390,7 +390,7 @@ static void join_readers(const struct view *v, const struct sim_race_cell *c,
         return;
     }
     if (!(c->bytes & now->bytes))
-        return; /* other bytes of the word: the later reader is kept */
+        return; /* other bytes of the word: keep the later reader */
     const uint32_t known = v->r->known[now->warp][c->warp];
     const int same_thread = c->warp == now->warp && c->lane == now->lane && !c->many;
     if (c->block == now->block && !c->blocks && !c->warps && (same_thread || c->time < known))
@@ -401,7 +401,8 @@ static void join_readers(const struct view *v, const struct sim_race_cell *c,
     now->bytes &= c->bytes;
 }
 
-/* The cell for reads after a write. make: if there is none; NULL when there is no room for one. */
+/* Returns the cell for reads after a write, or NULL when there is no room. make: allocate it if
+ * missing. */
 static uint64_t *reads_after(const struct view *v, struct sim_region *region, uint64_t word,
                              int make) {
     struct sim_gpu *gpu = v->w->run->gpu;
@@ -440,7 +441,7 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
             return 1;
         if (v->writes && joined)
             mine.bytes |= c.bytes;
-        if (v->writes && !c.write && (c.bytes & ~mine.bytes)) { /* reads of other bytes stay */
+        if (v->writes && !c.write && (c.bytes & ~mine.bytes)) { /* reads of other bytes remain */
             after = reads_after(v, region, word, 1);
             if (after)
                 __atomic_store_n(after, old, __ATOMIC_RELAXED);
@@ -451,7 +452,7 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
                 return 1;
             __atomic_store_n(after, 0, __ATOMIC_RELAXED);
         } else if (!v->writes && !v->atomic && c.write) {
-            /* as the writer itself at the time of its write, a read adds nothing */
+            /* a read by the writer at the time of its write adds nothing */
             if (!((old ^ pack_global(&mine, v->launch)) & (G_THREAD | G_TIME)))
                 return 0;
             if (read) {
@@ -471,8 +472,8 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
     return 0;
 }
 
-/* The usual words: empty, or only this thread's, or only read. Returns what becomes of the cell;
- * *bad: all ones if not usual. */
+/* The common case: words that are empty, or accessed only by this thread, or only read. Returns the
+ * new cell; *bad: all ones if the case is not common. */
 static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint64_t alone,
                                     uint64_t *bad) {
     const uint64_t differ = c ^ mine, present = WHEN(!(differ & G_LAUNCH)),
@@ -509,9 +510,9 @@ static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint6
             left |= (uint32_t)(bad[i] != 0) << i;                                         \
         return left;                                                                      \
     }
-/* 32 words in a row, of lanes from `lane` on, 2^shift words a lane; returns the words that need a
- * closer look. Blocks on other host threads may change a cell meanwhile: then one of the two is
- * kept, as if they had come one after the other. */
+/* 32 consecutive words, of lanes from `lane` on, 2^shift words a lane; returns the words that need
+ * the full test. Blocks on other host threads may change a cell meanwhile: one of the two remains,
+ * as if they came one after the other. */
 GLOBAL_ROW(global_read_plain, , 0)
 GLOBAL_ROW(global_write_plain, , 1)
 #if defined(__x86_64__)
@@ -541,7 +542,7 @@ static int global_row(const struct view *v, struct sim_region *region) {
     return 0;
 }
 
-/* All lanes read the same words. 1: done. */
+/* All lanes read the same words. Returns 1 when done. */
 static int global_uniform(const struct view *v, struct sim_region *region) {
     const struct sim_access *a = v->a;
     uint64_t word = (a->least - region->base) / 4, end = word + a->bytes / 4;

@@ -1,8 +1,6 @@
-/*
- * sim_trace.c: the observer that records what one block does, instruction by instruction. The
- * executor calls it through SIM_OP_TRACE, which stands for every instruction in the copy of the
- * code that a traced block runs. One worker at a time runs that block, so nothing here is locked.
- * It records and draws no conclusion.
+/* sim_trace.c: the observer that records one block, instruction by instruction. The executor calls
+ * it through SIM_OP_TRACE, which replaces every instruction in the traced block's copy of the code.
+ * Only one worker at a time runs that block, so nothing is locked. Draws no conclusion.
  */
 #include "sim_observe.h"
 
@@ -14,11 +12,11 @@ enum { TEXT_MOST = 200, FIRST_EVENTS = 1024 };
 struct sim_recorder {
     const struct sim_kernel *kernel;
     struct sim_trace_request request;
-    uint64_t linear; /* the block's number in the grid */
+    uint64_t linear; /* index of the block in the grid */
     struct sim_insn *code;
     struct sim_event *events;
     size_t count, capacity;
-    int open; /* the newest event is that of the instruction that runs */
+    int open; /* the newest event belongs to the current instruction */
     struct sim_instruction *instructions;
     uint32_t *index; /* pc to instruction */
     char *texts;
@@ -27,7 +25,7 @@ struct sim_recorder {
 
 /* ---- the code's text ---- */
 
-/* The statement that a mnemonic is in, from its guard to its semicolon, on one line. */
+/* Copies the statement of a mnemonic, from its guard to its semicolon, on one line. */
 static size_t copy_text(const struct sim_module *module, const char *mnemonic, char *to) {
     const char *from = mnemonic, *end = module->text + module->bytes;
     size_t length = 0;
@@ -61,7 +59,7 @@ static int is_recorded(const struct sim_kernel *k, uint32_t pc) {
            k->where[pc].text;
 }
 
-/* Describes every instruction of the program, so that an event needs no more than a number. */
+/* Describes every instruction of the program, so that an event stores only an index. */
 static int describe(struct sim_recorder *r) {
     const struct sim_kernel *k = r->kernel;
     uint32_t count = 0;
@@ -122,7 +120,7 @@ enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error) {
         return status;
     struct sim_recorder *r = calloc(1, sizeof *r);
     if (r) {
-        run->recorder = r; /* closed with the run, or with the report */
+        run->recorder = r; /* closed with the run or with the report */
         r->kernel = k;
         r->request = *request;
         r->linear = request->block[0] +
@@ -168,7 +166,7 @@ static struct sim_event *add_event(struct sim_recorder *r) {
     if (r->count == r->capacity) {
         const size_t capacity = r->capacity ? r->capacity * 2 : FIRST_EVENTS;
         struct sim_event *grown = realloc(r->events, capacity * sizeof *grown);
-        if (!grown) { /* a shorter trace; the launch itself is right */
+        if (!grown) { /* a shorter trace; the launch itself is correct */
             r->trace.truncated = 1;
             r->request.most_events = r->count;
             return NULL;
@@ -210,7 +208,7 @@ void sim_trace_access(struct sim_recorder *r, const struct sim_access *a) {
     if (!r->open)
         return;
     struct sim_event *e = &r->events[r->count - 1];
-    if (e->access != SIM_TRACE_none) { /* the instruction's next access */
+    if (e->access != SIM_TRACE_none) { /* a further access of the instruction */
         const struct sim_event before = *e;
         e = add_event(r);
         if (!e)

@@ -1,20 +1,19 @@
-/*
- * sim_undefined.c: values that nobody defined: read from memory that nobody wrote, or quotients of
- * a division by zero. Compilers load and divide ahead of the condition that says whether the value
- * counts, and copy whole structs with their padding: such a value is no mistake before something
- * depends on it: a branch, an address, an atomic, a store to global memory.
+/* sim_undefined.c: the observer of undefined values: reads of unwritten memory, and quotients of a
+ * division by zero. Compilers load and divide before the condition that uses the value, and copy
+ * structs with their padding; so such a value is an error only when a branch, an address, an atomic
+ * or a store to global memory depends on it.
  *
- * A warp without such values pays nothing for this. From its first one on it runs a copy of the
- * code in which SIM_OP_WATCH stands for every instruction, and keeps for each register which lanes
- * are undefined. What is put together from defined and undefined bits counts as defined, and so
- * does what comes from another lane: better to miss a mistake here than to invent one.
+ * A warp without such values pays nothing. From its first one on it runs a copy of the code in
+ * which SIM_OP_WATCH replaces every instruction, and keeps the undefined lanes of each register. A
+ * mixture of defined and undefined bits counts as defined, and so does a value from another lane: a
+ * missed error is better than a false one.
  */
 #include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct origin { /* where undefined values of a warp came from */
+struct origin { /* where a warp's undefined values came from */
     uint32_t pc;
     uint8_t kind, space, bytes;
     uint64_t address[SIM_LANES];
@@ -22,8 +21,8 @@ struct origin { /* where undefined values of a warp came from */
 
 #define ORIGINS_MOST 256u
 
-struct value {                /* of a register, found by its place in the frames */
-    uint32_t lanes, computed; /* undefined; and the result of arithmetic, so no padding */
+struct value {                /* of a register, found by its frame offset */
+    uint32_t lanes, computed; /* undefined lanes; of these, results of arithmetic (never padding) */
     uint32_t origin;
 };
 
@@ -48,7 +47,7 @@ static int out_of_memory(struct sim_worker *w) {
     return 1;
 }
 
-/* The code of warps with undefined values: made once for a launch. */
+/* Makes the code of warps with undefined values, once for a launch. */
 static int make_code(struct sim_run *run) {
     const struct sim_kernel *k = run->kernel;
     pthread_mutex_lock(&run->lock);
@@ -65,7 +64,7 @@ static int make_code(struct sim_run *run) {
     return run->watched != NULL;
 }
 
-/* Room for the frames as they are now. 0: no memory. */
+/* Makes room for the current frames. Returns 0 when out of memory. */
 static int fit(struct sim_worker *w, struct sim_warp *warp) {
     if (!warp->undefined) {
         warp->undefined = make_code(w->run) ? calloc(1, sizeof *warp->undefined) : NULL;
@@ -89,13 +88,14 @@ static struct value *values_at(const struct sim_warp *warp, const uint8_t *regs)
     return warp->undefined->values + (regs - warp->regs) / 4;
 }
 
-/* The origin of that place and kind. UINT32_MAX: no memory. */
+/* The origin of that pc and kind. UINT32_MAX: out of memory. */
 static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding_kind kind) {
     for (uint32_t i = 0; i < u->origin_count; i++)
         if (u->origins[i].pc == pc && u->origins[i].kind == kind)
             return i;
     const struct origin made = {.pc = pc, .kind = (uint8_t)kind};
-    if (u->origin_count == ORIGINS_MOST) { /* an older one's values are then said to be from here */
+    if (u->origin_count ==
+        ORIGINS_MOST) { /* an older origin's values are then attributed to this one */
         u->origins[pc % ORIGINS_MOST] = made;
         return pc % ORIGINS_MOST;
     }
@@ -111,7 +111,7 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
     return u->origin_count++;
 }
 
-/* ---- where they come from ---- */
+/* ---- origins ---- */
 
 static int byte_is_valid(const struct sim_request *l, const struct sim_region *own, uint32_t lane,
                          uint32_t offset) {
@@ -176,7 +176,7 @@ int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const st
     return 0;
 }
 
-/* ---- where they are used ---- */
+/* ---- uses ---- */
 
 struct watch { /* one instruction of a warp */
     struct sim_worker *w;
@@ -191,14 +191,14 @@ static uint32_t lanes_of(const struct watch *s, uint32_t slot) {
     return slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].lanes & s->mask;
 }
 
-/* Something depends on these lanes of a register. 1: the launch ends. */
+/* The program depends on these lanes of a register. Returns 1 when the launch ends. */
 static int use(const struct watch *s, uint32_t slot, uint32_t lanes) {
     lanes &= lanes_of(s, slot);
     if (SIM_LIKELY(!lanes))
         return 0;
     const struct origin *o = &s->warp->undefined->origins[s->values[slot / 4].origin];
     const uint32_t lane = (uint32_t)__builtin_ctz(lanes);
-    s->values[slot / 4].lanes &= ~lanes; /* found once */
+    s->values[slot / 4].lanes &= ~lanes; /* reported once */
     s->values[slot / 4].computed &= ~lanes;
     if (o->kind == SIM_FIND_DIVISION)
         return sim_find(s->w, s->warp, o->pc, lane, SIM_FIND_DIVISION, 0, NULL,
@@ -220,8 +220,7 @@ static void define(const struct watch *s, uint32_t slot, uint32_t lanes, uint32_
 
 enum made { MOVED, COMPUTED, TOGETHER };
 
-/* A result of up to four sources: undefined where one of them is, or, if it is put together from
- * their bits, where all are. */
+/* A result of up to four sources: undefined where one of them is; for TOGETHER, where all are. */
 static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources, int count,
                     enum made made) {
     uint32_t any = 0, every = SIM_FULL, computed = made == COMPUTED ? SIM_FULL : 0, origin = 0;
@@ -236,8 +235,7 @@ static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources
     define(s, dst, made == TOGETHER ? every : any, computed, origin);
 }
 
-/* Lanes in which an AND with this operand takes out a few bits, as the write of a bit-field does.
- */
+/* Lanes in which an AND with this operand clears only a few bits, as a bit-field's write does. */
 static uint32_t keeps_most(const struct watch *s, uint32_t slot) {
     uint32_t lanes = 0;
     for (uint32_t m = s->mask; m; m &= m - 1) {
@@ -279,8 +277,8 @@ static void lane_operation(const struct watch *s) {
         combine(s, s->in->dst, sources, count, made);
 }
 
-/* p AND q, p OR q: undefined only where the other one does not decide. kind: as in sim_insn.sub of
- * a comparison. */
+/* p AND q, p OR q: undefined only where the other operand does not decide. kind: as in sim_insn.sub
+ * of a comparison. */
 static uint32_t boolean(uint32_t p, uint32_t p_undefined, uint32_t q, uint32_t q_undefined,
                         unsigned kind) {
     const uint32_t p_open = kind == 1   ? p
@@ -331,9 +329,9 @@ static void selection(const struct watch *s) {
            from->origin);
 }
 
-/* Stores to global memory of nothing that anybody defined: of computed values, or of no defined
- * value at all, since a vector may have padding. Shared and local memory is then as if nobody wrote
- * it, sim_undefined_store(), which would not say so of a quotient. */
+/* Stores only undefined data to global memory: computed values, or no defined value at all, since a
+ * vector may include padding. Shared and local memory is then marked unwritten by
+ * sim_undefined_store(), which could not describe a quotient. */
 static int leaves(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t *slots = in->vec == 1 ? &in->b : &s->w->run->kernel->extra[in->ext];
@@ -469,7 +467,7 @@ int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc
     return s.mask ? instruction(&s) : 0;
 }
 
-/* ---- memory that holds them stays unwritten; calls ---- */
+/* ---- memory that holds undefined values stays unwritten; calls ---- */
 
 void sim_undefined_store(const struct sim_request *l) {
     const struct sim_insn *in = l->in;
@@ -487,7 +485,7 @@ void sim_undefined_store(const struct sim_request *l) {
         }
 }
 
-/* The frame that these lanes enter lies where another one did. */
+/* These lanes enter a frame at the offset of an earlier one. */
 int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
                         uint32_t mask) {
     if (!fit(w, warp))

@@ -1,9 +1,8 @@
-/*
- * sim_constant.c: constant expressions, by precedence over two explicit and bounded stacks: however
- * deep the text nests, the host's stack does not. Values are .s64, .u64 or .f64, as in section 4.5
- * of the PTX manual; where ptxas 13.0 does something else than the manual says, as ptxas does: `&`,
- * `|` and `^` convert as `+` does, `%` is .u64, shift counts are taken modulo 64, `?:` has the type
- * of the operand that it chooses, and `&&`, `||` and `?:` evaluate all operands.
+/* sim_constant.c: evaluates constant expressions by precedence, with two explicit, bounded stacks:
+ * nesting in the text never deepens the host's stack. Resolves no names. Values are .s64, .u64 or
+ * .f64, as in section 4.5 of the PTX manual. Where ptxas 13.0 differs from the manual, this follows
+ * ptxas: `&`, `|` and `^` convert as `+` does, `%` is .u64, shift counts are taken modulo 64, `?:`
+ * has the type of the operand that it chooses, and `&&`, `||` and `?:` evaluate all operands.
  */
 #include "sim_parser.h"
 
@@ -259,7 +258,7 @@ static enum sim_status apply(struct sim_parser *parser, struct expression *e) {
 
 /* ---- the text ---- */
 
-/* The binary operator at the current token, or -1; two-character ones swallow their second half. */
+/* The binary operator at the current token, or -1; skips the second character of a longer one. */
 static int binary_operator(struct sim_parser *parser) {
     if (parser->lexer.token.kind != SIM_TOK_PUNCT)
         return -1;
@@ -289,7 +288,7 @@ static enum sim_status push_operator(struct sim_parser *parser, struct expressio
     return sim_parse_next(parser);
 }
 
-/* The type of a literal; NONE where the token is none. */
+/* Returns the type of a literal; NONE if the token is none. */
 static enum sim_type literal_type(const struct sim_parser *parser) {
     const struct sim_token *token = &parser->lexer.token;
     if (token->kind == SIM_TOK_INT)
@@ -299,7 +298,7 @@ static enum sim_type literal_type(const struct sim_parser *parser) {
     return sim_parse_word_is(parser, "WARP_SZ") ? SIM_T_S64 : SIM_T_NONE;
 }
 
-/* One value with the signs, casts and parentheses before it. */
+/* Parses one value with the signs, casts and parentheses before it. */
 static enum sim_status expression_value(struct sim_parser *parser, struct expression *e) {
     enum sim_status status = SIM_OK;
     for (;;) {

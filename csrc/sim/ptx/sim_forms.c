@@ -1,6 +1,5 @@
-/*
- * sim_forms.c: whether a mnemonic is a form that PTX has, by the grammar in sim_forms.def. What
- * ptxas would refuse is refused here, before any decoder sees it. Knows nothing of operands.
+/* sim_forms.c: tests whether PTX has a mnemonic, by the grammar in sim_forms.def. It rejects here,
+ * before any decoder runs, whatever ptxas would reject. Knows no operands.
  */
 #include "sim_forms.h"
 
@@ -46,8 +45,8 @@ static int is_type_group(const char *group) {
     return sim_type_find(p + 1, strcspn(p + 1, ".,)}({")) != SIM_T_NONE;
 }
 
-/* Every part finds a group of its own, types in the form's order; no group that has to be there is
- * left. */
+/* Each part matches a group of its own, types in the form's order, and no required group remains.
+ */
 static int matches(const struct form *form, const struct sim_mnemonic *m) {
     const char *groups[SIM_MAX_PARTS];
     uint32_t count = 0, used = 0;
@@ -77,8 +76,8 @@ static int matches(const struct form *form, const struct sim_mnemonic *m) {
     return 1;
 }
 
-/* 0: a form that PTX does not have; else the least target that has it, or 1 where none is needed or
- * nothing is known of the opcode. */
+/* Returns 0 for a form that PTX lacks; else the lowest target that has it, or 1 if any target has
+ * it or the opcode has no rows. */
 unsigned sim_form_target(const struct sim_mnemonic *m) {
     const struct sim_name opcode = m->parts[0];
     unsigned least = 0, known = 0;

@@ -1,6 +1,4 @@
-/*
- * sim_forms.h: which forms of instructions PTX has.
- */
+/* sim_forms.h: tests whether PTX has a form of an instruction. */
 #ifndef SIM_FORMS_H
 #define SIM_FORMS_H
 
@@ -12,8 +10,7 @@ struct sim_mnemonic {
     uint32_t count;
 };
 
-/* 0: a form that PTX does not have; else the least target that has it, or 1 where none is needed.
- */
+/* Returns 0 for a form that PTX lacks; else the lowest target that has it, or 1 if any has. */
 unsigned sim_form_target(const struct sim_mnemonic *m);
 
 #endif

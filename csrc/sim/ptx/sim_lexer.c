@@ -1,6 +1,5 @@
-/*
- * sim_lexer.c: PTX text to tokens, one at a time. Never allocates, never reads at or past `end`,
- * knows no grammar.
+/* sim_lexer.c: splits PTX text into tokens, one at a time. Never allocates, never reads at or past
+ * `end`, knows no grammar.
  */
 #include "sim_parser.h"
 
@@ -38,7 +37,7 @@ static void bad(struct sim_lexer *lexer, const char *problem) {
     lexer->problem = problem;
 }
 
-/* Past white space and comments. 0 when a comment never ends. */
+/* Skips white space and comments. Returns 0 when a comment never ends. */
 static int skip_blank(struct sim_lexer *lexer) {
     const char *p = lexer->at, *end = lexer->end;
     while (p < end) {
@@ -92,7 +91,7 @@ static void hex_float(struct sim_lexer *lexer, const char *p, unsigned digits) {
     lexer->token.bits = bits;
 }
 
-/* Past a decimal exponent; its value, with a bound that no product of digits passes. */
+/* Reads a decimal exponent, bounded beyond any effect; returns its end, NULL without digits. */
 static const char *exponent(const char *p, const char *end, int64_t *value) {
     enum { MOST = 1000000000 };
     const int negative = p < end && *p == '-';
@@ -105,9 +104,9 @@ static const char *exponent(const char *p, const char *end, int64_t *value) {
     return p > digits ? p : NULL;
 }
 
-/* A decimal float, correctly rounded: strtod() rounds, from digits and an exponent without a point,
- * which no locale reads differently. Where a digit beyond those kept is not 0, a 1 stands for all
- * of them: no two doubles' midpoint has more than 767 digits. */
+/* A decimal float, correctly rounded: strtod() rounds digits and an exponent without a point, which
+ * no locale reads differently. A 1 replaces the digits beyond those kept unless all are 0: no
+ * midpoint of two doubles has more than 767 digits. */
 static void decimal_float(struct sim_lexer *lexer, const char *p) {
     enum { DIGITS = 800 };
     char digits[DIGITS + 32];
@@ -151,8 +150,7 @@ static void decimal_float(struct sim_lexer *lexer, const char *p) {
     memcpy(&lexer->token.bits, &value, sizeof value);
 }
 
-/* The digits of an integer in a base; of a base 8 one that a point or an exponent follows, decimal
- * digits. */
+/* The digits of an integer in a base. */
 static void integer(struct sim_lexer *lexer, const char *p, unsigned base) {
     const char *end = lexer->end, *digits = p;
     uint64_t value = 0;
@@ -194,7 +192,10 @@ static void number(struct sim_lexer *lexer) {
     const char *after = p;
     while (after < end && (classify(*after) & C_DIGIT))
         after++;
-    if (after < end && (*after == '.' || (*after | 32) == 'e'))
+    /* 8.b8 is a number and a directive. */
+    const int directive = end - after > 1 && *after == '.' && (after[1] | 32) != 'e' &&
+                          (classify(after[1]) & (C_WORD0 | C_DIGIT)) == C_WORD0;
+    if (after < end && !directive && (*after == '.' || (*after | 32) == 'e'))
         decimal_float(lexer, p);
     else
         integer(lexer, p, *p == '0' ? 8 : 10);
@@ -202,11 +203,11 @@ static void number(struct sim_lexer *lexer) {
 
 static void word(struct sim_lexer *lexer) {
     const char *p = lexer->at, *end = lexer->end;
-    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 one */
+    int directive = *p == '.'; /* .reg.b32 is two words, ld.global.b32 is one */
     for (p++;;) {
         while (p < end && (classify(*p) & C_WORD) && !(directive && *p == '.'))
             p++;
-        /* shared::cluster is one word; the colon of a label is not */
+        /* shared::cluster is one word; a label's colon is no part of it */
         if (end - p > 2 && p[0] == ':' && p[1] == ':' && (classify(p[2]) & C_WORD))
             p += 2;
         else

@@ -1,7 +1,6 @@
-/*
- * sim_module.c: what stands at file level. One pass over the text finds functions (their bodies are
- * skipped, and parsed when a kernel that needs them is first asked for) and places the module's
- * variables in memory.
+/* sim_module.c: parses the file level. One pass over the text finds functions and places the
+ * module's variables in memory; a function's body is skipped, and parsed when the first kernel that
+ * needs it is requested. Decodes nothing.
  */
 #include "../../float_state.h"
 #include "sim_parser.h"
@@ -169,8 +168,8 @@ static enum sim_status initial_value(struct sim_parser *parser, struct initialis
                 : NULL;
         if (token->kind != SIM_TOK_WORD)
             return sim_parse_fail(parser, SIM_SYNTAX, "expected a name as an initial value");
-        /* otherwise a function's address: calls through one are refused where they stand, so any
-           address that is nobody's will do */
+        /* else a function's address: indirect calls are rejected where they appear, so any address
+         * without an owner serves */
         bits =
             other ? other->address : 0x7f00000000000000ull + sim_hash(token->text, token->length);
         status = sim_parse_next(parser);
@@ -192,7 +191,7 @@ static enum sim_status initial_value(struct sim_parser *parser, struct initialis
     return status;
 }
 
-/* = value, or = { values }, nested to any depth that is bounded: the nesting only groups them */
+/* = value, or = { values }, with bounded nesting, which only groups the values */
 static enum sim_status initial_values(struct sim_parser *parser, struct initialiser *init) {
     uint32_t depth = 0;
     enum sim_status status = sim_parse_next(parser);
@@ -274,7 +273,7 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
         struct sim_region *region = sim_memory_find(module->gpu, symbol->address);
         init.host = region->host;
         region->read_only = d.space == SIM_S_CONST;
-        free(region->valid); /* module variables start as zeros */
+        free(region->valid); /* module variables begin as zeros */
         region->valid = NULL;
         if (sim_parse_is(parser, '=') && (status = initial_values(parser, &init)))
             return status;
@@ -287,7 +286,7 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
     return sim_parse_expect(parser, ';');
 }
 
-/* .section name { ... }: debugging data that the simulator has no use for */
+/* .section name { ... }: debugging data, ignored */
 static enum sim_status section_directive(struct sim_parser *parser) {
     enum sim_status status = sim_parse_next(parser);
     if (!status)
@@ -384,7 +383,8 @@ static void module_free(struct sim_module *module) {
     for (uint32_t i = 0; i < module->entry_count; i++) {
         if (!module->entries[i]->kernel)
             continue;
-        struct sim_arena arena = module->entries[i]->kernel->arena; /* it holds the kernel itself */
+        struct sim_arena arena =
+            module->entries[i]->kernel->arena; /* the arena holds the kernel itself */
         sim_arena_free(&arena);
     }
     for (uint32_t i = 0; i < module->allocation_count; i++)
@@ -424,7 +424,7 @@ enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t by
     parser->arena = &module->arena;
     parser->error = error;
     sim_lexer_start(&parser->lexer, module->text, module->text + bytes, 1);
-    if (bytes && module->text[bytes - 1] == 0) /* a C string's NUL may come along */
+    if (bytes && module->text[bytes - 1] == 0) /* the text may include a C string's NUL */
         parser->lexer.end--;
     if ((status = directives(parser)) == SIM_OK)
         status = index_functions(parser);

@@ -1,7 +1,6 @@
-/*
- * sim_parse_operand.c: what stands between an instruction's name and its semicolon: symbols and the
- * scopes that they live in, registers, and operands. Lists nest as deep as the parser's limit,
- * never the host's stack.
+/* sim_parse_operand.c: parses the operands between an instruction's name and its semicolon: symbols
+ * and their scopes, registers, lists. Nesting is bounded by the parser's limit and never uses the
+ * host's stack.
  */
 #include "sim_parser.h"
 
@@ -108,7 +107,7 @@ static enum sim_status find_register(struct sim_parser *parser, const char *text
         made->kind = SIM_SYM_REG;
         made->type = range->type;
         made->reg = UINT32_MAX;
-        /* behind whatever the inner scopes put into the bucket, so that closing them stays last in,
+        /* behind the symbols of inner scopes in the bucket, so that closing them stays last in,
          * first out */
         struct sim_symbol **at = &parser->table[made->hash % SIM_SYMBOL_TABLE];
         while (*at && (*at)->depth > made->depth)
@@ -116,8 +115,7 @@ static enum sim_status find_register(struct sim_parser *parser, const char *text
         made->chain = *at;
         *at = made;
         symbol = made;
-        /* spliced after the symbols that were declared later in this scope: order within a bucket
-         * is by age */
+        /* after the symbols declared later in this scope: a bucket is ordered by age */
         made->next_in_scope = parser->scopes[range->depth];
         parser->scopes[range->depth] = made;
     }
@@ -163,13 +161,14 @@ enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o)
             return sim_parse_fail(parser, SIM_SYNTAX, "unknown register '%.*s'",
                                   sim_parse_shown(&token), token.text);
         } else {
-            o->kind = SIM_O_LABEL; /* a label, a function or a table: the decoder knows */
+            o->kind =
+                SIM_O_LABEL; /* a label, a function or a table: the decoder distinguishes them */
         }
     }
     return sim_parse_next(parser);
 }
 
-/* + or - constant, as many times as there are */
+/* + or - constant, repeated */
 static enum sim_status displacement(struct sim_parser *parser, uint64_t *bits) {
     if (sim_parse_is(parser, '+') || sim_parse_is(parser, '-')) {
         uint64_t value;

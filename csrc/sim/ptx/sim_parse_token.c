@@ -1,6 +1,5 @@
-/*
- * sim_parse_token.c: what every part of the parser does with tokens: read the next, compare, fail
- * with the place.
+/* sim_parse_token.c: token helpers of the parser: read the next, compare, fail with line and
+ * column. Knows no grammar.
  */
 #include "sim_parser.h"
 

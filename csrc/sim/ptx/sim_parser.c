@@ -1,7 +1,6 @@
-/*
- * sim_parser.c: function bodies. Statements, operands and declarations, with every name but labels
- * resolved as it is read. Nothing here recurses on its input: scopes and expressions have explicit,
- * bounded stacks.
+/* sim_parser.c: parses function bodies: statements, operands and declarations. It resolves every
+ * name but labels as it reads it. Nothing recurses on the input: scopes and expressions have
+ * explicit, bounded stacks. Decodes nothing.
  */
 #include "sim_parser.h"
 
@@ -168,8 +167,8 @@ static enum sim_status location(struct sim_parser *parser) {
         inlined = 1;
         if ((status = sim_parse_next(parser)))
             break;
-        /* function_name and a label, + a number; or inlined_at and three numbers, after which a
-         * label is the program's */
+        /* either function_name, a label and + number; or inlined_at and three numbers, after which
+         * a label belongs to the program */
         const int named = sim_parse_word_is(parser, "function_name");
         status = sim_parse_next(parser);
         if (!status && named)
@@ -182,8 +181,8 @@ static enum sim_status location(struct sim_parser *parser) {
     }
     if (status)
         return status;
-    /* work inlined from a toolkit header belongs to the line that called it, which a .loc before
-     * this one named */
+    /* code inlined from a toolkit header is attributed to the calling line, which an earlier .loc
+     * named */
     sim_module_file(parser->module, (unsigned)numbers[0], &system);
     if (!(inlined && system) && numbers[1] && numbers[1] < UINT32_MAX) {
         parser->file = (unsigned)numbers[0];
@@ -373,7 +372,7 @@ static enum sim_status function_text(struct sim_parser *parser) {
     sim_lexer_start(&parser->lexer, function->header, function->body_end, function->header_line);
     if (!status)
         status = sim_parse_next(parser);
-    if (!status && sim_parse_is(parser, '(')) /* before the name: what it returns */
+    if (!status && sim_parse_is(parser, '(')) /* before the name: return values */
         status = formals(parser, &f->returns, &f->return_count, 1);
     if (!status && parser->lexer.token.kind == SIM_TOK_WORD && parser->lexer.token.text[0] != '.')
         status = sim_parse_next(parser);

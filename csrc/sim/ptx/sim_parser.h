@@ -1,7 +1,6 @@
-/*
- * sim_parser.h: between the parser's parts: sim_module.c (what stands at file level), sim_parser.c
- * (bodies and declarations), sim_parse_operand.c, sim_constant.c and sim_parse_token.c. All drive
- * one lexer and report the first error with its place.
+/* sim_parser.h: shared by the parser's files: sim_module.c (file level), sim_parser.c (bodies and
+ * declarations), sim_parse_operand.c, sim_constant.c and sim_parse_token.c. All use one lexer and
+ * report the first error with line and column.
  */
 #ifndef SIM_PARSER_H
 #define SIM_PARSER_H
@@ -26,7 +25,7 @@ struct sim_token {
     const char *text;
     uint32_t length;
     unsigned line, column;
-    uint64_t bits; /* the value; of a float, its bits; of a punctuation mark, the character */
+    uint64_t bits; /* the value; a float's bits; a punctuation character */
     int is_unsigned;
 };
 
@@ -39,8 +38,8 @@ struct sim_lexer {
 
 void sim_lexer_start(struct sim_lexer *lexer, const char *text, const char *end, unsigned line);
 void sim_lexer_next(struct sim_lexer *lexer);
-/* From just inside an opening brace to just past its closing one, without making tokens. 0 if it
- * never closes. */
+/* Skips from just inside an opening brace to just past its closing one, without making tokens.
+ * Returns 0 if it never closes. */
 int sim_lexer_skip_body(struct sim_lexer *lexer);
 
 /* ---- parser ---- */
@@ -97,7 +96,7 @@ enum sim_status sim_parse_function(struct sim_module *module, struct sim_arena *
                                    struct sim_function *function, struct sim_parsed **parsed,
                                    struct sim_error *error);
 
-/* ---- sim_parse_operand.c, and what it needs of sim_parser.c ---- */
+/* ---- sim_parse_operand.c, and the functions of sim_parser.c that it needs ---- */
 enum sim_status sim_parse_add_symbol(struct sim_parser *parser, struct sim_name name,
                                      struct sim_symbol **symbol);
 void sim_parse_close_scope(struct sim_parser *parser);

@@ -1,17 +1,18 @@
-/* cpu_reduce.c: the reduction on the CPU, rungs `serial`, `openmp` and `simd`.
+/* cpu_reduce.c: the reduction on the CPU, rungs `serial`, `openmp` and `simd`. Knows no Python.
  *
- * The items are cut into leaves of 16 x 16: 16 lanes, which the compiler turns into vector
- * registers, each of which combines 16 items one after the other. Leaves are combined lane by lane
- * in a binary tree, 64 of them make a chunk; chunks make a binary tree again. So an item goes
- * through 16 steps and then through log2 of them, which keeps a float64 sum as exact as NumPy's
- * pairwise one; float32 and float16 accumulate in float64. The cut depends on the number of items
- * alone, never on the number of threads or on the instruction set: every machine, every thread
- * count and every rung gives the same bits. What gives the same in any order (sums of integers,
- * extremes, bits) goes through a chunk in as many lanes as fill the vectors.
+ * The elements are divided into leaves of 16 x 16: 16 lanes, which the compiler keeps in vector
+ * registers, each of which combines 16 elements sequentially. Leaves are combined lane by lane in a
+ * binary tree, 64 of them make a chunk; chunks form a binary tree again. An element thus passes 16
+ * steps and then log2 of the rest, which makes a float64 sum as exact as NumPy's pairwise one;
+ * float32 and float16 accumulate in float64. The tree depends only on the number of elements, never
+ * on the number of threads or the instruction set: every machine and every rung returns the same
+ * bits. Operations whose result does not depend on the order (sums of integers, extremes, bits) use
+ * as many lanes as fill the vectors.
  */
 
-/* (operation, items, accumulator): one accumulator for each operation and item type. Prod, min and
- * max of bool are `and` and `or`. float16 is compared as float32, which holds it exactly. */
+/* (operation, elements, accumulator): one accumulator for each operation and element type. Prod,
+ * min and max of bool are `and` and `or`. float16 is compared as float32, which represents it
+ * exactly. */
 /* clang-format off */
 #define CPU_REDUCE_INTEGERS(SIGNATURE, op)                                                        \
     SIGNATURE(op, int8, int8)     SIGNATURE(op, int16, int16)                                      \
@@ -61,36 +62,40 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 /* clang-format on */
 #else
 
-#include "../../float_state.h"
-#include "cpu_gather.h"
-#include "cpu_half.h"
-#include "cpu_isa.h"
-#include "cpu_kernels.h"
-#include "cpu_team.h"
+#include "../../../float_state.h"
+#include "../cpu_gather.h"
+#include "../cpu_half.h"
+#include "../cpu_isa.h"
+#include "../cpu_kernels.h"
+#include "../cpu_team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The signatures paste the name `bool`: a type's name from here on, no longer a macro. */
+/* The signatures paste the name `bool`: from here on a type's name, no longer a macro. */
+CPU_COMPACT
+
 #undef bool
 typedef _Bool bool;
+
+#include "cpu_reduce_items.h"
 
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,   /* items */
-    CHUNK = 64 * LEAF,     /* items that a thread takes at a time */
-    STACK = 8,             /* leaves that wait, of a chunk of complex numbers */
-    ORDERLESS_BYTES = 256, /* of the lanes of what gives the same in any order */
-    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 items, a few milliseconds */
+    LEAF = LANES * ROWS,   /* elements */
+    CHUNK = 64 * LEAF,     /* elements that a thread processes at a time */
+    STACK = 8,             /* pending leaves in a chunk of complex numbers */
+    ORDERLESS_BYTES = 256, /* of the lanes of operations in any order */
+    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 elements, a few milliseconds */
     TREE_DEPTH = 64,       /* of a binary tree over any 64-bit count */
-    ITEMS_PER_NS = 32,     /* that one thread reduces, about, where they are in its cache; */
-    BYTES_PER_NS = 64,     /* and that it reads */
-    GATHERING = 4,         /* times as long, about, as reducing items without gaps */
+    ITEMS_PER_NS = 32,     /* reduced by one thread, estimated, if they are in its cache; */
+    BYTES_PER_NS = 64,     /* and read from memory */
+    GATHERING = 4,         /* estimated cost relative to contiguous elements */
     TASK_CHUNKS = 4,       /* that a thread of the team takes at a time */
-    TURN_SEGMENTS = 16,    /* that the team works on at a time */
+    TURN_SEGMENTS = 16,    /* that the team processes at a time */
     LINE = 64,             /* bytes of a cache line */
-    AHEAD = 512, /* bytes prefetched: of 256 to 4096 the fastest on an EPYC 7003 (Nov 2026) */
+    AHEAD = 512,           /* bytes prefetched (TUNING.md C6) */
 };
 
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
@@ -98,152 +103,21 @@ _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
 _Static_assert(CHUNK / ORDERLESS_BYTES <= UINT8_MAX, "and of bools in 8");
 _Static_assert(SEGMENT_CHUNKS *CHUNK == DEVICE_SEGMENT, "ops_reduce.c's pieces are segments");
 
-/* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an item as an accumulator */
-
-struct complex_single {
-    float real, imag;
-};
-
-typedef uint8_t type_bool;
-typedef int8_t type_int8;
-typedef int16_t type_int16;
-typedef int32_t type_int32;
-typedef int64_t type_int64;
-typedef uint8_t type_uint8;
-typedef uint16_t type_uint16;
-typedef uint32_t type_uint32;
-typedef uint64_t type_uint64;
-typedef uint16_t type_float16; /* its bits */
-typedef float type_float32;
-typedef double type_float64;
-typedef struct complex_single type_complex64;
-typedef struct complex_double type_complex128;
-
-#define LOAD_bool(acc, x) ((type_##acc)((x) != 0))
-#define LOAD_int8(acc, x) ((type_##acc)(x))
-#define LOAD_int16(acc, x) ((type_##acc)(x))
-#define LOAD_int32(acc, x) ((type_##acc)(x))
-#define LOAD_int64(acc, x) ((type_##acc)(x))
-#define LOAD_uint8(acc, x) ((type_##acc)(x))
-#define LOAD_uint16(acc, x) ((type_##acc)(x))
-#define LOAD_uint32(acc, x) ((type_##acc)(x))
-#define LOAD_uint64(acc, x) ((type_##acc)(x))
-#define LOAD_float16(acc, x) ((type_##acc)half_to_float(x))
-#define LOAD_float32(acc, x) ((type_##acc)(x))
-#define LOAD_float64(acc, x) ((type_##acc)(x))
-#define LOAD_complex64(acc, x) ((type_##acc){(x).real, (x).imag})
-#define LOAD_complex128(acc, x) (x)
-
-/* --- operations: APPLY_<op>(acc, a, b), and IDENTITY_<op>(acc), which changes nothing */
-
-static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
-    return (struct complex_double){a.real + b.real, a.imag + b.imag};
-}
-static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
-    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
-                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
-}
-
-/* Signed integers wrap as NumPy's do: the arithmetic is done unsigned, where C defines it. */
-#define SUM_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
-#define SUM_uint64(a, b) ((a) + (b))
-#define SUM_float64(a, b) ((a) + (b))
-#define SUM_complex128(a, b) complex_sum(a, b)
-#define PROD_int64(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
-#define PROD_uint64(a, b) ((a) * (b))
-#define PROD_float64(a, b) ((a) * (b))
-#define PROD_complex128(a, b) complex_prod(a, b)
-
-#define APPLY_sum(acc, a, b) SUM_##acc(a, b)
-#define APPLY_prod(acc, a, b) PROD_##acc(a, b)
-/* A NaN on either side wins, as in NumPy: a comparison with one in `a` takes it, and one in `b` is
- * taken as such. Two choices and no `||`, so that gcc makes a minimum and a blend of it. */
-#define APPLY_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
-#define APPLY_max(acc, a, b) ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
-#define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
-#define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
-#define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
-
-/* As a chunk's items are added up. */
-#define NARROW_sum(items, acc) narrow_##items
-#define NARROW_min(items, acc) type_##acc
-#define NARROW_max(items, acc) type_##acc
-#define NARROW_and(items, acc) type_##acc
-#define NARROW_or(items, acc) type_##acc
-#define NARROW_xor(items, acc) type_##acc
-typedef uint8_t narrow_bool;
-typedef int16_t narrow_int8;
-typedef int32_t narrow_int16;
-typedef int64_t narrow_int32;
-typedef uint64_t narrow_int64; /* wraps */
-typedef uint16_t narrow_uint8;
-typedef uint32_t narrow_uint16;
-typedef uint64_t narrow_uint32;
-typedef uint64_t narrow_uint64;
-#define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
-#define COMBINE_min(acc, a, b) APPLY_min(acc, a, b)
-#define COMBINE_max(acc, a, b) APPLY_max(acc, a, b)
-#define COMBINE_and(acc, a, b) APPLY_and(acc, a, b)
-#define COMBINE_or(acc, a, b) APPLY_or(acc, a, b)
-#define COMBINE_xor(acc, a, b) APPLY_xor(acc, a, b)
-
-#define LOWEST_int8 INT8_MIN
-#define LOWEST_int16 INT16_MIN
-#define LOWEST_int32 INT32_MIN
-#define LOWEST_int64 INT64_MIN
-#define LOWEST_uint8 0
-#define LOWEST_uint16 0
-#define LOWEST_uint32 0
-#define LOWEST_uint64 0
-#define LOWEST_float32 (-__builtin_inff())
-#define LOWEST_float64 (-__builtin_inf())
-#define HIGHEST_int8 INT8_MAX
-#define HIGHEST_int16 INT16_MAX
-#define HIGHEST_int32 INT32_MAX
-#define HIGHEST_int64 INT64_MAX
-#define HIGHEST_uint8 UINT8_MAX
-#define HIGHEST_uint16 UINT16_MAX
-#define HIGHEST_uint32 UINT32_MAX
-#define HIGHEST_uint64 UINT64_MAX
-#define HIGHEST_float32 __builtin_inff()
-#define HIGHEST_float64 __builtin_inf()
-#define ONE_int64 1
-#define ONE_uint64 1
-#define ONE_float64 1
-#define ONE_complex128 ((type_complex128){1, 0})
-#define ZERO_int64 0
-#define ZERO_uint64 0
-#define ZERO_float64 0
-#define ZERO_complex128 ((type_complex128){0, 0})
-#define ALL_ONES_bool 1
-#define ALL_ONES_int8 -1
-#define ALL_ONES_int16 -1
-#define ALL_ONES_int32 -1
-#define ALL_ONES_int64 -1
-#define ALL_ONES_uint8 UINT8_MAX
-#define ALL_ONES_uint16 UINT16_MAX
-#define ALL_ONES_uint32 UINT32_MAX
-#define ALL_ONES_uint64 UINT64_MAX
-
-#define IDENTITY_sum(acc) ZERO_##acc
-#define IDENTITY_prod(acc) ONE_##acc
-#define IDENTITY_min(acc) HIGHEST_##acc
-#define IDENTITY_max(acc) LOWEST_##acc
-#define IDENTITY_and(acc) ALL_ONES_##acc
-#define IDENTITY_or(acc) 0
-#define IDENTITY_xor(acc) 0
+struct functions;
 
 /* --- the functions of a signature
  *
- * chunk_<op>_<items> turns up to CHUNK items into one accumulator, combine_<op>_<items> *b into *a.
+ * chunk_<op>_<items> reduces up to CHUNK elements to one accumulator, combine_<op>_<items> adds *b
+ * to *a.
  */
 
-/* The tree of sums and products. A leaf's lanes live in registers; the stack holds leaves that wait
- * for their sibling. The last `left` lanes are the result: 2 of numbers that are halves of complex
- * ones. */
+/* The tree of sums and products. A leaf's lanes stay in registers; the stack holds leaves that wait
+ * for their sibling. The last `left` lanes are the result: 2 for halves of complex numbers. */
 #define TREE(op, items, acc)                                                                     \
-    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out) {      \
+    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,        \
+                                        int64_t key) {                                           \
         type_##acc lanes[LANES];                                                                 \
+        (void)key;                                                                               \
         for (int lane = 0; lane < LANES; lane++)                                                 \
             lanes[lane] = LOAD_##items(acc, in[lane]);                                           \
         for (int row = 1; row < ROWS; row++)                                                     \
@@ -258,7 +132,7 @@ typedef uint64_t narrow_uint64;
             a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                         \
     }                                                                                            \
     CPU_INLINE void tree_##op##_##items(const void *data, size_t n, int left, void *result,      \
-                                        bool prefetch) {                                         \
+                                        int64_t key, bool prefetch) {                            \
         const type_##items *in = data;                                                           \
         type_##acc stack[STACK][LANES], rest[LANES];                                             \
         int depth = 0;                                                                           \
@@ -266,7 +140,7 @@ typedef uint64_t narrow_uint64;
         for (size_t leaf = 0; leaf < leaves; leaf++) {                                           \
             if (prefetch)                                                                        \
                 prefetch_after(in + leaf * LEAF, sizeof(type_##items) * LEAF);                   \
-            leaf_##op##_##items(in + leaf * LEAF, stack[depth++]);                               \
+            leaf_##op##_##items(in + leaf * LEAF, stack[depth++], key);                          \
             for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                   \
                 merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                        \
         }                                                                                        \
@@ -281,69 +155,95 @@ typedef uint64_t narrow_uint64;
                 rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                     \
         memcpy(result, rest, (size_t)left * sizeof *rest);                                       \
     }
-#define TREE_FUNCTIONS(op, items, acc)                                              \
-    TREE(op, items, acc)                                                            \
-    CPU_INLINE void any_chunk_##op##_##items(const void *data, size_t n, void *out, \
-                                             bool prefetch) {                       \
-        tree_##op##_##items(data, n, 1, out, prefetch);                             \
-    }                                                                               \
-    FUNCTIONS(op, items, acc)
+#define TREE_FUNCTIONS(op, items, acc)                                                            \
+    TREE(op, items, acc)                                                                          \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
+                                             size_t n, void *out, bool prefetch) {                \
+        tree_##op##_##items(data, n, 1, out, functions->key, prefetch);                           \
+    }                                                                                             \
+    CHUNKS(op, items)
 
 /* Sums of complex numbers: as twice as many real ones. */
-#define PAIR_FUNCTIONS(op, items, acc)                                              \
-    CPU_INLINE void any_chunk_##op##_##items(const void *data, size_t n, void *out, \
-                                             bool prefetch) {                       \
-        PAIRS_##op##_##items(data, 2 * n, 2, out, prefetch);                        \
-    }                                                                               \
-    FUNCTIONS(op, items, acc)
+#define PAIR_FUNCTIONS(op, items, acc)                                                            \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
+                                             size_t n, void *out, bool prefetch) {                \
+        (void)functions;                                                                          \
+        PAIRS_##op##_##items(data, 2 * n, 2, out, 0, prefetch);                                   \
+    }                                                                                             \
+    CHUNKS(op, items)
 #define PAIRS_sum_complex64 tree_sum_float32
 #define PAIRS_sum_complex128 tree_sum_float64
 
-/* What gives the same in any order: as many lanes as keep the vector units busy, of sums in as few
- * bits as hold a chunk's share of them. */
-#define ORDERLESS_FUNCTIONS(op, items, acc)                                                  \
-    CPU_INLINE void any_chunk_##op##_##items(const void *data, size_t n, void *out,          \
-                                             bool prefetch) {                                \
-        typedef NARROW_##op(items, acc) narrow;                                              \
-        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                    \
-        const type_##items *in = data;                                                       \
-        narrow lanes[MANY];                                                                  \
-        type_##acc wide[MANY];                                                               \
-        size_t i = 0;                                                                        \
-        for (int lane = 0; lane < MANY; lane++)                                              \
-            lanes[lane] = IDENTITY_##op(acc);                                                \
-        for (; i + MANY <= n; i += MANY) {                                                   \
-            if (prefetch)                                                                    \
-                prefetch_after(in + i, sizeof(type_##items) * MANY);                         \
-            for (int lane = 0; lane < MANY; lane++)                                          \
-                lanes[lane] = COMBINE_##op(acc, lanes[lane],                                 \
-                                           (narrow)LOAD_##items(acc, in[i + (size_t)lane])); \
-        }                                                                                    \
-        for (int lane = 0; i < n; i++, lane++) {                                             \
-            const narrow next = (narrow)LOAD_##items(acc, in[i]);                            \
-            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                              \
-        }                                                                                    \
-        for (int lane = 0; lane < MANY; lane++)                                              \
-            wide[lane] = (type_##acc)lanes[lane];                                            \
-        for (int half = MANY / 2; half > 0; half /= 2)                                       \
-            for (int lane = 0; lane < half; lane++)                                          \
-                wide[lane] = APPLY_##op(acc, wide[lane], wide[lane + half]);                 \
-        *(type_##acc *)out = wide[0];                                                        \
-    }                                                                                        \
-    FUNCTIONS(op, items, acc)
+/* Lanes of operations whose result does not depend on the order. */
+#define ORDERLESS_FUNCTIONS(op, items, acc)                                                       \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
+                                             size_t n, void *out, bool prefetch) {                \
+        typedef NARROW_##op(items, acc) narrow;                                                   \
+        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                         \
+        const int64_t key = functions->key;                                                       \
+        const type_##items *in = data;                                                            \
+        narrow lanes[MANY];                                                                       \
+        type_##acc wide[MANY];                                                                    \
+        size_t i = 0;                                                                             \
+        (void)key;                                                                                \
+        for (int lane = 0; lane < MANY; lane++)                                                   \
+            lanes[lane] = IDENTITY_##op(acc);                                                     \
+        for (; i + MANY <= n; i += MANY) {                                                        \
+            if (prefetch)                                                                         \
+                prefetch_after(in + i, sizeof(type_##items) * MANY);                              \
+            for (int lane = 0; lane < MANY; lane++)                                               \
+                lanes[lane] =                                                                     \
+                    COMBINE_##op(acc, lanes[lane], ITEM_##op(items, acc, in[i + (size_t)lane]));  \
+        }                                                                                         \
+        for (int lane = 0; i < n; i++, lane++) {                                                  \
+            const narrow next = ITEM_##op(items, acc, in[i]);                                     \
+            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                                   \
+        }                                                                                         \
+        for (int lane = 0; lane < MANY; lane++)                                                   \
+            wide[lane] = (type_##acc)lanes[lane];                                                 \
+        for (int half = MANY / 2; half > 0; half /= 2)                                            \
+            for (int lane = 0; lane < half; lane++)                                               \
+                wide[lane] = APPLY_##op(acc, wide[lane], wide[lane + half]);                      \
+        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                             \
+    }                                                                                             \
+    CHUNKS(op, items)
 
-#define FUNCTIONS(op, items, acc)                                                     \
-    static void combine_##op##_##items(void *a, const void *b) {                      \
-        *(type_##acc *)a = APPLY_##op(acc, *(type_##acc *)a, *(const type_##acc *)b); \
-    }                                                                                 \
-    static void chunk_##op##_##items(const void *data, size_t n, void *result) {      \
-        any_chunk_##op##_##items(data, n, result, false);                             \
-    }                                                                                 \
-    CPU_ISAS(ISA_CHUNK, op##_##items)
+/* Bits of integers of any width, by words, which are combined at the end. */
+#define BITS_FUNCTIONS(op, items, acc)                                                            \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
+                                             size_t n, void *out, bool prefetch) {                \
+        enum { MANY = ORDERLESS_BYTES / sizeof(uint64_t) };                                       \
+        const uint64_t key = (uint64_t)functions->key;                                            \
+        const size_t size = functions->item_size, bytes = n * size;                               \
+        uint64_t lanes[MANY] = {0}, block[MANY], all = 0;                                         \
+        const char *in = data;                                                                    \
+        size_t i = 0;                                                                             \
+        for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                              \
+            const raw_8 *words = (const raw_8 *)(in + i);                                         \
+            if (prefetch)                                                                         \
+                prefetch_after(in + i, ORDERLESS_BYTES);                                          \
+            for (int lane = 0; lane < MANY; lane++)                                               \
+                lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);               \
+        }                                                                                         \
+        for (int lane = 0; lane < MANY; lane++)                                                   \
+            block[lane] = key;                                                                    \
+        memcpy(block, in + i, bytes - i);                                                         \
+        for (int lane = 0; lane < MANY; lane++)                                                   \
+            lanes[lane] = COMBINE_##op(uint64, lanes[lane], block[lane] ^ key);                   \
+        for (int lane = 0; lane < MANY; lane++)                                                   \
+            all = COMBINE_##op(uint64, all, lanes[lane]);                                         \
+        for (size_t half = sizeof all / 2; half >= size; half /= 2)                               \
+            all = COMBINE_##op(uint64, all, all >> 8 * half);                                     \
+        all ^= key;                                                                               \
+        memcpy(out, &all, size); /* little-endian */                                              \
+    }                                                                                             \
+    CHUNKS(op, items)
 
-#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                               \
-    target static void chunk_##name##_##isa(const void *data, size_t n, void *result) { \
-        any_chunk_##name(data, n, result, true);                                        \
+#define CHUNKS(op, items) CPU_ISAS(ISA_CHUNK, op##_##items)
+#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                                        \
+    target static void chunk_##name##_##isa(const struct functions *functions, const void *data, \
+                                            size_t n, void *result, bool prefetch) {             \
+        any_chunk_##name(functions, data, n, result, prefetch);                                  \
     }
 
 CPU_INLINE void prefetch_after(const void *leaf, size_t bytes) {
@@ -351,23 +251,136 @@ CPU_INLINE void prefetch_after(const void *leaf, size_t bytes) {
         __builtin_prefetch((const char *)((uintptr_t)leaf + AHEAD + i));
 }
 
-CPU_REDUCE_TREES(TREE_FUNCTIONS)
-CPU_REDUCE_PAIRS(PAIR_FUNCTIONS)
-CPU_REDUCE_ORDERLESS(ORDERLESS_FUNCTIONS)
-
-typedef void chunk_function(const void *items, size_t n, void *result);
+typedef void chunk_function(const struct functions *functions, const void *items, size_t n,
+                            void *result, bool prefetch);
 
 struct functions {
-    chunk_function *chunk, *simd[CPU_ISA_COUNT];
+    chunk_function *chunk[CPU_ISA_COUNT];
     void (*combine)(void *a, const void *b);
+    int64_t key;
     size_t item_size, accumulator_size;
 };
 
-#define FUNCTIONS_ROW(op, items, acc)                                                             \
-    static const struct functions functions_##op##_##items = {chunk_##op##_##items,               \
-                                                              {CPU_ISAS(ISA_NAME, op##_##items)}, \
-                                                              combine_##op##_##items,             \
-                                                              sizeof(type_##items),               \
+/* Unsigned integers are reduced as signed ones, max as min, `and` as `or`: see KEY_<op>. */
+CPU_REDUCE_FLOATS(TREE_FUNCTIONS, sum)
+CPU_REDUCE_FLOATS(TREE_FUNCTIONS, prod)
+TREE_FUNCTIONS(prod, int8, int64)
+TREE_FUNCTIONS(prod, int16, int64)
+TREE_FUNCTIONS(prod, int32, int64)
+TREE_FUNCTIONS(prod, int64, int64)
+TREE_FUNCTIONS(prod, complex64, complex128)
+TREE_FUNCTIONS(prod, complex128, complex128)
+CPU_REDUCE_PAIRS(PAIR_FUNCTIONS)
+ORDERLESS_FUNCTIONS(sum, bool, int64)
+ORDERLESS_FUNCTIONS(sum, int8, int64)
+ORDERLESS_FUNCTIONS(sum, int16, int64)
+ORDERLESS_FUNCTIONS(sum, int32, int64)
+ORDERLESS_FUNCTIONS(sum, int64, int64)
+ORDERLESS_FUNCTIONS(min, int8, int8)
+ORDERLESS_FUNCTIONS(min, int16, int16)
+ORDERLESS_FUNCTIONS(min, int32, int32)
+ORDERLESS_FUNCTIONS(min, int64, int64)
+ORDERLESS_FUNCTIONS(min, float16, float32)
+ORDERLESS_FUNCTIONS(min, float32, float32)
+ORDERLESS_FUNCTIONS(min, float64, float64)
+ORDERLESS_FUNCTIONS(and, bool, bool)
+ORDERLESS_FUNCTIONS(or, bool, bool)
+ORDERLESS_FUNCTIONS(xor, bool, bool)
+BITS_FUNCTIONS(or, bits, bits)
+BITS_FUNCTIONS(xor, bits, bits)
+
+/* The chunks of an operation on a dtype. */
+#define CORE_sum(items) JOIN(sum, SIGNED_##items)
+#define CORE_prod(items) JOIN(prod, SIGNED_##items)
+#define CORE_min(items) JOIN(min, SIGNED_##items)
+#define CORE_max(items) JOIN(min, SIGNED_##items)
+#define CORE_and(items) JOIN(and, BITS_##items)
+#define CORE_or(items) JOIN(or, BITS_##items)
+#define CORE_xor(items) JOIN(xor, BITS_##items)
+#define JOIN(op, items) JOINED(op, items)
+#define JOINED(op, items) op##_##items
+#define and_bits or_bits /* of complements */
+#define SIGNED_bool bool
+#define SIGNED_int8 int8
+#define SIGNED_int16 int16
+#define SIGNED_int32 int32
+#define SIGNED_int64 int64
+#define SIGNED_uint8 int8
+#define SIGNED_uint16 int16
+#define SIGNED_uint32 int32
+#define SIGNED_uint64 int64
+#define SIGNED_float16 float16
+#define SIGNED_float32 float32
+#define SIGNED_float64 float64
+#define SIGNED_complex64 complex64
+#define SIGNED_complex128 complex128
+#define BITS_bool bool
+#define BITS_int8 bits
+#define BITS_int16 bits
+#define BITS_int32 bits
+#define BITS_int64 bits
+#define BITS_uint8 bits
+#define BITS_uint16 bits
+#define BITS_uint32 bits
+#define BITS_uint64 bits
+
+/* Sums mask an unsigned element that is widened; extremes flip bits to obtain the order of signed
+ * elements, smallest first; `and` flips all bits. */
+#define KEY_sum(items) KEPT_##items
+#define KEY_prod(items) KEPT_##items
+#define KEY_min(items) FLIPPED_##items
+#define KEY_max(items) (FLIPPED_##items ^ REVERSED_##items)
+#define KEY_and(items) -1
+#define KEY_or(items) 0
+#define KEY_xor(items) 0
+#define KEPT_bool -1
+#define KEPT_int8 -1
+#define KEPT_int16 -1
+#define KEPT_int32 -1
+#define KEPT_int64 -1
+#define KEPT_uint8 UINT8_MAX
+#define KEPT_uint16 UINT16_MAX
+#define KEPT_uint32 UINT32_MAX
+#define KEPT_uint64 -1
+#define KEPT_float16 -1
+#define KEPT_float32 -1
+#define KEPT_float64 -1
+#define KEPT_complex64 -1
+#define KEPT_complex128 -1
+#define FLIPPED_int8 0
+#define FLIPPED_int16 0
+#define FLIPPED_int32 0
+#define FLIPPED_int64 0
+#define FLIPPED_uint8 INT8_MIN
+#define FLIPPED_uint16 INT16_MIN
+#define FLIPPED_uint32 INT32_MIN
+#define FLIPPED_uint64 INT64_MIN
+#define FLIPPED_float16 0
+#define FLIPPED_float32 0
+#define FLIPPED_float64 0
+#define REVERSED_int8 -1
+#define REVERSED_int16 -1
+#define REVERSED_int32 -1
+#define REVERSED_int64 -1
+#define REVERSED_uint8 -1
+#define REVERSED_uint16 -1
+#define REVERSED_uint32 -1
+#define REVERSED_uint64 -1
+#define REVERSED_float16 INT32_MIN /* the sign of a float32 */
+#define REVERSED_float32 INT32_MIN
+#define REVERSED_float64 INT64_MIN
+
+#define FUNCTIONS_ROW(op, items, acc)                                                 \
+    static void combine_##op##_##items(void *a, const void *b) {                      \
+        *(type_##acc *)a = APPLY_##op(acc, *(type_##acc *)a, *(const type_##acc *)b); \
+    }                                                                                 \
+    FUNCTIONS_OF(op, items, acc, CORE_##op(items))
+#define FUNCTIONS_OF(op, items, acc, core) FUNCTIONS_BY(op, items, acc, core)
+#define FUNCTIONS_BY(op, items, acc, core)                                                \
+    static const struct functions functions_##op##_##items = {{CPU_ISAS(ISA_NAME, core)}, \
+                                                              combine_##op##_##items,     \
+                                                              KEY_##op(items),            \
+                                                              sizeof(type_##items),       \
                                                               sizeof(type_##acc)};
 #define ISA_NAME(isa, target, bytes, prefix, here, name) chunk_##name##_##isa,
 
@@ -406,22 +419,22 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const float_state before = float_state_enter();
-            functions->chunk(items + chunk * CHUNK * functions->item_size,
-                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK,
-                             &partial[chunk]);
+            functions->chunk[CPU_ISA_baseline](
+                functions, items + chunk * CHUNK * functions->item_size,
+                n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk], false);
             float_state_leave(before);
         }
     } else {
         for (size_t chunk = 0; chunk < chunks; chunk++)
-            functions->chunk(items + chunk * CHUNK * functions->item_size,
-                             n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK,
-                             &partial[chunk]);
+            functions->chunk[CPU_ISA_baseline](
+                functions, items + chunk * CHUNK * functions->item_size,
+                n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk], false);
     }
     combine_all(functions, partial, chunks);
     *value = partial[0];
 }
 
-/* A binary tree over values that come one by one: what waits for its sibling stays on a stack. */
+/* A binary tree over values that arrive one by one: a stack holds those that wait for a sibling. */
 struct tree {
     accumulator stack[TREE_DEPTH];
     int depth;
@@ -440,7 +453,7 @@ static void tree_finish(const struct functions *functions, struct tree *tree, vo
     memcpy(result, &tree->stack[0], functions->accumulator_size);
 }
 
-/* Arguments as the kernels of reduce.cu: items, result, how many. */
+/* Arguments as in the kernels of reduce.cu: elements, result, count. */
 static enum status cpu_reduce(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
     const struct functions *functions = kernel->data;
@@ -465,34 +478,35 @@ static enum status cpu_reduce(struct device *device, const struct cpu_kernel *ke
     return STATUS_OK;
 }
 
-/* --- the rung `simd`: its threads go through many segments without a barrier */
+/* --- the rung `simd`: its threads process many segments without a barrier */
 
 struct turn {
     const struct functions *functions;
     const char *items;
-    const struct device_box *box; /* instead, where they have gaps; */
-    char *gathered;               /* with a chunk's worth for each thread */
-    uint64_t first, n;            /* of the items */
+    const struct device_box *box; /* instead, if strided; */
+    char *gathered;               /* with a chunk's room for each thread */
+    uint64_t first, n;            /* of the elements */
     accumulator *partial;         /* one a chunk */
 };
 
 static void turn_task(const void *state, uint64_t task, struct cpu_worker *worker) {
     const struct turn *turn = state;
-    chunk_function *const chunk = turn->functions->simd[cpu_isa()];
+    chunk_function *const chunk = turn->functions->chunk[cpu_isa()];
     const size_t first = (size_t)task * TASK_CHUNKS, size = turn->functions->item_size;
     for (size_t i = first; i < first + TASK_CHUNKS && (i == 0 || i * CHUNK < turn->n); i++) {
         const size_t n = turn->n - i * CHUNK < CHUNK ? turn->n - i * CHUNK : CHUNK;
         if (turn->box) {
             char *const room = turn->gathered + (size_t)worker->number * CHUNK * size;
             gather_box(room, turn->box, size, turn->first + i * CHUNK, n);
-            chunk(room, n, &turn->partial[i]);
+            chunk(turn->functions, room, n, &turn->partial[i], true);
         } else {
-            chunk(turn->items + (turn->first + i * CHUNK) * size, n, &turn->partial[i]);
+            chunk(turn->functions, turn->items + (turn->first + i * CHUNK) * size, n,
+                  &turn->partial[i], true);
         }
     }
 }
 
-/* All of `whole`, a turn at a time. */
+/* Runs `whole`, TURN_SEGMENTS at a time. */
 static enum status run_turns(struct device *device, const struct turn *whole, int threads,
                              void *result) {
     const struct functions *functions = whole->functions;
@@ -526,15 +540,15 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
     if (n <= CHUNK) {
-        functions->simd[cpu_isa()](items, n, result);
+        functions->chunk[cpu_isa()](functions, items, n, result, true);
         return STATUS_OK;
     }
     const struct turn whole = {.functions = functions, .items = items, .n = n};
     return run_turns(device, &whole, threads_for(n, functions), result);
 }
 
-/* The same of a box, whose chunks are brought together one by one: the same bits as of an array
- * without gaps. Arguments: the box, result, how many. */
+/* The same for a box, whose chunks are gathered one by one: the same bits as for a contiguous
+ * array. Arguments: the box, result, count. */
 static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel *kernel,
                                   void **arguments) {
     const struct functions *functions = kernel->data;
@@ -552,7 +566,7 @@ static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel
 }
 
 /* The same tree over the results of segments that were reduced one by one: an array that is read in
- * pieces gives the same bits as one that lies in a row. Arguments: accumulators, result, how many.
+ * chunks returns the same bits as a contiguous one. Arguments: accumulators, result, count.
  */
 static enum status cpu_join(struct device *device, const struct cpu_kernel *kernel,
                             void **arguments) {

@@ -15,11 +15,11 @@ import numpy as np
 
 from gpuopt import _core
 
-PART = 1 << 18  # items: what is made of them stays in a core's cache
+PART = 1 << 18  # items: temporaries of one chunk stay in a core's cache
 PARTIAL_SHARE = 1 / 16  # of an array's items, that the results of its parts may be
 SIDE = 256  # of a tile: read by rows and written by columns, both from a core's cache
 
-Task = TypeVar("Task")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -28,7 +28,7 @@ def cores() -> int:
     return _core.host_threads()
 
 
-def each(function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+def each(function: Callable[[Item], Result], tasks: Iterable[Item]) -> list[Result]:
     """Return the function's results for all tasks, in order; threads share the work."""
     tasks = list(tasks)
     threads = min(cores(), len(tasks))
@@ -109,7 +109,7 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
 def _tile(shape: Sequence[int], first: Sequence[int]) -> list[int]:
     """Return how long a tile of some SIDE * SIDE items is along each axis: `first` before others.
 
-    Axes after the first ones take what is left, the last of them most.
+    The other axes share the rest, the last of them most.
     """
     tile, left = [1] * len(shape), SIDE * SIDE
     others = [k for k in reversed(range(len(shape))) if k not in first]
@@ -129,7 +129,7 @@ def _words(array: np.ndarray) -> np.ndarray:
 def not_transposed(got: np.ndarray, array: np.ndarray, axes: Sequence[int] | None) -> int | None:
     """Return the number of the first item that is wrong, in any of its bytes, or None.
 
-    Nothing of the arrays' size is made: what is right is made tile by tile.
+    Allocates nothing of the arrays' size: right elements are made tile by tile.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from gpuopt.measure import parts
+from gpuopt.util import parts
 
 SHAPES = ((5000,), (3, 300), (300, 3), (40, 61), (12, 5, 10))
 VIEWS = {
@@ -33,7 +33,7 @@ def dtype_of(name):
 
 
 def few_values(shape, name):
-    """Return items of which many are the same."""
+    """Return elements of which many are the same."""
     return np.random.default_rng(3).integers(0, 6, shape).astype(dtype_of(name))
 
 
@@ -44,7 +44,7 @@ def test_tasks_are_shared_and_their_results_in_order(small_parts):
     def task(k):
         names.add(threading.current_thread().name)
         if k < small_parts:
-            barrier.wait(30)  # only so many threads can pass it
+            barrier.wait(30)  # exactly `small_parts` threads pass it
         return k * k
 
     assert parts.each(task, range(50)) == [k * k for k in range(50)]
@@ -140,7 +140,7 @@ def test_a_reduction_sees_every_item():
                 assert np.array_equal(parts.place(array, axis), array.argmax(axis))
 
 
-def test_places_are_the_same_where_their_items_are():
+def test_positions_agree_with_numpy():
     array = few_values((7, 300), "int8")
     first = array.argmax(0)
     last = 6 - array[::-1].argmax(0)

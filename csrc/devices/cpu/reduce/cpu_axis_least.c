@@ -1,0 +1,90 @@
+/* cpu_axis_least.c: the cores of min and argmin along an axis. `key` maps other orders to that of
+ * signed elements: max is min of complements, unsigned elements have their first bit flipped,
+ * floats their sign. argmin finds the value first and then its element. Knows no shape.
+ */
+#include "cpu_axis.h"
+
+#include <string.h>
+
+CPU_COMPACT
+
+static inline float keyed_float32(float item, int64_t key) {
+    union {
+        float value;
+        uint32_t bits;
+    } number = {item};
+    number.bits ^= (uint32_t)key;
+    return number.value;
+}
+static inline double keyed_float64(double item, int64_t key) {
+    union {
+        double value;
+        uint64_t bits;
+    } number = {item};
+    number.bits ^= (uint64_t)key;
+    return number.value;
+}
+
+#define COMBINE(a, b) APPLY(a, b)
+#define ROW_LEAF LONG_LEAF
+#define ROW_FEW FEW
+
+#define PASTED_(a, b) a##_##b
+#define PASTED(a, b) PASTED_(a, b)
+
+#define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
+#define IS_NAN(x) false
+#define EXACT true
+#define LANES_OF(type) \
+    (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
+
+#define TYPE int8
+#define ITEM_TYPE int8_t
+#define PLACE int8_t
+#define HIGHEST INT8_MAX
+#define ENDS(x) ((x) == INT8_MIN)
+#include "cpu_axis_least_template.h"
+
+#define TYPE int16
+#define ITEM_TYPE int16_t
+#define PLACE int16_t
+#define HIGHEST INT16_MAX
+#define ENDS(x) ((x) == INT16_MIN)
+#include "cpu_axis_least_template.h"
+
+#define TYPE int32
+#define ITEM_TYPE int32_t
+#define PLACE int32_t
+#define HIGHEST INT32_MAX
+#define ENDS(x) ((x) == INT32_MIN)
+#include "cpu_axis_least_template.h"
+
+#define TYPE int64
+#define ITEM_TYPE int64_t
+#define PLACE int64_t
+#define HIGHEST INT64_MAX
+#define ENDS(x) ((x) == INT64_MIN)
+#include "cpu_axis_least_template.h"
+
+#undef LOAD
+#undef IS_NAN
+#undef EXACT
+#define IS_NAN(x) ((x) != (x))
+#define EXACT false
+
+#define LOAD(x) keyed_float32(x, key)
+#define TYPE float32
+#define ITEM_TYPE float
+#define PLACE int32_t
+#define HIGHEST __builtin_inff()
+#define ENDS(x) IS_NAN(x)
+#include "cpu_axis_least_template.h"
+
+#undef LOAD
+#define LOAD(x) keyed_float64(x, key)
+#define TYPE float64
+#define ITEM_TYPE double
+#define PLACE int64_t
+#define HIGHEST __builtin_inf()
+#define ENDS(x) IS_NAN(x)
+#include "cpu_axis_least_template.h"

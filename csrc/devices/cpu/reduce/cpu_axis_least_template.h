@@ -1,0 +1,231 @@
+/* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the
+ * including file defines TYPE, ITEM_TYPE, PLACE (an integer as wide as an element, so that loops
+ * vectorize: an index within a run of at most BLOCK), HIGHEST, ENDS(x) (whether no other element
+ * can change that result: none is less than the least integer, and none replaces a NaN), and, for
+ * all integers or floats alike, IS_NAN(x), EXACT (equal elements are identical) and LOAD(x), an
+ * element in the order of `key`.
+ */
+#define FOR(function) PASTED(function, TYPE)
+
+/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is selected. Two
+ * steps, each of which is a blend: gcc vectorizes chains of them. */
+CPU_INLINE ITEM_TYPE FOR(lesser)(ITEM_TYPE a, ITEM_TYPE b) {
+    const ITEM_TYPE less = b < a ? b : a;
+    return IS_NAN(b) ? b : less;
+}
+
+static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
+    (void)n, (void)finish;
+    return ENDS(*(const ITEM_TYPE *)value);
+}
+
+#define NAME PASTED(min, TYPE)
+#define ITEM ITEM_TYPE
+#define NARROW ITEM_TYPE
+#define VALUE ITEM_TYPE
+#define APPLY(a, b) PASTED(lesser, TYPE)(a, b)
+#define IDENTITY HIGHEST
+#define MANY (sizeof(ITEM) == 8 ? 2 * LANES : LANES_OF(ITEM)) /* gcc does not vectorize 16 */
+#define SETTLED PASTED(settled_min, TYPE)
+#define STAYS(value) IS_NAN(value)
+#define ANY_ORDER EXACT
+#include "cpu_axis_template.h"
+
+#define ITEM ITEM_TYPE
+
+struct FOR(placed) {
+    ITEM value;
+    int64_t index;
+};
+
+/* Index of the first or the last element that is `best`, or that is NaN if `best` is. The last
+ * group of SEARCHED elements may overlap the previous one. */
+CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
+    for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {
+        const ITEM *run = in + (last ? n - SEARCHED - k : k);
+        const PLACE turn = last ? SEARCHED - 1 : 0;
+        PLACE first = SEARCHED, here = 0;
+        for (int lane = 0; lane < SEARCHED; lane++) {
+            const ITEM item = LOAD(run[lane]);
+            here |= (PLACE)((item == best) | IS_NAN(item));
+        }
+        if (!here)
+            continue;
+        for (PLACE lane = 0; lane < SEARCHED; lane++) {
+            const ITEM item = LOAD(run[lane]);
+            const PLACE found = ((item == best) | IS_NAN(item)) ? (PLACE)(lane ^ turn) : SEARCHED;
+            first = found < first ? found : first;
+        }
+        return run - in + (first ^ turn);
+    }
+}
+CPU_INLINE int64_t FOR(find_few)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
+    for (uint64_t k = 0; k < n; k++) {
+        const uint64_t i = last ? n - 1 - k : k;
+        const ITEM item = LOAD(in[i]);
+        if (item == best || IS_NAN(item))
+            return (int64_t)i;
+    }
+    return 0;
+}
+
+typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last);
+
+/* A row of any length, run by run, in the order of the search. Runs that had to be copied are
+ * copied again once the run that holds the element is known. */
+CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct part *part,
+                            const void *in, struct FOR(placed) * result,
+                            FOR(leaf_function_min) * leaf_of, FOR(find_function) * find) {
+    const bool copies = part->copies;
+    const bool last = part->mask != 0;
+    const uint64_t n = part->end - part->first;
+    const uint64_t longest = copies ? LEAF : LONG_LEAF;
+    const int64_t key = part->core_key;
+    const ITEM *run = in;
+    ITEM best = HIGHEST;
+    uint64_t at = 0, leaf = 0, copied = 0;
+    bool settled = false;
+    for (uint64_t done = 0, count; done < n && !settled; done += count) {
+        count = done || sizeof *run > 1 ? most(done, LEAF) : FIRST_LEAF;
+        count = least(n - done, least(count, longest));
+        const uint64_t i = last ? n - done - count : done;
+        ITEM next;
+        run = items_after(functions, in, (int64_t)i * part->stride);
+        if (copies)
+            run = axis_run(functions, part, run, count);
+        copied = i;
+        leaf_of(run, count, 1, key, 0, &next);
+        if (done == 0 || next < best || IS_NAN(next)) {
+            best = next;
+            at = i;
+            leaf = count;
+            settled = ENDS(best);
+        }
+    }
+    if (copied != at) {
+        run = items_after(functions, in, (int64_t)at * part->stride);
+        if (copies)
+            run = axis_run(functions, part, run, leaf);
+    }
+    const int64_t place = leaf >= SEARCHED ? find(run, leaf, best, key, last)
+                                           : FOR(find_few)(run, leaf, best, key, last);
+    *result = (struct FOR(placed)){best, (int64_t)at + place};
+}
+
+CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const struct part *part,
+                                 struct FOR(placed) * values, FOR(leaf_function_min) * leaf,
+                                 FOR(find_function) * find) {
+    for (uint64_t row = 0; row < part->rows; row++)
+        FOR(search)
+    (functions, part, items_after(functions, part->in, part->starts[row]), values + row, leaf,
+     find);
+}
+
+/* Rows of a tile's columns, from index `place` on. */
+CPU_INLINE void FOR(place_rows)(ITEM *best, PLACE *places, const ITEM *in, uint64_t rows,
+                                uint64_t columns, int64_t stride, int64_t key, PLACE place,
+                                PLACE step) {
+    for (uint64_t k = 0; k < rows; k++, in += stride, place = (PLACE)(place + step))
+        for (uint64_t i = 0; i < columns; i++) {
+            const ITEM next = LOAD(in[i]);
+            const bool less = (next < best[i]) | (IS_NAN(next) & !IS_NAN(best[i]));
+            best[i] = less ? next : best[i];
+            places[i] = less ? place : places[i];
+        }
+}
+
+/* At most TILE columns, in rows of at most BLOCK, in the order of the search. */
+CPU_INLINE void FOR(place_tile)(const struct axis_functions *functions, const struct part *whole,
+                                const void *from, struct FOR(placed) *restrict values) {
+    const bool last = whole->mask != 0;
+    const uint64_t rows = whole->end - whole->first, columns = whole->columns;
+    const uint64_t together = whole->copies ? LEAF / columns : rows;
+    struct part part = *whole;
+    ITEM best[TILE];
+    PLACE places[TILE];
+    if (last) {
+        from = items_after(functions, from, (int64_t)(rows - 1) * part.stride);
+        part.stride = -part.stride;
+    }
+    for (uint64_t i = 0; i < columns; i++) {
+        best[i] = HIGHEST;
+        places[i] = (PLACE)(last ? rows - 1 : 0);
+    }
+    for (uint64_t k = 0; k < rows; k += together) {
+        const uint64_t count = least(rows - k, together);
+        const void *in = from;
+        if (part.copies) {
+            in = axis_columns(functions, &part, from, count);
+            from = items_after(functions, from, (int64_t)count * part.stride);
+        }
+        FOR(place_rows)
+        (best, places, in, count, columns, part.copies ? (int64_t)columns : part.stride,
+         part.core_key, (PLACE)(last ? rows - 1 - k : k), last ? -1 : 1);
+    }
+    for (uint64_t i = 0; i < columns; i++)
+        values[i] = (struct FOR(placed)){best[i], (int64_t)places[i]};
+}
+CPU_INLINE void FOR(place_tiles)(const struct axis_functions *functions, const struct part *part,
+                                 struct FOR(placed) * values) {
+    for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
+        FOR(place_tile)
+    (functions, part, items_after(functions, part->in, part->starts[row]), values);
+}
+
+#define ISA_SEARCHES(isa, target, bytes, prefix, here, type)                                       \
+    target static int64_t find_##type##_##isa(const ITEM *in, uint64_t n, ITEM best, int64_t key,  \
+                                              bool last) {                                         \
+        return find_##type(in, n, best, key, last);                                                \
+    }                                                                                              \
+    target static void rows_argmin_##type##_##isa(const struct axis_functions *functions,          \
+                                                  const struct part *part, void *values) {         \
+        search_rows_##type(functions, part, values, leaf_min_##type##_##isa, find_##type##_##isa); \
+    }                                                                                              \
+    target static void tiles_argmin_##type##_##isa(const struct axis_functions *functions,         \
+                                                   const struct part *part, void *values) {        \
+        place_tiles_##type(functions, part, values);                                               \
+    }
+#define ISA_ROWS(isa, target, bytes, prefix, here, type) rows_argmin_##type##_##isa,
+#define ISA_TILES(isa, target, bytes, prefix, here, type) tiles_argmin_##type##_##isa,
+CPU_ISAS(ISA_SEARCHES, TYPE)
+
+static void FOR(nothing_argmin)(void *value) {
+    *(struct FOR(placed) *)value = (struct FOR(placed)){HIGHEST, INT64_MAX};
+}
+
+/* The lesser, or that of the first index; a NaN is less than any number. */
+static void FOR(apply_argmin)(void *a, const void *b, uint64_t count, int64_t mask) {
+    struct FOR(placed) *left = a;
+    const struct FOR(placed) *right = b;
+    (void)mask;
+    for (; count > 0; count--, left++, right++) {
+        const ITEM x = left->value, y = right->value;
+        const bool same = x == y || (IS_NAN(x) && IS_NAN(y));
+        if (same ? left->index >= right->index : !(x < y || IS_NAN(x)))
+            *left = *right;
+    }
+}
+
+const struct axis_core FOR(axis_argmin) = {
+    .rows = {CPU_ISAS(ISA_ROWS, TYPE)},
+    .tiles = {CPU_ISAS(ISA_TILES, TYPE)},
+    .nothing = FOR(nothing_argmin),
+    .apply = FOR(apply_argmin),
+    .settled = FOR(settled_min), /* a value begins with the element */
+    .item_size = sizeof(ITEM),
+    .value_size = sizeof(struct FOR(placed)),
+    .leaf = LONG_LEAF,
+    .places = true,
+};
+
+#undef TYPE
+#undef ITEM_TYPE
+#undef PLACE
+#undef HIGHEST
+#undef ENDS
+#undef ITEM
+#undef APPLY
+#undef FOR
+#undef ISA_SEARCHES
+#undef ISA_ROWS
+#undef ISA_TILES

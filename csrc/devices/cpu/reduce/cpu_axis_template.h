@@ -1,0 +1,244 @@
+/* cpu_axis_template.h: the core of one operation on one type. No include guard: the including file
+ * defines, for each core,
+ *   NAME                <operation>_<type>
+ *   ITEM, NARROW, VALUE types: of an element, of a combination of few elements that cannot
+ *                       overflow, and of a result
+ *   LOAD(x)             an element as NARROW; it may use `key`
+ *   COMBINE(a, b)       of NARROW; APPLY(a, b) of VALUE; both may use `mask`
+ *   IDENTITY            the value of no elements
+ *   MANY                lanes of a row, a multiple of LANES
+ *   ROW_LEAF            elements of a row at a time
+ *   ROW_FEW             elements of a row that runs scalar, at most
+ * and, if they differ from the defaults below,
+ *   ANY_ORDER           lanes may be combined sequentially (gcc makes a minimum of it)
+ *   STAYS(value)        no other value changes it: the first NaN, so that a chunk's result does
+ *                       not depend on skipped chunks
+ *   SETTLED             a function, as in struct axis_core
+ *   OWN_TILE            tile_<NAME>() is defined before the include
+ */
+#define JOINED_(a, b) a##_##b
+#define JOINED(a, b) JOINED_(a, b)
+#define OF(function) JOINED(function, NAME)
+#ifndef ANY_ORDER
+#define ANY_ORDER false
+#endif
+#ifndef STAYS
+#define STAYS(value) false
+#endif
+#ifndef SETTLED
+#define SETTLED NULL
+#endif
+
+/* One value of LANES for each of `kept` interleaved elements: a slab, too rare for code in every
+ * instruction set. */
+static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, VALUE *result) {
+    (void)mask;
+    for (uint64_t half = LANES / 2; half >= kept; half /= 2)
+        for (uint64_t lane = 0; lane < half; lane++)
+            lanes[lane] = APPLY(lanes[lane], lanes[lane + half]);
+    memcpy(result, lanes, kept * sizeof *lanes);
+}
+
+/* Reduces a run of at most ROW_LEAF elements to its value, or to those of `kept` interleaved
+ * elements. Its lanes are folded to LANES before they are widened: each has BLOCK elements at most.
+ */
+CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
+                         VALUE *result) {
+    NARROW lanes[MANY];
+    VALUE wide[LANES];
+    uint64_t i = 0;
+    (void)key, (void)mask;
+    for (int lane = 0; lane < LANES; lane++)
+        lanes[lane] = IDENTITY;
+    if ((int)MANY > (int)LANES && n >= MANY) {
+        for (int lane = LANES; lane < (int)MANY; lane++)
+            lanes[lane] = IDENTITY;
+        for (; i + MANY <= n; i += MANY)
+            for (int lane = 0; lane < (int)MANY; lane++) {
+                const NARROW next = LOAD(in[i + (uint64_t)lane]);
+                lanes[lane] = COMBINE(lanes[lane], next);
+            }
+        for (int half = MANY / 2; half >= LANES; half /= 2)
+            for (int lane = 0; lane < half; lane++)
+                lanes[lane] = COMBINE(lanes[lane], lanes[lane + half]);
+    }
+    for (; i + LANES <= n; i += LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            const NARROW next = LOAD(in[i + (uint64_t)lane]);
+            lanes[lane] = COMBINE(lanes[lane], next);
+        }
+    for (int lane = 0; i < n; i++, lane++) {
+        const NARROW next = LOAD(in[i]);
+        lanes[lane] = COMBINE(lanes[lane], next);
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        wide[lane] = lanes[lane];
+    if (kept > 1) {
+        VALUE turns[LANES]; /* so that `wide` stays in registers */
+        for (int lane = 0; lane < LANES; lane++)
+            turns[lane] = wide[lane];
+        OF(fold_kept)(turns, kept, mask, result);
+    } else if (ANY_ORDER) {
+        VALUE all = IDENTITY;
+        for (int lane = 0; lane < LANES; lane++)
+            all = APPLY(all, wide[lane]);
+        *result = all;
+    } else {
+        for (int half = LANES / 2; half > 0; half /= 2)
+            for (int lane = 0; lane < half; lane++)
+                wide[lane] = APPLY(wide[lane], wide[lane + half]);
+        *result = wide[0];
+    }
+}
+
+/* A run of a few elements, sequentially. */
+CPU_INLINE void OF(few)(const ITEM *in, uint64_t n, int64_t key, int64_t mask, VALUE *result) {
+    NARROW all = IDENTITY;
+    (void)key, (void)mask;
+    for (uint64_t i = 0; i < n; i++) {
+        const NARROW next = LOAD(in[i]);
+        all = COMBINE(all, next);
+    }
+    *result = all;
+}
+static CPU_APART void OF(few_kept)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
+                                   int64_t mask, VALUE *result) {
+    (void)key, (void)mask;
+    for (uint64_t lane = 0; lane < kept; lane++) {
+        NARROW all = IDENTITY;
+        for (uint64_t i = lane; i < n; i += kept) {
+            const NARROW next = LOAD(in[i]);
+            all = COMBINE(all, next);
+        }
+        result[lane] = all;
+    }
+}
+
+typedef void OF(leaf_function)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
+                               VALUE *result);
+
+CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_function) * leaf) {
+    const uint64_t n = part->end - part->first, kept = part->kept;
+    const int64_t key = part->core_key, mask = part->mask;
+    for (uint64_t row = 0; row < part->rows; row++, values += kept) {
+        const ITEM *in = (const ITEM *)part->in + part->starts[row];
+        if (n > ROW_FEW)
+            leaf(in, n, kept, key, mask, values);
+        else if (kept > 1)
+            OF(few_kept)(in, n, kept, key, mask, values);
+        else
+            OF(few)(in, n, key, mask, values);
+    }
+}
+
+#ifndef OWN_TILE
+/* Adds rows of a tile's columns to it. */
+CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
+                             int64_t stride, int64_t key, int64_t mask) {
+    uint64_t k = 0;
+    (void)key, (void)mask;
+    for (; k + 4 <= rows; k += 4, in += 4 * stride) {
+        const ITEM *b = in + stride, *c = b + stride, *d = c + stride;
+        for (uint64_t i = 0; i < columns; i++) {
+            NARROW next = LOAD(in[i]), all = tile[i];
+            all = COMBINE(all, next);
+            next = LOAD(b[i]);
+            all = COMBINE(all, next);
+            next = LOAD(c[i]);
+            all = COMBINE(all, next);
+            next = LOAD(d[i]);
+            tile[i] = COMBINE(all, next);
+        }
+    }
+    for (; k < rows; k++, in += stride)
+        for (uint64_t i = 0; i < columns; i++) {
+            const NARROW next = LOAD(in[i]);
+            tile[i] = COMBINE(tile[i], next);
+        }
+}
+
+/* At most TILE columns, in rows of at most BLOCK. */
+CPU_INLINE void OF(tile)(const struct axis_functions *functions, const struct part *part,
+                         const void *from, VALUE *restrict values) {
+    const uint64_t rows = part->end - part->first, columns = part->columns;
+    const uint64_t together = part->copies ? LEAF / columns : rows;
+    const int64_t stride = part->copies ? (int64_t)columns : part->stride;
+    NARROW tile[TILE];
+    for (uint64_t i = 0; i < columns; i++)
+        tile[i] = IDENTITY;
+    for (uint64_t r = 0; r < rows; r += together) {
+        const uint64_t count = least(rows - r, together);
+        const void *in = from;
+        if (part->copies) {
+            in = axis_columns(functions, part, from, count);
+            from = items_after(functions, from, (int64_t)count * part->stride);
+        }
+        OF(add_rows)(tile, in, count, columns, stride, part->core_key, part->mask);
+    }
+    for (uint64_t i = 0; i < columns; i++)
+        values[i] = tile[i];
+}
+#endif
+
+CPU_INLINE void OF(tiles)(const struct axis_functions *functions, const struct part *part,
+                          VALUE *values) {
+    for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
+        OF(tile)(functions, part, items_after(functions, part->in, part->starts[row]), values);
+}
+
+#define ISA_FUNCTIONS(isa, target, bytes, prefix, here, name)                                      \
+    target static void leaf_##name##_##isa(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, \
+                                           int64_t mask, VALUE *result) {                          \
+        leaf_##name(in, n, kept, key, mask, result);                                               \
+    }                                                                                              \
+    target static void rows_##name##_##isa(const struct axis_functions *functions,                 \
+                                           const struct part *part, void *values) {                \
+        (void)functions;                                                                           \
+        rows_##name(part, values, leaf_##name##_##isa);                                            \
+    }                                                                                              \
+    target static void tiles_##name##_##isa(const struct axis_functions *functions,                \
+                                            const struct part *part, void *values) {               \
+        tiles_##name(functions, part, values);                                                     \
+    }
+#define ISA_ROWS(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
+#define ISA_TILES(isa, target, bytes, prefix, here, name) tiles_##name##_##isa,
+CPU_ISAS(ISA_FUNCTIONS, NAME)
+
+static void OF(nothing)(void *value) { *(VALUE *)value = IDENTITY; }
+
+static void OF(apply)(void *a, const void *b, uint64_t count, int64_t mask) {
+    VALUE *left = a;
+    const VALUE *right = b;
+    (void)mask;
+    for (; count > 0; count--, left++, right++)
+        if (!STAYS(*left))
+            *left = APPLY(*left, *right);
+}
+
+const struct axis_core OF(axis) = {
+    .rows = {CPU_ISAS(ISA_ROWS, NAME)},
+    .tiles = {CPU_ISAS(ISA_TILES, NAME)},
+    .nothing = OF(nothing),
+    .apply = OF(apply),
+    .settled = SETTLED,
+    .item_size = sizeof(ITEM),
+    .value_size = sizeof(VALUE),
+    .leaf = ROW_LEAF,
+};
+
+#undef NAME
+#undef ITEM
+#undef NARROW
+#undef VALUE
+#undef IDENTITY
+#undef MANY
+#undef ANY_ORDER
+#undef STAYS
+#undef SETTLED
+#undef OWN_TILE
+#undef OF
+#undef JOINED
+#undef JOINED_
+#undef ISA_FUNCTIONS
+#undef ISA_ROWS
+#undef ISA_TILES

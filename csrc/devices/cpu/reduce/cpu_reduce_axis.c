@@ -1,0 +1,539 @@
+/* cpu_reduce_axis.c: reductions along an axis on the CPU. Arguments, keys and finishes are those of
+ * reduce_axis.cu. Only the sizes determine the tasks (rows, a chunk of the reduced axis, a tile of
+ * columns), and partial results are combined in a binary tree: every number of threads returns the
+ * same bits. Knows no Python.
+ */
+
+/* The kernels' signatures, and products of small integers and of complex numbers. */
+#define CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE) \
+    REDUCE_AXIS_SIGNATURES(SIGNATURE)         \
+    SIGNATURE(prod, int8, int64)              \
+    SIGNATURE(prod, int16, int64)             \
+    SIGNATURE(prod, int32, int64)             \
+    SIGNATURE(prod, complex64, complex128)    \
+    SIGNATURE(prod, complex128, complex128)
+
+#ifdef GPUOPT_RUNGS
+/* clang-format off */
+RUNG(-1, "serial", "cpu_reduce_axis_serial",
+     "one thread: 16 sums side by side along a row, a row of sums over columns",
+     "after the decks", 0, 0, 0, 0, RUNG_HOST, 0)
+RUNG(-1, "team", "cpu_reduce_axis_team",
+     "the same tasks, taken by all cores",
+     "after the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
+/* clang-format on */
+#else
+
+#define GPUOPT_RUNGS /* the kernels' signatures, without the kernels */
+#define RUNG(...)
+#include "../../../kernels/reduce_axis.cu"
+#undef RUNG
+#undef GPUOPT_RUNGS
+
+#include "cpu_axis.h"
+#include "../cpu_kernels.h"
+#include "../cpu_team.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SIDE = 4,                  /* axes on either side of the reduced one */
+    SHORT_ROW = 16,            /* elements */
+    KEPT_MOST = LANES,         /* results of a slab's row */
+    FEW_BYTES = 16,            /* of columns that are searched one by one */
+    LONG_AXIS = 64,            /* columns that are worth a tile of their own */
+    FOLDED = 64,               /* columns for which rows are joined, */
+    FOLDED_ROWS = 16,          /* and rows that remain */
+    TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
+    BYTES_PER_NS = 8,          /* reduced by one thread, estimated */
+    TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
+    TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
+    FEW_TASKS = 64,
+    COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
+};
+_Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
+
+/* For every outer index and each of `inner` columns, a row of reduced elements. If the columns are
+ * few and contiguous, all of their elements may form one interleaved row: of `kept` results. */
+struct job {
+    const struct axis_functions *functions;
+    const char *in;
+    struct axis_results results;
+    uint64_t outer, reduced, inner, kept;
+    uint64_t unit; /* contiguous columns; the next follow after inner_stride */
+    int64_t stride, inner_stride;
+    struct device_axes outer_axes;
+    struct device_axes inner_axes; /* if the columns do not have one step */
+    int64_t mask;
+    uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
+    uint64_t splits, tiles;    /* of the whole */
+    char *partials;            /* NULL if the reduced axis is one chunk */
+    /* The first chunk, in the order of the search, after which no other can change the result. NULL
+     * if there are several results. */
+    atomic_uint_least64_t *settled;
+};
+
+/* --- operations: the core, the conversion before it, the store after it */
+
+#define USES_sum_int8_int64 &axis_sum_int8, NULL, axis_store_int64
+#define USES_sum_int16_int64 &axis_sum_int16, NULL, axis_store_int64
+#define USES_sum_int32_int64 &axis_sum_int32, NULL, axis_store_int64
+#define USES_sum_int64_int64 &axis_sum_int64, NULL, axis_store_int64
+#define USES_sum_int64_float64 &axis_sum_int64_float64, NULL, axis_store_float64
+#define USES_sum_float16_float64 &axis_sum_float32, axis_float16_to_float32, axis_store_float64
+#define USES_sum_bfloat16_float64 &axis_sum_float32, axis_bfloat16_to_float32, axis_store_float64
+#define USES_sum_float32_float64 &axis_sum_float32, NULL, axis_store_float64
+#define USES_sum_float64_float64 &axis_sum_float64, NULL, axis_store_float64
+#define USES_prod_int8_int64 &axis_prod_int64, axis_int8_to_int64, axis_store_int64
+#define USES_prod_int16_int64 &axis_prod_int64, axis_int16_to_int64, axis_store_int64
+#define USES_prod_int32_int64 &axis_prod_int64, axis_int32_to_int64, axis_store_int64
+#define USES_prod_int64_int64 &axis_prod_int64, NULL, axis_store_int64
+#define USES_prod_float32_float64 &axis_prod_float32, NULL, axis_store_float64
+#define USES_prod_float64_float64 &axis_prod_float64, NULL, axis_store_float64
+#define USES_prod_complex64_complex128 &axis_prod_complex64, NULL, axis_store_complex128
+#define USES_prod_complex128_complex128 &axis_prod_complex128, NULL, axis_store_complex128
+#define USES_min_int8_int8 &axis_min_int8, NULL, axis_store_keyed_8
+#define USES_min_int16_int16 &axis_min_int16, NULL, axis_store_keyed_16
+#define USES_min_int32_int32 &axis_min_int32, NULL, axis_store_keyed_32
+#define USES_min_int64_int64 &axis_min_int64, NULL, axis_store_keyed_64
+#define USES_min_float16_float32 &axis_min_float32, axis_ordered_float16, axis_store_keyed_float16
+#define USES_min_bfloat16_float32 \
+    &axis_min_float32, axis_ordered_bfloat16, axis_store_keyed_bfloat16
+#define USES_min_float32_float32 &axis_min_float32, NULL, axis_store_keyed_32
+#define USES_min_float64_float64 &axis_min_float64, NULL, axis_store_keyed_64
+#define USES_bits_int8_int8 &axis_bits_int8, NULL, axis_store_keyed_8
+#define USES_bits_int16_int16 &axis_bits_int16, NULL, axis_store_keyed_16
+#define USES_bits_int32_int32 &axis_bits_int32, NULL, axis_store_keyed_32
+#define USES_bits_int64_int64 &axis_bits_int64, NULL, axis_store_keyed_64
+#define USES_count_int8_int64 &axis_count_int8, NULL, axis_store_int64
+#define USES_count_int16_int64 &axis_count_int16, NULL, axis_store_int64
+#define USES_count_int32_int64 &axis_count_int32, NULL, axis_store_int64
+#define USES_count_int64_int64 &axis_count_int64, NULL, axis_store_int64
+#define USES_argmin_int8_int64 &axis_argmin_int8, NULL, axis_store_places
+#define USES_argmin_int16_int64 &axis_argmin_int16, NULL, axis_store_places
+#define USES_argmin_int32_int64 &axis_argmin_int32, NULL, axis_store_places
+#define USES_argmin_int64_int64 &axis_argmin_int64, NULL, axis_store_places
+#define USES_argmin_float16_int64 &axis_argmin_float32, axis_ordered_float16, axis_store_places
+#define USES_argmin_bfloat16_int64 &axis_argmin_float32, axis_ordered_bfloat16, axis_store_places
+#define USES_argmin_float32_int64 &axis_argmin_float32, NULL, axis_store_places
+#define USES_argmin_float64_int64 &axis_argmin_float64, NULL, axis_store_places
+
+#define BYTES_int8 1
+#define BYTES_int16 2
+#define BYTES_int32 4
+#define BYTES_int64 8
+#define BYTES_float16 2
+#define BYTES_bfloat16 2
+#define BYTES_float32 4
+#define BYTES_float64 8
+#define BYTES_complex64 8
+#define BYTES_complex128 16
+
+#define FUNCTIONS(op, items, acc)                                           \
+    static const struct axis_functions functions_##op##_##items##_##acc = { \
+        USES_##op##_##items##_##acc, BYTES_##items};
+CPU_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
+
+/* --- layouts of a part */
+
+/* Whether several rows of narrow columns are joined. */
+static bool folds(const struct part *part) {
+    return part->columns > 1 && part->columns <= FOLDED && !part->columns_at && part->unit == 1 &&
+           part->stride == (int64_t)part->columns * part->inner_stride &&
+           part->end - part->first >= 2 * FOLDED_ROWS;
+}
+
+/* A chunk's position in the order of the search. */
+static uint64_t mirrored(const struct job *job, uint64_t split) {
+    return job->mask ? job->splits - 1 - split : split;
+}
+
+/* --- parts whose elements must be copied or converted first */
+
+static const int64_t here; /* start of a part of one row */
+
+/* Number of rows from `row` on that have equal distances and are copied together. */
+static uint64_t even_rows(const struct part *part, uint64_t row, uint64_t n) {
+    const uint64_t together = part->kept == 1 && part->stride != 1 ? COPIED_ROWS / n : 1;
+    const uint64_t end = least(part->rows, row + together);
+    uint64_t next = row + 1;
+    while (next < end &&
+           part->starts[next] - part->starts[next - 1] == part->starts[row + 1] - part->starts[row])
+        next++;
+    return next - row;
+}
+
+static void copied_rows(const struct axis_functions *functions, const struct part *part,
+                        char *values) {
+    const size_t row_size = part->kept * functions->core->value_size;
+    const uint64_t n = part->end - part->first;
+    int64_t starts[COPIED_ROWS];
+    struct part piece = *part;
+    piece.starts = starts;
+    piece.stride = (int64_t)part->kept;
+    for (uint64_t r = 0; r == 0 || r < least(COPIED_ROWS / n, part->rows); r++)
+        starts[r] = (int64_t)(r * n);
+    for (uint64_t row = 0; row < part->rows; row += piece.rows, values += piece.rows * row_size) {
+        const void *from = items_after(functions, part->in, part->starts[row]);
+        piece.rows = even_rows(part, row, n);
+        if (piece.rows == 1) {
+            piece.in = axis_run(functions, part, from, n);
+        } else {
+            piece.in = part->room->gathered;
+            gather(part->room->gathered, from, functions->item_size, piece.rows, n,
+                   part->starts[row + 1] - part->starts[row], part->stride);
+            if (functions->convert) {
+                piece.in = part->room->converted;
+                functions->convert[cpu_isa()](part->room->converted, part->room->gathered,
+                                              piece.rows * n, part->key);
+            }
+        }
+        functions->core->rows[cpu_isa()](functions, &piece, values);
+    }
+}
+
+/* The part's values: of columns of at most BLOCK elements, or of rows of at most leaf_of()
+ * elements, unless values have indices, which count the part's elements. Returns true if no other
+ * elements could change the only value. */
+static bool reduce_part(const struct axis_functions *functions, const struct part *part,
+                        void *values) {
+    const struct axis_core *core = functions->core;
+    if (part->columns > 1) {
+        core->tiles[cpu_isa()](functions, part, values);
+        return false;
+    }
+    if (part->copies && !core->places)
+        copied_rows(functions, part, values);
+    else
+        core->rows[cpu_isa()](functions, part, values);
+    return part->rows == 1 && part->kept == 1 && core->settled &&
+           core->settled(values, part->end - part->first, part->finish);
+}
+
+/* --- tasks */
+
+/* Converts indices among a part's rows to indices among all: it has row `group` of every `apart`.
+ * Rows before `mask` are counted from the end. */
+static void move_places(const struct axis_functions *functions, void *values, uint64_t count,
+                        uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
+    char *value = values;
+    for (; functions->core->places && count > 0; count--) {
+        int64_t place;
+        value += functions->core->value_size;
+        memcpy(&place, value - sizeof place, sizeof place);
+        place = (int64_t)(from + (uint64_t)place * apart + group) ^ mask;
+        memcpy(value - sizeof place, &place, sizeof place);
+    }
+}
+
+/* Columns, BLOCK rows at a time. Narrow columns with one step are processed as wider ones: enough
+ * rows to fill a tile are joined. */
+static void columns_part(const struct axis_functions *functions, const struct part *part,
+                         int64_t start, char *values) {
+    struct complex_double tile[TILE]; /* of the widest type */
+    const uint64_t rows = part->end - part->first, columns = part->columns;
+    const size_t row_size = columns * functions->core->value_size;
+    uint64_t fold = folds(part) ? most(1, least(TILE / columns, rows / FOLDED_ROWS)) : 1;
+    for (uint64_t done = 0, count; done < rows; done += count * fold) {
+        struct part piece = *part;
+        fold = fold <= rows - done ? fold : 1;
+        count = least((rows - done) / fold, BLOCK);
+        piece.in = items_after(functions, part->in, start + (int64_t)done * part->stride);
+        piece.starts = &here;
+        piece.rows = 1;
+        piece.end = piece.first + count;
+        piece.columns = fold * columns;
+        piece.stride = (int64_t)fold * part->stride;
+        reduce_part(functions, &piece, done || fold > 1 ? (char *)tile : values);
+        for (uint64_t g = 0; g < fold; g++) {
+            char *next = done || fold > 1 ? (char *)tile + g * row_size : values;
+            move_places(functions, next, columns, part->first + done, fold, g, part->mask);
+            if (done || g)
+                functions->core->apply(values, next, columns, part->mask);
+            else if (next != values)
+                memcpy(values, next, row_size);
+        }
+    }
+}
+
+/* Elements of a row at a time. */
+static uint64_t leaf_of(const struct axis_functions *functions, const struct part *part) {
+    return part->stride == (int64_t)part->kept && !functions->convert ? functions->core->leaf
+                                                                      : LEAF;
+}
+
+/* A row of several leaves, in a binary tree. Returns true if no other elements could change its
+ * value. */
+static bool long_row(const struct axis_functions *functions, const struct part *part, int64_t start,
+                     char *values) {
+    struct complex_double stack[TREE_DEPTH * KEPT_MOST];
+    const size_t size = part->kept * functions->core->value_size;
+    const uint64_t n = part->end - part->first, leaf = leaf_of(functions, part);
+    const int64_t apart = (int64_t)(leaf / part->kept) * part->stride;
+    char *top = (char *)stack; /* after the last */
+    struct part piece = *part;
+    piece.in = items_after(functions, part->in, start);
+    piece.starts = &here;
+    piece.rows = 1;
+    for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
+        piece.end = piece.first + least(n - done, leaf);
+        if (reduce_part(functions, &piece, top)) {
+            memcpy(values, top, size);
+            return true;
+        }
+        for (uint64_t pairs = leaves; pairs % 2 == 0; pairs /= 2, top -= size)
+            functions->core->apply(top - size, top, part->kept, part->mask);
+        piece.in = items_after(functions, piece.in, apart);
+    }
+    for (top -= size; top > (char *)stack; top -= size)
+        functions->core->apply(top - size, top, part->kept, part->mask);
+    memcpy(values, top, size); /* the first of the stack */
+    return false;
+}
+
+/* The part's values. Returns true if no other elements could change the only one. */
+static bool whole_part(const struct axis_functions *functions, const struct part *part,
+                       char *values) {
+    const uint64_t n = part->end - part->first;
+    const size_t row_size = part->columns * part->kept * functions->core->value_size;
+    bool settled = false;
+    if (part->columns > 1 ? n <= BLOCK && !folds(part)
+                          : functions->core->places || n <= leaf_of(functions, part)) {
+        settled = reduce_part(functions, part, values);
+        move_places(functions, values, part->rows * part->columns, part->first, 1, 0, part->mask);
+        return settled;
+    }
+    for (uint64_t row = 0; row < part->rows; row++, values += row_size)
+        if (part->columns > 1)
+            columns_part(functions, part, part->starts[row], values);
+        else
+            settled = long_row(functions, part, part->starts[row], values);
+    return settled;
+}
+
+/* A task's rows, a few at a time. */
+static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
+                      uint64_t tile) {
+    const struct axis_functions *functions = job->functions;
+    struct complex_double values[TILE]; /* of the widest type */
+    struct axis_room room;
+    int64_t starts[TILE], columns_at[TILE];
+    const uint64_t column = tile * TILE, across = job->inner * job->kept;
+    struct part part = {.starts = starts,
+                        .first = split * job->share,
+                        .end = least((split + 1) * job->share, job->reduced),
+                        .rows = rows,
+                        .columns = least(job->inner - column, TILE),
+                        .kept = job->kept,
+                        .unit = job->unit,
+                        .stride = job->stride,
+                        .inner_stride = job->inner_stride,
+                        .key = job->results.key,
+                        .mask = job->mask,
+                        .finish = job->results.finish,
+                        .core_key = functions->convert ? 0 : job->results.key,
+                        .room = &room};
+    const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
+                         (int64_t)(column / job->unit) * job->inner_stride;
+    const uint64_t place = mirrored(job, split);
+    part.in = items_after(functions, job->in, from);
+    axes_at(&job->outer_axes, row, rows, starts);
+    if (job->inner_axes.count) {
+        axes_at(&job->inner_axes, column, part.columns, columns_at);
+        if (part.columns > 1)
+            part.columns_at = columns_at;
+        else /* a row */
+            part.in = items_after(functions, part.in, columns_at[0]);
+    }
+    part.copies = functions->convert ||
+                  (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
+    if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
+        functions->core->nothing(values);
+    } else if (whole_part(functions, &part, (char *)values) && job->settled) {
+        uint64_t known = atomic_load(job->settled);
+        while (place < known && !atomic_compare_exchange_weak(job->settled, &known, place))
+            ;
+    }
+    const uint64_t count = part.columns * part.kept;
+    if (job->partials)
+        memcpy(job->partials +
+                   ((row * job->splits + split) * across + column) * functions->core->value_size,
+               values, count * functions->core->value_size);
+    else
+        functions->store(&job->results, row * across + column, rows * count, values);
+}
+
+static void first_task(const void *state, uint64_t index, struct cpu_worker *worker) {
+    const struct job *job = state;
+    const uint64_t runs = (job->tiles - 1) / job->run + 1, begin = index % runs * job->run;
+    const uint64_t split = index / runs % job->splits;
+    const uint64_t first = index / runs / job->splits * job->rows;
+    const uint64_t end = least(first + job->rows, job->outer);
+    const uint64_t rows = job->partials ? 1 : most(1, TILE / (job->inner * job->kept));
+    (void)worker;
+    for (uint64_t row = first; row < end; row += rows)
+        for (uint64_t tile = begin; tile < least(begin + job->run, job->tiles); tile++)
+            part_task(job, row, least(rows, end - row), split, tile);
+}
+
+/* Combines the results of a row's chunks, level by level. */
+static void last_task(const void *state, uint64_t row, struct cpu_worker *worker) {
+    const struct job *job = state;
+    const struct axis_functions *functions = job->functions;
+    const uint64_t across = job->inner * job->kept;
+    const size_t size = across * functions->core->value_size;
+    char *partials = job->partials + row * job->splits * size;
+    (void)worker;
+    for (uint64_t apart = 1; apart < job->splits; apart *= 2)
+        for (uint64_t s = 0; s + apart < job->splits; s += 2 * apart)
+            functions->core->apply(partials + s * size, partials + (s + apart) * size, across,
+                                   job->mask);
+    functions->store(&job->results, row * across, across, partials);
+}
+
+/* --- layouts */
+
+/* Appends axes in the kernels' form: the step of the last, the sizes of all but the first, their
+ * steps. A size of 0 means the first axis. */
+static void take_axes(struct device_axes *axes, void **arguments, uint64_t total) {
+    for (int k = 0; k < SIDE; k++) {
+        const uint64_t size = k < SIDE - 1 ? *(const uint64_t *)arguments[1 + k] : 0;
+        axes->steps[axes->count] = *(const int64_t *)arguments[k ? SIDE - 1 + k : 0];
+        axes->sizes[axes->count++] = size ? size : total;
+        if (!size)
+            return;
+        total /= size;
+    }
+}
+
+/* Inserts the axes of `more`, from its axis `first` on, before all others. */
+static void append_axes(struct device_axes *axes, const struct device_axes *more, int first) {
+    for (int k = first; k < more->count; k++, axes->count++) {
+        axes->sizes[axes->count] = more->sizes[k];
+        axes->steps[axes->count] = more->steps[k];
+    }
+}
+
+/* Whether `unit` contiguous elements can move as one, with steps that are multiples of it. */
+static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
+    return (unit & (unit - 1)) == 0 && unit * job->functions->item_size <= GPUOPT_ITEM_MAX &&
+           step % (int64_t)unit == 0;
+}
+
+/* Chooses rows and columns. The results are ordered by the outer index and then by the inner one:
+ * axes may move from one to the other. */
+static void set_shape(struct job *job, const struct device_axes *outer,
+                      const struct device_axes *inner) {
+    const uint64_t kept = job->inner;
+    job->kept = 1;
+    job->unit = 1;
+    job->inner_stride = inner->steps[0];
+    if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
+        job->inner_stride == 1 && !job->functions->core->places &&
+        (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
+        job->kept = kept;
+        job->reduced *= kept;
+        job->inner = 1;
+        job->outer_axes = *outer;
+    } else if (job->functions->core->places &&
+               job->inner * job->functions->item_size <= FEW_BYTES && job->reduced >= LONG_AXIS &&
+               (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
+        job->outer *= job->inner; /* searching rows is faster than gathering columns */
+        job->inner = 1;
+        job->outer_axes = *inner;
+        append_axes(&job->outer_axes, outer, 0);
+    } else if (job->inner == 1 && job->outer > 1 && job->reduced <= SHORT_ROW) {
+        /* Short rows are processed as columns: many of them at a time. */
+        job->inner = job->outer;
+        job->outer = 1;
+        job->inner_axes = *outer;
+        job->inner_stride = outer->steps[0];
+    } else {
+        job->outer_axes = *outer;
+        job->inner_axes = *inner;
+    }
+    if (job->inner_axes.count > 1 && job->inner_axes.sizes[0] >= LONG_AXIS) {
+        const struct device_axes last = job->outer_axes;
+        job->outer *= job->inner / job->inner_axes.sizes[0];
+        job->inner = job->inner_axes.sizes[0];
+        job->outer_axes.count = 0;
+        append_axes(&job->outer_axes, &job->inner_axes, 1);
+        append_axes(&job->outer_axes, &last, 0);
+        job->inner_axes.count = 1;
+    }
+    const uint64_t unit = job->inner_axes.sizes[0];
+    if (job->inner_axes.count == 1) {
+        job->inner_axes.count = 0;
+    } else if (job->inner_axes.count == 2 && job->inner_axes.steps[0] == 1 &&
+               whole_units(job, unit, job->inner_axes.steps[1]) &&
+               whole_units(job, unit, job->stride)) {
+        job->inner_axes.count = 0;
+        job->unit = unit;
+        job->inner_stride = job->inner_axes.steps[1];
+    } else if (job->inner_axes.count) {
+        job->inner_stride = 0;
+    }
+}
+
+static enum status cpu_reduce_axis(struct device *device, const struct cpu_kernel *kernel,
+                                   void **arguments) {
+#define ARGUMENT(index, type) (*(const type *)arguments[index])
+    struct device_axes outer = {.count = 0}, inner = {.count = 0};
+    struct job job = {
+        .functions = kernel->data,
+        .in = (const char *)(uintptr_t)ARGUMENT(0, device_address),
+        .outer = ARGUMENT(2, uint64_t),
+        .reduced = ARGUMENT(3, uint64_t),
+        .inner = ARGUMENT(4, uint64_t),
+        .stride = ARGUMENT(5, int64_t),
+        .mask = ARGUMENT(21, int64_t),
+        .results = {.out = (void *)(uintptr_t)ARGUMENT(1, device_address),
+                    .key = ARGUMENT(20, int64_t),
+                    .finish = ARGUMENT(22, uint64_t),
+                    .divisor = ARGUMENT(23, double)},
+    };
+#undef ARGUMENT
+    atomic_uint_least64_t settled = UINT64_MAX;
+    take_axes(&outer, arguments + 6, job.outer);
+    take_axes(&inner, arguments + 13, job.inner);
+    set_shape(&job, &outer, &inner);
+    const uint64_t columns = least(job.inner, TILE);
+    job.tiles = (job.inner - 1) / TILE + 1;
+    const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
+    job.share = least(job.reduced, items / columns);
+    job.splits = (job.reduced - 1) / job.share + 1;
+    /* Adjacent tiles first: memory is read in order. */
+    const uint64_t tiles = job.splits > 1 ? 1 : most(1, TASK_ITEMS / (job.share * columns));
+    job.run = least(tiles, job.tiles);
+    job.rows = tiles / job.run;
+    if (job.splits > 1) {
+        job.settled = job.outer == 1 && job.inner * job.kept == 1 ? &settled : NULL;
+        job.partials =
+            malloc(job.outer * job.splits * job.inner * job.kept * job.functions->core->value_size);
+        if (!job.partials)
+            return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
+    }
+    const double bytes = (double)(job.outer * job.reduced * job.inner * job.functions->item_size);
+    const int threads = kernel->parallel ? cpu_team_threads(bytes / BYTES_PER_NS) : 1;
+    const uint64_t runs = (job.tiles - 1) / job.run + 1;
+    const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * runs;
+    enum status status = cpu_team_run(device, threads, tasks, first_task, &job);
+    if (!status && job.partials)
+        status = cpu_team_run(device, threads, job.outer, last_task, &job);
+    free(job.partials);
+    return status;
+}
+
+#define KERNEL_ROWS(op, items, acc)                                        \
+    {"cpu_reduce_axis_serial_" #op "_" #items "_" #acc, cpu_reduce_axis,   \
+     &functions_##op##_##items##_##acc, false},                            \
+        {"cpu_reduce_axis_team_" #op "_" #items "_" #acc, cpu_reduce_axis, \
+         &functions_##op##_##items##_##acc, true},
+
+const struct cpu_kernel cpu_reduce_axis_kernels[] = {CPU_REDUCE_AXIS_SIGNATURES(KERNEL_ROWS)};
+const size_t cpu_reduce_axis_kernel_count =
+    sizeof cpu_reduce_axis_kernels / sizeof *cpu_reduce_axis_kernels;
+
+#endif

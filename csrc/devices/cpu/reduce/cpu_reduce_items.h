@@ -1,0 +1,161 @@
+/* cpu_reduce_items.h: the conversions and operations of cpu_reduce.c on elements, as macros named
+ * after operations and types. Knows no array. A `key` maps operations to others: unsigned to
+ * signed, max to min.
+ */
+#ifndef GPUOPT_CPU_REDUCE_ITEMS_H
+#define GPUOPT_CPU_REDUCE_ITEMS_H
+
+#include "../cpu_gather.h"
+#include "../cpu_half.h"
+#include "../cpu_isa.h"
+
+/* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an element as an accumulator */
+
+struct complex_single {
+    float real, imag;
+};
+
+typedef uint8_t type_bool;
+typedef int8_t type_int8;
+typedef int16_t type_int16;
+typedef int32_t type_int32;
+typedef int64_t type_int64;
+typedef uint8_t type_uint8;
+typedef uint16_t type_uint16;
+typedef uint32_t type_uint32;
+typedef uint64_t type_uint64;
+typedef uint16_t type_float16; /* its bits */
+typedef float type_float32;
+typedef double type_float64;
+typedef struct complex_single type_complex64;
+typedef struct complex_double type_complex128;
+
+#define LOAD_bool(acc, x) ((type_##acc)((x) != 0))
+#define LOAD_int8(acc, x) ((type_##acc)(x) & (type_##acc)key)
+#define LOAD_int16(acc, x) ((type_##acc)(x) & (type_##acc)key)
+#define LOAD_int32(acc, x) ((type_##acc)(x) & (type_##acc)key)
+#define LOAD_int64(acc, x) ((type_##acc)(x))
+#define LOAD_float16(acc, x) ((type_##acc)half_to_float(x))
+#define LOAD_float32(acc, x) ((type_##acc)(x))
+#define LOAD_float64(acc, x) ((type_##acc)(x))
+#define LOAD_complex64(acc, x) ((type_##acc){(x).real, (x).imag})
+#define LOAD_complex128(acc, x) (x)
+
+/* --- operations: APPLY_<op>(acc, a, b), and its identity element IDENTITY_<op>(acc) */
+
+static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){a.real + b.real, a.imag + b.imag};
+}
+static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
+                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
+}
+
+/* Signed integers wrap as NumPy's do: the arithmetic is unsigned, which C defines. */
+#define SUM_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define SUM_uint64(a, b) ((a) + (b))
+#define SUM_float64(a, b) ((a) + (b))
+#define SUM_complex128(a, b) complex_sum(a, b)
+#define PROD_int64(a, b) ((int64_t)((uint64_t)(a) * (uint64_t)(b)))
+#define PROD_uint64(a, b) ((a) * (b))
+#define PROD_float64(a, b) ((a) * (b))
+#define PROD_complex128(a, b) complex_prod(a, b)
+
+#define APPLY_sum(acc, a, b) SUM_##acc(a, b)
+#define APPLY_prod(acc, a, b) PROD_##acc(a, b)
+/* A NaN on either side wins, as in NumPy: a comparison with one in `a` keeps it, and one in `b` is
+ * selected. Two selections and no `||`, so that gcc makes a minimum and a blend of it. */
+#define APPLY_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
+#define APPLY_max(acc, a, b) ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
+#define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
+#define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
+#define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
+
+/* Type in which a chunk's elements are added. */
+#define NARROW_sum(items, acc) narrow_##items
+#define NARROW_min(items, acc) type_##acc
+#define NARROW_and(items, acc) type_##acc
+#define NARROW_or(items, acc) type_##acc
+#define NARROW_xor(items, acc) type_##acc
+typedef uint8_t narrow_bool;
+typedef int16_t narrow_int8;
+typedef int32_t narrow_int16;
+typedef int64_t narrow_int32;
+typedef uint64_t narrow_int64; /* wraps */
+#define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
+#define COMBINE_min(acc, a, b) APPLY_min(acc, a, b)
+#define COMBINE_and(acc, a, b) APPLY_and(acc, a, b)
+#define COMBINE_or(acc, a, b) APPLY_or(acc, a, b)
+#define COMBINE_xor(acc, a, b) APPLY_xor(acc, a, b)
+
+static inline float keyed_float32(float item, int64_t key) {
+    union {
+        float value;
+        uint32_t bits;
+    } number = {item};
+    number.bits ^= (uint32_t)key;
+    return number.value;
+}
+static inline double keyed_float64(double item, int64_t key) {
+    union {
+        double value;
+        uint64_t bits;
+    } number = {item};
+    number.bits ^= (uint64_t)key;
+    return number.value;
+}
+#define KEYED_int8(x) ((int8_t)((x) ^ (int8_t)key))
+#define KEYED_int16(x) ((int16_t)((x) ^ (int16_t)key))
+#define KEYED_int32(x) ((x) ^ (int32_t)key)
+#define KEYED_int64(x) ((x) ^ key)
+#define KEYED_float32(x) keyed_float32(x, key)
+#define KEYED_float64(x) keyed_float64(x, key)
+
+/* Converts an element for combination, and back. */
+#define ITEM_sum(items, acc, x) ((narrow)(LOAD_NARROW_##items(x)))
+#define LOAD_NARROW_bool(x) ((x) != 0)
+#define LOAD_NARROW_int8(x) ((x) & (narrow)key)
+#define LOAD_NARROW_int16(x) ((x) & (narrow)key)
+#define LOAD_NARROW_int32(x) ((x) & (narrow)key)
+#define LOAD_NARROW_int64(x) (x)
+#define ITEM_min(items, acc, x) KEYED_##acc(VALUE_##items(x))
+#define VALUE_int8(x) (x)
+#define VALUE_int16(x) (x)
+#define VALUE_int32(x) (x)
+#define VALUE_int64(x) (x)
+#define VALUE_float16(x) half_to_float(x)
+#define VALUE_float32(x) (x)
+#define VALUE_float64(x) (x)
+#define ITEM_and(items, acc, x) LOAD_##items(acc, x)
+#define ITEM_or(items, acc, x) LOAD_##items(acc, x)
+#define ITEM_xor(items, acc, x) LOAD_##items(acc, x)
+#define BACK_sum(acc, x) (x)
+#define BACK_min(acc, x) KEYED_##acc(x)
+#define BACK_and(acc, x) (x)
+#define BACK_or(acc, x) (x)
+#define BACK_xor(acc, x) (x)
+
+#define HIGHEST_int8 INT8_MAX
+#define HIGHEST_int16 INT16_MAX
+#define HIGHEST_int32 INT32_MAX
+#define HIGHEST_int64 INT64_MAX
+#define HIGHEST_float32 __builtin_inff()
+#define HIGHEST_float64 __builtin_inf()
+#define ONE_int64 1
+#define ONE_uint64 1
+#define ONE_float64 1
+#define ONE_complex128 ((type_complex128){1, 0})
+#define ZERO_int64 0
+#define ZERO_uint64 0
+#define ZERO_float64 0
+#define ZERO_complex128 ((type_complex128){0, 0})
+#define ALL_ONES_bool 1
+
+#define IDENTITY_sum(acc) ZERO_##acc
+#define IDENTITY_prod(acc) ONE_##acc
+#define IDENTITY_min(acc) HIGHEST_##acc
+#define IDENTITY_and(acc) ALL_ONES_##acc
+#define IDENTITY_or(acc) 0
+#define IDENTITY_xor(acc) 0
+
+#endif
