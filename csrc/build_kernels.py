@@ -7,7 +7,7 @@ The result is a folder with
 * images.def: the table of both, which csrc/image.c includes.
 
 PTX for compute_75 serves the simulated GPU, which reads its line numbers, and old GPUs; PTX for
-compute_90 is what the driver compiles on GPUs that no machine code is for. An sdist carries
+compute_90 is what the driver compiles on newer GPUs that no machine code is for. An sdist carries
 kernels.z under csrc/kernels/prebuilt, with a hash of all that it depends on; where the hash is
 right, no nvcc is needed.
 """
@@ -62,6 +62,7 @@ class Choice(NamedTuple):
 
     codes: tuple
     why: str
+    native: bool = True
 
 
 class Toolkit(NamedTuple):
@@ -155,9 +156,9 @@ def chosen():
         return native()
     why = f"GPUOPT_CUDA_ARCHS={named}"
     if named == "none":
-        return Choice((), why)
+        return Choice((), why, False)
     if named == "all":
-        return Choice(ALL, why)
+        return Choice(ALL, why, False)
     codes = re.split(r"[\s,;]+", named)
     for name in codes:
         if not re.fullmatch(r"\d{2,3}[af]?", name) or int(re.match(r"\d+", name)[0]) < LEAST:
@@ -165,7 +166,19 @@ def chosen():
                 f"GPUOPT_CUDA_ARCHS: {name!r} is not a compute capability of {LEAST} or more; "
                 'write for example GPUOPT_CUDA_ARCHS="80 90", or all, native or none'
             )
-    return Choice(tuple(dict.fromkeys(codes)), why)
+    return Choice(tuple(dict.fromkeys(codes)), why, False)
+
+
+def ptx_targets(choice):
+    """Return the targets of the PTX: a native build leaves out what its machine cannot use.
+
+    PTX for newer GPUs comes with the machine code for one, and wherever GPUOPT_CUDA_ARCHS says what
+    to build; an sdist carries it as well.
+    """
+    newest = max(PTX_TARGETS)
+    if choice.native and not any(front_end(code) >= str(newest) for code in choice.codes):
+        return (min(PTX_TARGETS),)
+    return tuple(PTX_TARGETS)
 
 
 def front_end(code):
@@ -207,8 +220,10 @@ def fetch(wheels, folder, purpose):
     """Install wheels into a folder; a failure leaves no folder behind."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-deps", "--only-binary=:all:", "--target", str(folder), *wheels]
+    # Without pip's own PYTHONPATH an isolated build finds the pip that runs it.
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with timed(f"fetched {purpose} from the package index: {len(wheels)} wheel(s)"):
-        if subprocess.run(command).returncode:
+        if subprocess.run(command, env=outside).returncode:
             shutil.rmtree(folder, ignore_errors=True)
             raise Failure(
                 f"{purpose} is not on this machine (looked in GPUOPT_NVCC, CUDA_HOME, CUDA_PATH, "
@@ -528,19 +543,23 @@ class Archive:
 def archive(texts):
     """Return (archive's bytes, table) of {(file's stem, target): PTX}.
 
-    A kernel whose PTX is the same for both targets has the first alone.
+    A kernel has one text if its PTX is the same for both targets, or if only one was compiled.
     """
-    packed, table = Archive(), {"images": [], "kernels": []}
+    packed, table, none = Archive(), {"images": [], "kernels": []}, [0, 0, 0]
     for stem in sorted({stem for stem, _ in texts}):
-        parts = [split(texts[stem, target], PTX_TARGETS[target][0]) for target in PTX_TARGETS]
-        table["images"].append([stem, [packed.add(common) for common, _ in parts]])
-        (_, first), (_, newer) = parts
+        parts = {
+            target: split(texts[stem, target], version) if (stem, target) in texts else ("", {})
+            for target, (version, _) in PTX_TARGETS.items()
+        }
+        rows = [packed.add(common) if common else none for common, _ in parts.values()]
+        table["images"].append([stem, rows])
+        (_, first), (_, newer) = parts.values()
         if not newer.keys() <= first.keys():
             raise Failure(f"{stem}.cu has a kernel for newer GPUs alone; give it an older form")
         for name, text in first.items():
             other = newer.get(name)
             same = other is None or other == re.sub(r"(?m)^\t\.loc\t.*\n", "", text)
-            rows = [packed.add(text), [0, 0, 0] if same else packed.add(other)]
+            rows = [packed.add(text), none if same else packed.add(other)]
             table["kernels"].append([name, stem, rows])
     table["kernels"].sort()
     return bytes(packed.bytes), table
@@ -622,16 +641,16 @@ def write_prebuilt(folder, build_folder):
     (folder / "kernels.json").write_text(json.dumps(fields))
 
 
-def ptx_of(build_folder, tools, codes=()):
+def ptx_of(build_folder, tools, codes=(), targets=tuple(PTX_TARGETS)):
     """Compile the PTX, and machine code for codes; return (archive, table, compiler)."""
     folder = build_folder / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
-    fronts = list(dict.fromkeys([*map(str, PTX_TARGETS), *map(front_end, codes)]))
+    fronts = list(dict.fromkeys([*map(str, targets), *map(front_end, codes)]))
     texts = compile_all(tools, codes, fronts, folder)
     named = {
         (file.stem, int(front)): path.read_text()
         for (file, front), path in texts.items()
-        if front.isdigit() and int(front) in PTX_TARGETS
+        if front.isdigit() and int(front) in targets
     }
     return *archive(named), f"nvcc {tools.version[2]}"
 
@@ -639,8 +658,8 @@ def ptx_of(build_folder, tools, codes=()):
 def build(build_folder):
     """Build what the extension embeds, in a folder kept between builds; return the Images."""
     choice, carried = chosen(), prebuilt()
-    codes, why = choice
-    if carried and codes and why == "the GPUs present" and not nvcc_here(build_folder):
+    codes, why, native = choice
+    if carried and codes and native and not nvcc_here(build_folder):
         why = f"no nvcc to make machine code for {' '.join(codes)}, the GPUs present"
         codes = ()
     tools = None if carried and not codes else toolkit(build_folder)
@@ -648,13 +667,14 @@ def build(build_folder):
         try:
             check_codes(tools, codes)
         except Failure:
-            if why != "the GPUs present":
+            if not native:
                 raise
             why, codes = f"this nvcc makes no machine code for {' '.join(codes)}", ()
-    ptx = " and ".join(f"compute_{target}" for target in PTX_TARGETS)
+    targets = ptx_targets(choice) if tools else tuple(PTX_TARGETS)
+    ptx = " and ".join(f"compute_{target}" for target in targets)
     say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
     if tools:
-        packed, table, compiler = ptx_of(build_folder, tools, codes)
+        packed, table, compiler = ptx_of(build_folder, tools, codes, targets)
         say(f"{compiler}: {tools.nvcc} ({tools.how})")
     else:
         packed, table, compiler = carried

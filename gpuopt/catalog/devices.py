@@ -211,7 +211,10 @@ def show_config() -> None:
     print(f"gpuopt {config['version']}, Python {platform.python_version()}, NumPy {np.__version__}")
     print(f"  system      {platform.platform()}, {sys.implementation.name}")
     print(f"  compiler    {config['compiler']}")
-    print(f"  kernels     machine code for {config['architectures'] or 'no GPU'}, PTX for 7.5, 9.0")
+    targets = ", ".join(f"{target[0]}.{target[1]}" for target in config["ptx_targets"].split())
+    print(
+        f"  kernels     machine code for {config['architectures'] or 'no GPU'}, PTX for {targets}"
+    )
     print(f"  {'':<12}{config['reason']}; by {config['kernel_compiler']}")
     print(
         f"  {'':<12}{config['machine_code_bytes']:,} bytes of machine code, "
@@ -247,8 +250,8 @@ def kernels_of(each: Device) -> str:
     elif any(each_major == major and each_minor <= minor for each_major, each_minor in known):
         return "runs the machine code"
     else:
-        reason = "no machine code for it was built"
-    target = "9.0" if major >= 9 else "7.5"
+        reason = "no machine code for it was built: install gpuopt again on this machine"
+    target = "9.0" if major >= 9 and "90" in config["ptx_targets"] else "7.5"
     return f"runs the PTX for {target}, compiled by the driver at the first call ({reason})"
 
 

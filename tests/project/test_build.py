@@ -58,13 +58,13 @@ def test_native_means_the_gpus_that_nvidia_smi_lists(build, monkeypatch, tmp_pat
         monkeypatch.delenv("GPUOPT_CUDA_ARCHS", raising=False)
         if unset is not None:
             monkeypatch.setenv("GPUOPT_CUDA_ARCHS", unset)
-        assert build.chosen() == (("86", "90", "120"), "the GPUs present")
+        assert build.chosen() == (("86", "90", "120"), "the GPUs present", True)
 
 
 def test_native_asks_the_driver_where_nvidia_smi_fails(build, monkeypatch):
     monkeypatch.setattr(build, "capabilities_by_smi", lambda: None)
     monkeypatch.setattr(build, "capabilities_by_driver", lambda: ["100", "75"])
-    assert build.native() == (("75", "100"), "the GPUs present")
+    assert build.native() == (("75", "100"), "the GPUs present", True)
 
 
 @pytest.mark.parametrize("script", ["exit 9", "echo N/A", "echo '[Not Found]'", "true"])
@@ -76,11 +76,11 @@ def test_an_nvidia_smi_that_knows_nothing_is_no_answer(build, monkeypatch, tmp_p
 
 def test_native_without_a_gpu_or_with_old_ones_is_ptx_alone(build, monkeypatch):
     monkeypatch.setattr(build, "capabilities_by_smi", lambda: ["61", "70"])
-    codes, why = build.native()
+    codes, why, _ = build.native()
     assert codes == () and "61, 70" in why
     monkeypatch.setattr(build, "capabilities_by_smi", lambda: None)
     monkeypatch.setattr(build, "capabilities_by_driver", lambda: [])
-    assert build.native() == ((), "no GPU found")
+    assert build.native() == ((), "no GPU found", True)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_native_without_a_gpu_or_with_old_ones_is_ptx_alone(build, monkeypatch):
 )
 def test_named_architectures_are_taken_as_they_are(build, monkeypatch, named, codes):
     monkeypatch.setenv("GPUOPT_CUDA_ARCHS", named)
-    assert build.chosen() == (codes, f"GPUOPT_CUDA_ARCHS={named}")
+    assert build.chosen() == (codes, f"GPUOPT_CUDA_ARCHS={named}", False)
 
 
 @pytest.mark.parametrize("named", ["sm_90", "9.0", "70", "hopper", "90 x", "9"])
@@ -110,6 +110,20 @@ def test_each_architecture_is_assembled_from_the_nearest_front_end(build):
         "75": "75", "80": "80", "86": "80", "87": "80", "89": "80", "90": "90", "100": "90",
         "110": "90", "120": "90", "90a": "90a",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("codes", "native", "targets"),
+    [
+        ((), True, (75,)),
+        (("75", "89"), True, (75,)),
+        (("86", "120"), True, (75, 90)),
+        ((), False, (75, 90)),
+        (("80",), False, (75, 90)),
+    ],
+)
+def test_a_native_build_leaves_out_ptx_that_its_machine_cannot_use(build, codes, native, targets):
+    assert build.ptx_targets(build.Choice(codes, "", native)) == targets
 
 
 # --- the toolkit: every failure names the remedy
@@ -299,6 +313,12 @@ def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
         newer[: newer.index(".visible .entry first")] + newer[newer.index("\t// .globl\tsecond") :]
     )
     assert build.archive({("one", 75): PTX, ("one", 90): without})[1]["kernels"] == table["kernels"]
+
+
+def test_an_archive_of_one_target_serves_newer_gpus_too(build):
+    packed, table = build.archive({("one", 75): PTX})
+    assert [rows[1] for _, _, rows in table["kernels"]] == [[0, 0, 0], [0, 0, 0]]
+    assert table["images"][0][1][1] == [0, 0, 0] and len(packed) > 100
 
 
 def test_a_kernel_for_newer_gpus_alone_is_refused(build):
