@@ -168,7 +168,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
         for (int target = 0; target < PTX_TARGETS; target++)
             ptx[target] += gpuopt_kernels[i].ptx[target].packed;
-    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s, s:s}", "version",
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
                          GPUOPT_VERSION, "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit",
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",

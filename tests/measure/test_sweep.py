@@ -304,7 +304,7 @@ def test_bad_arguments_name_themselves():
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", [*workloads.DTYPES, "int16", "uint64"])
 def test_a_result_along_an_axis_has_all_its_bytes(dtype, axis):
-    """Of every dtype that kernels have; bfloat16's is told by its bits."""
+    """Every dtype of the kernels is swept; bfloat16 is passed as its bits."""
     for shape in ((16, 300), (7, 5), (3, 1)):
         try:
             problem = sweep._along_axis(shape, axis, dtype, "sim")
