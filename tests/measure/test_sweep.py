@@ -1,6 +1,7 @@
 """Sweeps: the planners' constants by name, every choice verified, the best and the default told."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -150,7 +151,8 @@ def test_every_choice_is_right_on_the_simulated_gpu(family, n, device):
                 assert f"rung {row['rung']} " in trial
         assert [trial.default for trial in size.trials].count(True) == 1
         assert len(blocks) >= len(rows) - len(size.refused)
-        few = [text for text, why in size.refused if "more than the" not in why]
+        beyond = re.compile("more than the|allows from")
+        few = [text for text, why in size.refused if not beyond.search(why)]
         assert not few or family == "add", few  # the small GPU has little shared memory
 
 
