@@ -101,6 +101,11 @@ struct device_launch {
     void **arguments;      /* pointers to the values, in the kernel's order */
     unsigned argument_count;
     bool overlaps; /* the kernel itself waits for its predecessor */
+    bool any_grid; /* a simulated GPU of any age runs it in a current GPU's largest grid */
+    /* On a simulated GPU, end the launch after this many warp instructions, seconds of host time,
+     * or seconds in which no warp ended. 0: no limit; of steps the simulator's own. */
+    uint64_t steps;
+    double seconds, idle_seconds;
 };
 
 /* The last axis first; steps count elements. */
@@ -132,7 +137,17 @@ struct device_source {
 
 /* Storage behind a texture object: linear memory in place, read by integer index (0 outside), or an
  * array of 1 to 3 dimensions, copied from contiguous rows. */
-enum device_texel { TEXEL_FLOAT32, TEXEL_INT32, TEXEL_UINT32, TEXEL_UINT8_NORMALISED, TEXEL_COUNT };
+/* TEXEL(name, bytes) */
+/* clang-format off */
+#define DEVICE_TEXELS(TEXEL)                                                                       \
+    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8_NORMALISED, 1)
+/* clang-format on */
+enum device_texel {
+#define TEXEL(name, bytes) TEXEL_##name,
+    DEVICE_TEXELS(TEXEL)
+#undef TEXEL
+        TEXEL_COUNT
+};
 struct device_texture {
     device_address data;
     unsigned dimensions;           /* 0: linear memory */

@@ -75,8 +75,13 @@ enum status device_no_kernel_resources(struct device *device, const struct devic
 }
 
 size_t device_texture_bytes(const struct device_texture *texture) {
-    const size_t texel = texture->texel == TEXEL_UINT8_NORMALISED ? 1 : 4;
-    return (size_t)texture->depth * texture->height * texture->width * texture->channels * texel;
+    static const unsigned char texel_bytes[TEXEL_COUNT] = {
+#define TEXEL(name, bytes) [TEXEL_##name] = bytes,
+        DEVICE_TEXELS(TEXEL)
+#undef TEXEL
+    };
+    return (size_t)texture->depth * texture->height * texture->width * texture->channels *
+           texel_bytes[texture->texel];
 }
 
 /* For features that need streams. */

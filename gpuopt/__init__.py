@@ -5,8 +5,8 @@
 np.int64(45)
 
 The public names, and the module of each, stand in ``__init__.pyi``: for type checkers and for this
-file, which imports a module when one of its names is first used. A script that only computes does
-not load what measures and explains.
+file. It imports the functions that compute at once, and other modules when one of their names is
+first used: a script that only computes does not load what measures and explains.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ def __getattr__(name: str) -> Any:
         return import_module(f"gpuopt.{name}")
     found = globals()[name] = getattr(import_module(home), name)
     return found
+
+
+# A signal handler may call these at any time. If imported at first use, a handler that interrupts
+# that import finds half a module, which cannot be completed before the handler returns.
+for _name, _home in _HOME.items():
+    if _home.startswith("gpuopt.families."):
+        __getattr__(_name)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@
  *   device);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode", whether a
- *   graph is "spoilt";
+ *   graph is "spoilt", "waits" for streams;
  * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): the log of work by stream; clears it;
@@ -46,7 +46,7 @@ static long version = 13000, devices = 1, owner, current_gpu, busy, elapsed = 1,
             inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used; /* several threads call */
-static _Atomic long live, calls;
+static _Atomic long live, calls, waits; /* waits: for streams */
 static long captures;  /* graphs that were begun: the last one's number */
 static void *captured; /* a stream that a graph is being made of */
 static void *foreign;  /* a stream of this context: */
@@ -106,6 +106,7 @@ long long fake_cuda_get(const char *what) {
            : !strcmp(what, "shared") ? (long long)shared_allowed
            : !strcmp(what, "mode")   ? capture_mode
            : !strcmp(what, "spoilt") ? spoilt
+           : !strcmp(what, "waits")  ? waits
                                      : calls;
 }
 
@@ -438,6 +439,7 @@ static result cuThreadExchangeStreamCaptureMode(int *mode) {
 }
 static result cuStreamSynchronize(void *stream) {
     MAY_FAIL;
+    waits++;
     if (stream == captured && captured)
         return spoil();
     for (int wait = 0; busy && wait < 300; wait++)

@@ -1,17 +1,18 @@
-/* sim_device.c: the simulated GPU as a device. Each queue is a simulated GPU of its own: memory,
- * modules, reports. Launches complete at once, on all host cores; results do not depend on the
- * number of cores. Knows no Python and no operation.
+/* sim_device.c: the simulated GPU as a device. All queues of a preset share one simulated GPU
+ * (sim_home.c), one at a time; each queue keeps its own reports. Launches complete at once, on all
+ * host cores; results do not depend on the number of cores. Knows no Python and no operation.
  */
 #include "sim_device.h"
 
 #include "../devices.h"
+#include "../host_threads.h"
 #include "../sim/sim.h"
+#include "sim_home.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct device_counter counters[] = {
 #define SIM_X(field, metric, meaning) {#field, metric, meaning},
@@ -57,9 +58,9 @@ struct array {
 
 struct sim_queue {
     struct device device;
-    struct sim_gpu *gpu;
+    struct sim_home *home;
+    struct sim_gpu *gpu; /* the home's */
     struct array *arrays;
-    struct sim_module **modules; /* of the embedded kernels, by index; NULL: not loaded */
     struct record *first, **last;
 };
 
@@ -115,11 +116,16 @@ static struct status_finding finding_of(const struct sim_finding *found) {
     };
 }
 
-/* A launch that a check ended: the first finding gives the location. */
+/* A launch that a check ended: the first finding gives the location; for an endless launch, its own
+ * finding does. */
 static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
                                const struct sim_report *report) {
-    const struct sim_finding *found;
-    if (error->status != SIM_FINDING || !report || !sim_report_findings(report, &found))
+    const bool endless = error->status == SIM_STEPS;
+    const struct sim_finding *found = NULL;
+    size_t count = report ? sim_report_findings(report, &found) : 0;
+    for (; endless && count && found->kind != SIM_FIND_ENDLESS; count--)
+        found++;
+    if ((error->status != SIM_FINDING && !endless) || !count)
         return fail(queue, error);
     const struct status_finding finding = finding_of(found);
     return status_sim_finding(&finding);
@@ -166,13 +172,12 @@ static void forget(struct sim_queue *queue) {
 
 static void sim_device_texture_close(struct device *device, uint64_t handle) {
     struct sim_queue *queue = queue_of(device);
-    struct sim_error error = {0};
-    sim_texture_close(queue->gpu, handle, &error);
+    sim_home_close_texture(queue->home, handle);
     for (struct array **at = &queue->arrays; *at; at = &(*at)->next)
         if ((*at)->handle == handle) {
             struct array *array = *at;
             *at = array->next;
-            sim_free(queue->gpu, array->rows, &error);
+            sim_home_free(queue->home, array->rows);
             free(array);
             return;
         }
@@ -185,24 +190,27 @@ static void sim_device_close(struct device *device) {
     for (; queue->arrays; count++) /* its opener closes it */
         sim_device_texture_close(device, queue->arrays->handle);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
-    sim_gpu_close(queue->gpu, &count, &bytes);
+    sim_home_close(queue->home, &count, &bytes);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     __atomic_add_fetch(&leaked_bytes, bytes, __ATOMIC_RELAXED);
-    free(queue->modules);
     free(queue);
 }
 
 static enum status sim_device_open(const char *which, struct device **opened) {
     const struct sim_preset *preset;
     enum status status = find_preset(which, &preset);
+    if (!status)
+        status = host_threads_check();
     if (status)
         return status;
     struct sim_queue *queue = calloc(1, sizeof *queue);
-    struct sim_error error = {0};
-    if (!queue || sim_gpu_open(preset->name, NULL, &queue->gpu, &error)) {
-        free(queue);
+    if (!queue)
         return status_fail(STATUS_NO_HOST_MEMORY, "sim:%s: no memory for a queue", preset->name);
+    if ((status = sim_home_open(preset, &queue->home))) {
+        free(queue);
+        return status;
     }
+    queue->gpu = sim_home_gpu(queue->home);
     queue->device.ops = &sim_device_ops;
     queue->device.capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
     queue->last = &queue->first;
@@ -234,7 +242,11 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
 static enum status sim_device_alloc(struct device *device, size_t bytes, device_address *address) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
+    const enum status begun = sim_home_begin(queue->home, device);
+    if (begun)
+        return begun;
     const enum sim_status status = sim_alloc(queue->gpu, bytes ? bytes : 1, address, &error);
+    sim_home_end(queue->home);
     if (status == SIM_LIMIT || status == SIM_NO_MEMORY) {
         char name[32];
         uint64_t used, limit;
@@ -246,9 +258,7 @@ static enum status sim_device_alloc(struct device *device, size_t bytes, device_
 }
 
 static void sim_device_free(struct device *device, device_address address) {
-    struct sim_error error = {0};
-    if (address)
-        sim_free(queue_of(device)->gpu, address, &error);
+    sim_home_free(queue_of(device)->home, address);
 }
 
 enum { COPY_PART = 4 << 20 }; /* bytes between two polls */
@@ -266,8 +276,13 @@ static enum status sim_device_copy_in(struct device *device, device_address to,
         const void *data = buffer ? buffer : (const char *)from->data + done;
         if (buffer)
             status = device_read(from, done, buffer, part);
-        if (!status && sim_copy_in(queue->gpu, to + done, data, part, &error))
+        if (!status)
+            status = sim_home_begin(queue->home, device);
+        if (!status) {
+            sim_copy_in(queue->gpu, to + done, data, part, &error);
+            sim_home_end(queue->home);
             status = fail(queue, &error);
+        }
         if (!status)
             status = device_poll(device);
         done += part;
@@ -278,16 +293,26 @@ static enum status sim_device_copy_in(struct device *device, device_address to,
 
 static enum status sim_device_copy_out(struct device *device, void *to, device_address from,
                                        size_t bytes) {
+    struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
-    sim_copy_out(queue_of(device)->gpu, to, from, bytes, &error);
-    return fail(queue_of(device), &error);
+    const enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
+    sim_copy_out(queue->gpu, to, from, bytes, &error);
+    sim_home_end(queue->home);
+    return fail(queue, &error);
 }
 
 static enum status sim_device_fill(struct device *device, device_address to, uint8_t value,
                                    size_t bytes) {
+    struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
-    sim_fill(queue_of(device)->gpu, to, value, bytes, &error);
-    return fail(queue_of(device), &error);
+    const enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
+    sim_fill(queue->gpu, to, value, bytes, &error);
+    sim_home_end(queue->home);
+    return fail(queue, &error);
 }
 
 /* --- modules, kernels, launches */
@@ -327,18 +352,20 @@ static enum status sim_device_module_load(struct device *device, const char *ptx
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
     struct sim_module *loaded = NULL;
-    if (sim_module_load(queue->gpu, ptx, bytes, &loaded, &error))
-        return fail_load(queue, &error);
+    const enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
+    sim_module_load(queue->gpu, ptx, bytes, &loaded, &error);
+    sim_home_end(queue->home);
     *module = (struct device_module *)loaded;
-    return STATUS_OK;
+    return fail_load(queue, &error);
 }
 
 static void sim_device_module_unload(struct device *device, struct device_module *module) {
-    (void)device;
-    sim_module_unload((struct sim_module *)module);
+    sim_home_unload(queue_of(device)->home, (struct sim_module *)module);
 }
 
-/* Returns an embedded kernel's module, parsed at first use. */
+/* Returns an embedded kernel's module, parsed at first use. Call between begin and end. */
 static enum status embedded_module(struct sim_queue *queue, const char *symbol,
                                    struct sim_module **module) {
     const struct image_kernel *kernel;
@@ -346,9 +373,7 @@ static enum status embedded_module(struct sim_queue *queue, const char *symbol,
     enum status status = gpuopt_kernel_of(symbol, &kernel);
     if (status)
         return status;
-    if (!queue->modules && !(queue->modules = calloc(gpuopt_kernel_count, sizeof *queue->modules)))
-        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for a table of kernels");
-    struct sim_module **kept = &queue->modules[kernel - gpuopt_kernels];
+    struct sim_module **kept = sim_home_embedded(queue->home, (size_t)(kernel - gpuopt_kernels));
     if (!*kept) {
         char *text;
         size_t bytes;
@@ -369,14 +394,16 @@ static enum status sim_device_kernel_get(struct device *device, struct device_mo
     struct sim_module *within = (struct sim_module *)module;
     struct sim_error error = {0};
     struct sim_kernel *found = NULL;
-    if (!within) {
-        const enum status status = embedded_module(queue, symbol, &within);
-        if (status)
-            return status;
-    }
-    sim_kernel_get(within, symbol, &found, &error);
+    enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
+    if (!within)
+        status = embedded_module(queue, symbol, &within);
+    if (!status)
+        sim_kernel_get(within, symbol, &found, &error);
+    sim_home_end(queue->home);
     *kernel = (struct device_kernel *)found;
-    return fail_load(queue, &error);
+    return status ? status : fail_load(queue, &error);
 }
 
 static enum status sim_device_parameter_bytes(struct device *device,
@@ -439,7 +466,9 @@ static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *in
     const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     const uint64_t shared = (uint64_t)info->shared_bytes + launch->shared_bytes;
-    return threads <= preset->threads_per_block &&
+    const bool fits_grid = launch->any_grid ||
+                           (launch->grid[0] <= preset->grid_x && launch->grid[2] <= preset->grid_z);
+    return fits_grid && threads <= preset->threads_per_block &&
            (!info->max_threads || threads <= info->max_threads) &&
            shared <= preset->shared_per_block;
 }
@@ -449,7 +478,6 @@ static enum status sim_device_launch(struct device *device, const struct device_
     struct sim_error error = {0};
     struct sim_kernel_info info;
     struct sim_report *report = NULL;
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     sim_kernel_describe((const struct sim_kernel *)launch->kernel, &info);
     if (info.param_count != launch->argument_count)
         return status_fail(STATUS_BAD_VALUE, "args: kernel %s requires %u arguments, %u were given",
@@ -461,14 +489,22 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .block = {launch->block[0], launch->block[1], launch->block[2]},
         .shared_bytes = launch->shared_bytes,
         .args = (const void *const *)launch->arguments,
-        .flags = device->collecting ? SIM_LAUNCH_COLLECT : 0,
-        .host_threads = cores > 0 ? (unsigned)cores : 1,
+        .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
+                 (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u),
+        .host_threads = (unsigned)host_threads(),
+        .steps = launch->steps,
+        .seconds = launch->seconds,
+        .idle_seconds = launch->idle_seconds,
         .poll = poll,
         .poll_arg = device,
         .trace = traces(device, &trace) ? &trace : NULL,
     };
+    enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
     sim_launch(queue->gpu, &request, &report, &error);
-    const enum status status =
+    sim_home_end(queue->home);
+    status =
         error.status == SIM_ARGUMENT && !fits(queue, &info, launch)
             ? status_fail(STATUS_UNFIT, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name, error.text)
             : fail_launch(queue, &error, report);
@@ -494,10 +530,15 @@ static enum status array_open(struct sim_queue *queue, struct sim_texture *textu
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a texture");
     *array = (struct array){.next = queue->arrays};
     enum status status = sim_device_alloc(&queue->device, bytes, &array->rows);
+    if (!status)
+        status = sim_home_begin(queue->home, &queue->device);
+    const bool begun = !status && array->rows;
     if (!status && (sim_copy(queue->gpu, array->rows, texture->address, bytes, error) ||
                     (texture->address = array->rows,
                      sim_texture_open(queue->gpu, texture, &array->handle, error))))
         status = fail(queue, error);
+    if (begun)
+        sim_home_end(queue->home);
     if (status) {
         sim_device_free(&queue->device, array->rows);
         free(array);
@@ -511,11 +552,16 @@ static enum status sim_device_texture_open(struct device *device,
                                            const struct device_texture *texture, uint64_t *handle) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
+    enum {
+        FORMAT_FLOAT32 = SIM_TEX_F32,
+        FORMAT_INT32 = SIM_TEX_S32,
+        FORMAT_UINT32 = SIM_TEX_U32,
+        FORMAT_UINT8_NORMALISED = SIM_TEX_U8_NORM,
+    };
     static const int formats[TEXEL_COUNT] = {
-        [TEXEL_FLOAT32] = SIM_TEX_F32,
-        [TEXEL_INT32] = SIM_TEX_S32,
-        [TEXEL_UINT32] = SIM_TEX_U32,
-        [TEXEL_UINT8_NORMALISED] = SIM_TEX_U8_NORM,
+#define TEXEL(name, bytes) [TEXEL_##name] = FORMAT_##name,
+        DEVICE_TEXELS(TEXEL)
+#undef TEXEL
     };
     const size_t bytes = device_texture_bytes(texture);
     struct sim_texture given = {
@@ -536,7 +582,11 @@ static enum status sim_device_texture_open(struct device *device,
         *handle = status ? 0 : queue->arrays->handle;
         return status;
     }
+    const enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
     sim_texture_open(queue->gpu, &given, handle, &error);
+    sim_home_end(queue->home);
     return fail(queue, &error);
 }
 

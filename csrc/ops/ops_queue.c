@@ -173,6 +173,7 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
         .arguments = arguments,
         .argument_count = step->value_count + step->takes_wide,
         .overlaps = step->overlaps,
+        .any_grid = true, /* planners know the grid limits of CUDA's current GPUs only */
     };
 }
 

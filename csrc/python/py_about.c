@@ -116,16 +116,17 @@ PyObject *py_probes(PyObject *module, PyObject *nothing) {
 PyObject *py_presets(PyObject *module, PyObject *nothing) {
     static const struct {
         const char *name, *title, *coalescing;
-        unsigned cc, sms, warps, blocks, threads, registers, register_unit, warp_unit, by_block,
-            shared, shared_block, shared_unit, reserved, banks, group;
+        unsigned cc, sms, warps, blocks, threads, grid_x, grid_z, registers, register_unit,
+            warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group;
         double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
     } rows[] = {
-#define PRESET(name, title, cc, sms, warps, blocks, threads, registers, register_unit, warp_unit,  \
-               by_block, shared, shared_block, shared_unit, reserved, banks, group, coalescing,    \
-               clock, gbs, f32, f64)                                                               \
-    {name,      title,         #coalescing, cc,       sms,    warps,        blocks,      threads,  \
-     registers, register_unit, warp_unit,   by_block, shared, shared_block, shared_unit, reserved, \
-     banks,     group,         clock,       gbs,      f32,    f64},
+#define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers,         \
+               register_unit, warp_unit, by_block, shared, shared_block, shared_unit, reserved, \
+               banks, group, coalescing, clock, gbs, f32, f64)                                  \
+    {name,      title,    #coalescing, cc,           sms,         warps,                        \
+     blocks,    threads,  grid_x,      grid_z,       registers,   register_unit,                \
+     warp_unit, by_block, shared,      shared_block, shared_unit, reserved,                     \
+     banks,     group,    clock,       gbs,          f32,         f64},
 #include "../sim/core/sim_preset.def"
     };
     (void)module;
@@ -167,7 +168,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
         for (int target = 0; target < PTX_TARGETS; target++)
             ptx[target] += gpuopt_kernels[i].ptx[target].packed;
-    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:n, s:n, s:s, s:s, s:s}", "version",
+    return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
                          GPUOPT_VERSION, "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit",
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",

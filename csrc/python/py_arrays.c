@@ -42,15 +42,31 @@ int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype) {
     }
 }
 
+/* NumPy's number of each data type: a type without one does not compile. bfloat16 is none of
+ * NumPy's: its bits. */
+enum {
+    NUMBER_OF_bool = NPY_BOOL,
+    NUMBER_OF_int8 = NPY_INT8,
+    NUMBER_OF_int16 = NPY_INT16,
+    NUMBER_OF_int32 = NPY_INT32,
+    NUMBER_OF_int64 = NPY_INT64,
+    NUMBER_OF_uint8 = NPY_UINT8,
+    NUMBER_OF_uint16 = NPY_UINT16,
+    NUMBER_OF_uint32 = NPY_UINT32,
+    NUMBER_OF_uint64 = NPY_UINT64,
+    NUMBER_OF_float16 = NPY_FLOAT16,
+    NUMBER_OF_bfloat16 = NPY_UINT16,
+    NUMBER_OF_float32 = NPY_FLOAT32,
+    NUMBER_OF_float64 = NPY_FLOAT64,
+    NUMBER_OF_complex64 = NPY_COMPLEX64,
+    NUMBER_OF_complex128 = NPY_COMPLEX128,
+};
+
 PyArray_Descr *py_descr(enum dtype dtype) {
     static const int type_numbers[DTYPE_COUNT] = {
-        [DTYPE_bool] = NPY_BOOL,           [DTYPE_int8] = NPY_INT8,
-        [DTYPE_int16] = NPY_INT16,         [DTYPE_int32] = NPY_INT32,
-        [DTYPE_int64] = NPY_INT64,         [DTYPE_uint8] = NPY_UINT8,
-        [DTYPE_uint16] = NPY_UINT16,       [DTYPE_uint32] = NPY_UINT32,
-        [DTYPE_uint64] = NPY_UINT64,       [DTYPE_float16] = NPY_FLOAT16,
-        [DTYPE_float32] = NPY_FLOAT32,     [DTYPE_float64] = NPY_FLOAT64,
-        [DTYPE_complex64] = NPY_COMPLEX64, [DTYPE_complex128] = NPY_COMPLEX128,
+#define DTYPE(name, bytes) [DTYPE_##name] = NUMBER_OF_##name,
+        GPUOPT_DTYPES(DTYPE)
+#undef DTYPE
     };
     return PyArray_DescrFromType(type_numbers[dtype]);
 }

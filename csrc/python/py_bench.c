@@ -166,10 +166,10 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
                               : read_array(state, family, array, op, dtype, &in, &read))
         goto fail;
     self->problem = read.problem;
-    if (PyTuple_Check(family) && read.gaps) {
-        PyErr_SetString(
-            PyExc_ValueError,
-            "problem: a Bench requires contiguous arrays; pass np.ascontiguousarray(array)");
+    if (PyTuple_Check(family) && (read.gaps || read.call.resident)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: a Bench requires contiguous arrays of the host; "
+                        "pass np.ascontiguousarray(array)");
         goto fail;
     }
     if (read.call.input_bytes[0] == 0) {
@@ -264,15 +264,20 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
     const bool reduces = strcmp(self->problem.family->name, "reduce") == 0;
     const enum dtype accumulator = target.choice.signature->accumulator;
     const enum dtype dtype = reduces ? accumulator : target.choice.signature->items;
-    npy_intp items = (npy_intp)(told.result_bytes / dtype_size(dtype));
+    const size_t item = dtype_size(dtype);
+    const bool whole =
+        told.result_bytes % item == 0; /* argmin's int64 from complex128 may not be */
+    npy_intp items = (npy_intp)(whole ? told.result_bytes / item : told.result_bytes);
+    PyArray_Descr *descr = py_descr(whole ? dtype : DTYPE_uint8);
     PyObject *result =
-        PyArray_NewFromDescr(&PyArray_Type, py_descr(dtype), 1, &items, NULL, NULL, 0, NULL);
+        descr ? PyArray_NewFromDescr(&PyArray_Type, descr, 1, &items, NULL, NULL, 0, NULL) : NULL;
     if (!result || begin(self, &unlocked)) {
         Py_XDECREF(result);
         return NULL;
     }
     void *data = PyArray_DATA((PyArrayObject *)result);
-    status = ops_bench_run(&self->bench, &target.choice, data, told.result_bytes);
+    const size_t room = (size_t)PyArray_NBYTES((PyArrayObject *)result);
+    status = ops_bench_run(&self->bench, &target.choice, data, room);
     if (end(self, &unlocked, status)) {
         Py_DECREF(result);
         return NULL;

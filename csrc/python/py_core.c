@@ -111,6 +111,14 @@ static PyMethodDef module_methods[] = {
     {"tunings", py_tunings, METH_O,
      "tunings($module, family, /)\n--\n\nList the planners' constants that Bench may set, as "
      "dicts."},
+    {"float_state", py_float_state, METH_O,
+     "float_state($module, before, /)\n--\n\n"
+     "For None, enter the floating-point state that results are defined in, and return the\n"
+     "caller's, or None if it is the same. Otherwise restore the returned state."},
+    {"float32_bits", py_float32_bits, METH_O,
+     "float32_bits($module, value, /)\n--\n\nReturn the bits of a float, rounded to nearest."},
+    {"host_threads", py_host_threads, METH_NOARGS,
+     "host_threads($module, /)\n--\n\nReturn the number of host threads that a call may use."},
     {"device_count", py_device_count, METH_O,
      "device_count($module, kind, /)\n--\n\nCount the devices of a kind; raise if none can be "
      "used."},

@@ -16,6 +16,7 @@
 #endif
 #include <numpy/arrayobject.h>
 
+#include "../float_state.h"
 #include "../ops/ops.h"
 
 /* The reduction's operations by name, with NumPy's ufunc for each. */
@@ -89,7 +90,8 @@ const char *py_text(PyObject *value, const char *argument);
 /* py_arrays.c */
 int py_import_numpy(void);
 int py_dtype_of(PyArray_Descr *descr, enum dtype *dtype); /* 0 if gpuopt has no such type */
-PyArray_Descr *py_descr(enum dtype dtype);                /* a new reference */
+/* Returns a new reference to a dtype with elements of the same size; uint16 for bfloat16. */
+PyArray_Descr *py_descr(enum dtype dtype);
 
 /* An array to read: its elements as one contiguous run, or in chunks. */
 struct py_array_in {
@@ -127,6 +129,11 @@ struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_o
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
                       const struct device_ops *kind, const char *which, uint64_t stream);
 void py_queues_close(struct py_state *state);
+/* Enters the default floating-point state, and returns the caller's as bytes, None if it is the
+ * same; leaves it again for those bytes. */
+PyObject *py_float_state(PyObject *module, PyObject *before);
+PyObject *py_float32_bits(PyObject *module, PyObject *value);
+PyObject *py_host_threads(PyObject *module, PyObject *nothing);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
@@ -198,7 +205,8 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
 struct py_unlocked {
     PyThreadState *thread;
     struct device *device;
-    int64_t next_look; /* milliseconds */
+    int64_t next_look;       /* milliseconds */
+    float_state float_state; /* the caller's */
 };
 void py_unlock(struct py_unlocked *unlocked, struct device *device);
 void py_lock(struct py_unlocked *unlocked);

@@ -4,6 +4,7 @@
 #include "py_core.h"
 
 #include "../devices.h"
+#include "../host_threads.h"
 
 #include <string.h>
 
@@ -106,6 +107,12 @@ void py_queues_close(struct py_state *state) {
     for (int i = 0; i < PY_POOLS; i++)
         while (state->pools[i].idle_count)
             ops_close(state->pools[i].idle[--state->pools[i].idle_count].queue);
+}
+
+PyObject *py_host_threads(PyObject *module, PyObject *nothing) {
+    (void)nothing;
+    const enum status status = host_threads_check();
+    return status ? py_raise(py_state_of(module), status) : PyLong_FromLong(host_threads());
 }
 
 PyObject *py_device_count(PyObject *module, PyObject *kind) {

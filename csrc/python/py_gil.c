@@ -1,4 +1,5 @@
-/* py_gil.c: releases the GIL while a device works, and polls for Ctrl-C meanwhile. */
+/* py_gil.c: releases the GIL while a device works, and polls for Ctrl-C meanwhile. The work runs in
+ * the floating-point state of float_state.h, whatever the caller's. */
 #include "py_core.h"
 
 #include <time.h>
@@ -30,9 +31,11 @@ void py_unlock(struct py_unlocked *unlocked, struct device *device) {
     device->interrupted = interrupted;
     device->interrupted_state = unlocked;
     unlocked->thread = PyEval_SaveThread();
+    unlocked->float_state = float_state_enter();
 }
 
 void py_lock(struct py_unlocked *unlocked) {
+    float_state_leave(unlocked->float_state);
     PyEval_RestoreThread(unlocked->thread);
     unlocked->device->interrupted = NULL;
 }

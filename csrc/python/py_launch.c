@@ -141,10 +141,13 @@ void py_launch_forget(struct given *given) {
 int py_launch_read(PyObject *arguments, struct given *given) {
     struct device_launch *launch = &given->launch;
     PyObject *tuple;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!", &given->name, &launch->grid[0],
+    unsigned long long steps;
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(Kdd)", &given->name, &launch->grid[0],
                           &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
-                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple))
+                          &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple, &steps,
+                          &launch->seconds, &launch->idle_seconds))
         return -1;
+    launch->steps = steps;
     const unsigned count = (unsigned)PyTuple_Size(tuple);
     given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
     given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);

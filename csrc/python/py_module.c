@@ -367,9 +367,10 @@ static PyMethodDef module_methods[] = {
      "Return a kernel's registers and local bytes a thread, and static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, launch, streams, kept, /)\n--\n\n"
-     "Run a kernel to its end. launch: (name, grid, block, shared, values); values holds bytes\n"
-     "for each parameter. streams: a tuple with the streams of its arrays; the kernel runs on the\n"
-     "first, or on the module's for (). kept: objects to keep until the kernel has completed."},
+     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits); values holds\n"
+     "bytes for each parameter; limits are steps, seconds, and seconds without the end of a warp\n"
+     "(device.h). streams: a tuple with the streams of its arrays; the kernel runs on the first,\n"
+     "or on the module's for (). kept: objects to keep until the kernel has completed."},
     {"adopt", (PyCFunction)(void (*)(void))module_adopt, METH_VARARGS,
      "adopt($self, stream, kept=None, /)\n--\n\n"
      "Work on a caller's CUstream of this device; 0: on its own again. kept: the stream's owner."},

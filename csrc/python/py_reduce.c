@@ -56,8 +56,8 @@ static PyObject *deliver(PyObject *array, PyObject *out) {
 /* --- the call */
 
 /* Reduces the array's elements (at least one) on the target; releases the GIL for long work. */
-static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
-               void *accumulator) {
+static int reduce_elements(struct py_state *state, const struct py_target *target,
+                           struct py_array_in *in, void *accumulator) {
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
     if (!queue)
         return -1;
@@ -83,6 +83,15 @@ static int run(struct py_state *state, const struct py_target *target, struct py
     const int told = py_recording_end(state, queue);
     py_queue_give(state, queue, target->kind, target->which);
     return status || told ? -1 : 0;
+}
+
+/* Enters the default floating-point state first: NumPy's conversions depend on it too. */
+static int run(struct py_state *state, const struct py_target *target, struct py_array_in *in,
+               void *accumulator) {
+    const float_state before = float_state_enter();
+    const int failed = reduce_elements(state, target, in, accumulator);
+    float_state_leave(before);
+    return failed;
 }
 
 /* The positional arguments from gpuopt.reduce. */

@@ -1,7 +1,43 @@
 /* py_result.c: results in NumPy's form: scalars, `initial`, identities. Knows no device. */
 #include "py_core.h"
 
+#include <math.h>
 #include <string.h>
+
+PyObject *py_float_state(PyObject *module, PyObject *before) {
+    (void)module;
+    if (PyBytes_Check(before) && PyBytes_Size(before) == (Py_ssize_t)sizeof(float_state)) {
+        float_state state;
+        memcpy(&state, PyBytes_AsString(before), sizeof state);
+        float_state_leave(state);
+        return Py_NewRef(Py_None);
+    }
+    if (before != Py_None) {
+        PyErr_SetString(PyExc_TypeError, "float_state: must be None, or what it returned before");
+        return NULL;
+    }
+    const float_state state = float_state_enter();
+    return float_state_differs(state)
+               ? PyBytes_FromStringAndSize((const char *)&state, sizeof state)
+               : Py_NewRef(Py_None);
+}
+
+PyObject *py_float32_bits(PyObject *module, PyObject *value) {
+    (void)module;
+    const double wide = PyFloat_AsDouble(value);
+    if (wide == -1 && PyErr_Occurred())
+        return NULL;
+    const float_state before = float_state_enter();
+    const float narrow = (float)wide;
+    float_state_leave(before);
+    if (isinf(narrow) && !isinf(wide)) {
+        PyErr_SetString(PyExc_OverflowError, "too large for float32");
+        return NULL;
+    }
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return PyLong_FromUnsignedLong(bits);
+}
 
 static PyObject *array_0d(enum dtype dtype, const void *value) {
     PyArray_Descr *descr = py_descr(dtype);
@@ -32,7 +68,10 @@ static PyObject *cast_0d(PyObject *array, enum dtype dtype) {
 }
 
 PyObject *py_cast(enum dtype accumulator, enum dtype result, const void *value) {
-    return cast_0d(array_0d(accumulator, value), result);
+    const float_state before = float_state_enter();
+    PyObject *cast = cast_0d(array_0d(accumulator, value), result);
+    float_state_leave(before);
+    return cast;
 }
 
 PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value) {
@@ -41,8 +80,10 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
     if (accumulator == DTYPE_float64 &&
         result == DTYPE_float32) { /* the common case, without an array */
         double wide;
+        const float_state before = float_state_enter();
         memcpy(&wide, value, sizeof wide);
         const float narrow = (float)wide;
+        float_state_leave(before);
         return scalar(result, &narrow);
     }
     PyObject *array = py_cast(accumulator, result, value);
@@ -71,6 +112,7 @@ static PyObject *initial_0d(PyObject *initial, enum dtype result) {
 PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
                           enum dtype accumulator, enum dtype result, const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
+    const float_state before = float_state_enter();
     PyObject *left = cast_0d(initial_0d(initial, result), common);
     PyObject *right = cast_0d(array_0d(accumulator, value), common);
     PyObject *combined =
@@ -80,7 +122,9 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
     Py_XDECREF(left);
     Py_XDECREF(right);
     Py_XDECREF(combined);
-    return array ? cast_0d(array, result) : NULL;
+    array = array ? cast_0d(array, result) : NULL;
+    float_state_leave(before);
+    return array;
 }
 
 PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result) {

@@ -25,7 +25,7 @@ extern "C" {
     X(ARGUMENT,    "an argument is invalid")                                         \
     X(NOT_FOUND,   "no such kernel, symbol or preset")                               \
     X(FINDING,     "a check failed while a kernel ran")                              \
-    X(STEPS,       "the step budget is spent")                                       \
+    X(STEPS,       "the launch did not end within its steps or its time")            \
     X(INTERRUPTED, "the launch was interrupted")
 
 enum sim_status {
@@ -52,7 +52,8 @@ enum sim_status {
     X(ASSERT,          "device assertion failed")             \
     X(BAD_CALL,        "bad call or branch target")           \
     X(STACK,           "call stack overflow")                 \
-    X(BAD_BARRIER,     "invalid barrier")
+    X(BAD_BARRIER,     "invalid barrier")                     \
+    X(ENDLESS,         "does not end")
 
 enum sim_finding_kind {
 #define SIM_X(id, text) SIM_FIND_##id,
@@ -173,6 +174,7 @@ struct sim_preset {
     const char *name, *title;
     unsigned cc; /* compute capability, times ten */
     unsigned sm_count, warps_per_sm, blocks_per_sm, threads_per_block;
+    unsigned grid_x, grid_z;                  /* most blocks in a dimension; 65,535 in y */
     unsigned registers_per_sm, register_unit; /* allocation granularity, registers */
     unsigned warp_unit;                       /* warps that share one part of the register file */
     int registers_by_block;                   /* allocated by block (1.x) rather than by warp */
@@ -219,7 +221,8 @@ enum {
     SIM_LAUNCH_NO_RACES = 2,  /* disable race detection */
     SIM_LAUNCH_NO_UNINIT = 4, /* disable the check for uninitialized reads */
     SIM_LAUNCH_COOPERATIVE =
-        8 /* all blocks must be resident together (grid-wide synchronisation) */
+        8,                    /* all blocks must be resident together (grid-wide synchronisation) */
+    SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
 };
 
 /* Part of a launch to record: one block, or one warp of it, instruction by instruction. */
@@ -283,6 +286,9 @@ struct sim_launch {
     size_t param_buffer_bytes;
     unsigned flags;        /* SIM_LAUNCH_* */
     unsigned host_threads; /* 0 for one */
+    uint64_t steps;        /* warp instructions; 0: the GPU's limit */
+    double seconds;        /* of the host's time; 0: no bound */
+    double idle_seconds;   /* without the end of any warp; 0: no bound */
     sim_poll_fn poll;
     void *poll_arg;
     const struct sim_trace_request *trace; /* NULL: no recording */

@@ -6,6 +6,7 @@
 #include "exec/sim_exec.h"
 #include "observe/sim_observe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -23,27 +24,88 @@ int64_t sim_now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Ends a launch that has used up its steps or its time, at the first warp of the worker's block
+ * that still runs; of several workers one says so. */
+static int end_launch(struct sim_worker *w, const char *problem) {
+    struct sim_run *run = w->run;
+    const struct sim_block *block = w->block;
+    if (__atomic_exchange_n(&run->limit_told, 1, __ATOMIC_RELAXED))
+        return 1;
+    const struct sim_warp *warp = NULL;
+    for (uint32_t i = 0; i < block->warp_count && !warp; i++)
+        if (!block->warps[i].done && block->warps[i].split_count)
+            warp = &block->warps[i];
+    uint32_t ptx_line = 0;
+    if (warp) {
+        const struct sim_split *split = &warp->splits[warp->current % warp->split_count];
+        uint32_t pc = split->stack[split->depth - 1].pc;
+        while (pc + 1 < run->kernel->code_count && !run->kernel->where[pc].ptx_line)
+            pc++; /* past the mark that a basic block begins with */
+        ptx_line = run->kernel->where[pc].ptx_line;
+        const uint32_t lanes = sim_split_mask(split);
+        sim_find(w, warp, pc, lanes ? (uint32_t)__builtin_ctz(lanes) : 0, SIM_FIND_ENDLESS, 0, NULL,
+                 "%s", problem);
+    }
+    w->status = sim_fail(&w->error, SIM_STEPS, ptx_line, 0, "kernel %.120s does not end: %s",
+                         run->kernel->function->c_name, problem);
+    return 1;
+}
+
+#define REMEDY \
+    "if it is stuck in a loop, mend that; if it only needs longer, pass the launch a larger "
+
+/* Non-zero ends the launch: its steps. */
+static int check_steps(struct sim_worker *w, uint64_t used) {
+    const struct sim_run *run = w->run;
+    const uint64_t limit = run->launch->steps ? run->launch->steps : run->gpu->limits.steps;
+    char problem[160];
+    if (!limit || used <= limit)
+        return 0;
+    snprintf(problem, sizeof problem, "it ran more than %llu warp instructions; " REMEDY "steps=",
+             (unsigned long long)limit);
+    return end_launch(w, problem);
+}
+
+/* The same for its time. Where warps end one after the other a launch gets on, however long it is;
+ * a loop without an end keeps its warp. */
+static int check_time(struct sim_worker *w, int64_t now) {
+    struct sim_run *run = w->run;
+    const struct sim_launch *launch = run->launch;
+    char problem[200];
+    if (w->warps_done != w->warps_seen) {
+        w->warps_seen = w->warps_done;
+        __atomic_store_n(&run->last_end, now, __ATOMIC_RELAXED);
+    }
+    const double total = (double)(now - run->began) * 1e-9;
+    const double idle = (double)(now - __atomic_load_n(&run->last_end, __ATOMIC_RELAXED)) * 1e-9;
+    if (launch->seconds > 0 && total > launch->seconds)
+        snprintf(problem, sizeof problem,
+                 "it ran for more than %g s; " REMEDY "time_limit=", launch->seconds);
+    else if (launch->idle_seconds > 0 && idle > launch->idle_seconds)
+        snprintf(problem, sizeof problem,
+                 "none of its warps ended for %g s; " REMEDY "time_limit= (seconds)",
+                 launch->idle_seconds);
+    else
+        return 0;
+    return end_launch(w, problem);
+}
+
 int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
     struct sim_run *run = w->run;
     w->steps += steps;
     if (w->steps < SIM_POLL_STEPS && !last)
         return __atomic_load_n(&run->stop, __ATOMIC_RELAXED);
-    uint64_t used = __atomic_add_fetch(&run->steps_used, w->steps, __ATOMIC_RELAXED),
-             limit = run->gpu->limits.steps;
+    uint64_t used = __atomic_add_fetch(&run->steps_used, w->steps, __ATOMIC_RELAXED);
     w->polled += w->steps;
     w->steps = 0;
-    if (limit && used > limit) {
-        if (!w->status)
-            w->status = sim_fail(&w->error, SIM_STEPS, 0, 0,
-                                 "kernel %.120s ran more than %llu warp instructions; does one of "
-                                 "its loops never end?",
-                                 run->kernel->function->c_name, (unsigned long long)limit);
+    if (w->block && check_steps(w, used)) /* without a block it waits for those that run one */
         return 1;
-    }
-    if (w->is_caller && run->launch->poll && w->polled >= SIM_POLL_STEPS) {
+    if (w->polled >= SIM_POLL_STEPS) {
         w->polled = 0;
         int64_t now = sim_now_ns();
-        if (now - run->last_poll > POLL_NS) {
+        if (w->block && check_time(w, now))
+            return 1;
+        if (w->is_caller && run->launch->poll && now - run->last_poll > POLL_NS) {
             run->last_poll = now;
             if (run->launch->poll(run->launch->poll_arg)) {
                 w->status =

@@ -1,5 +1,6 @@
 /* sim_kernel.c: a module's kernel: decoded when first requested, and queries on it. Runs nothing.
  */
+#include "../float_state.h"
 #include "decode/sim_decode.h"
 
 #include <stdarg.h>
@@ -12,6 +13,7 @@ enum sim_status sim_kernel_get(struct sim_module *module, const char *name,
     enum sim_status status = SIM_OK;
     *kernel = NULL;
     pthread_mutex_lock(&gpu->lock);
+    const fenv_t before = float_state_enter_all(); /* for constants */
     struct sim_function *function = sim_module_function(module, name, strlen(name));
     if (!function || !function->is_entry || !function->has_body)
         status = sim_fail(error, SIM_NOT_FOUND, 0, 0, "the module has no kernel '%.200s'", name);
@@ -19,6 +21,7 @@ enum sim_status sim_kernel_get(struct sim_module *module, const char *name,
         status = sim_decode_kernel(module, function, &function->kernel, error);
     if (!status)
         *kernel = function->kernel;
+    float_state_leave_all(before);
     pthread_mutex_unlock(&gpu->lock);
     return status;
 }

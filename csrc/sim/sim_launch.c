@@ -10,6 +10,7 @@
  */
 #include "sim_block.h"
 
+#include "../float_state.h"
 #include "exec/sim_exec.h"
 #include "observe/sim_observe.h"
 
@@ -119,6 +120,7 @@ static void fail_run(struct sim_run *run, struct sim_worker *w) {
 static void *work(void *arg) {
     struct sim_worker *w = arg;
     struct sim_run *run = w->run;
+    const fenv_t before = float_state_enter_all(); /* a thread's state is its creator's */
     pthread_mutex_lock(&run->lock);
     while (!run->stop && (run->ring || run->next_block < run->total_blocks)) {
         struct sim_block *block = pick(run);
@@ -135,6 +137,7 @@ static void *work(void *arg) {
             pthread_cond_timedwait(&run->changed, &run->lock, &until);
             pthread_mutex_unlock(&run->lock);
             w->polled = SIM_POLL_STEPS;
+            w->block = NULL; /* another worker may be running it */
             int stopped = sim_run_poll(w, 0, 1);
             pthread_mutex_lock(&run->lock);
             if (stopped)
@@ -204,6 +207,7 @@ static void *work(void *arg) {
     }
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
+    float_state_leave_all(before);
     return NULL;
 }
 
@@ -216,14 +220,22 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     uint64_t threads = 1, blocks = 1;
     if (!k || k->module->gpu != gpu)
         return sim_fail(error, SIM_ARGUMENT, 0, 0, "the kernel is not of this GPU");
+    const int any = (l->flags & SIM_LAUNCH_ANY_GRID) != 0;
+    const uint32_t grid_most[3] = {any ? INT32_MAX : p->grid_x, 65535, any ? 65535 : p->grid_z};
+    const uint32_t block_most[3] = {p->threads_per_block, p->threads_per_block, 64};
     for (int i = 0; i < 3; i++) {
-        static const uint32_t most[3] = {INT32_MAX, 65535, 65535};
-        if (!l->grid[i] || !l->block[i] || l->grid[i] > most[i])
-            return sim_fail(
-                error, SIM_ARGUMENT, 0, 0,
-                "kernel %.120s: grid (%u, %u, %u) or block (%u, %u, %u) is empty or too large",
-                k->function->c_name, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1],
-                l->block[2]);
+        if (!l->grid[i] || l->grid[i] > grid_most[i])
+            return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                            "kernel %.120s: a grid of (%u, %u, %u) blocks; %s allows from 1 to "
+                            "(%u, %u, %u)",
+                            k->function->c_name, l->grid[0], l->grid[1], l->grid[2], p->title,
+                            grid_most[0], grid_most[1], grid_most[2]);
+        if (!l->block[i] || l->block[i] > block_most[i])
+            return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                            "kernel %.120s: a block of (%u, %u, %u) threads; %s allows from 1 to "
+                            "(%u, %u, %u)",
+                            k->function->c_name, l->block[0], l->block[1], l->block[2], p->title,
+                            block_most[0], block_most[1], block_most[2]);
         if (!sim_multiply(threads, l->block[i], &threads) ||
             !sim_multiply(blocks, l->grid[i], &blocks))
             return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
@@ -413,7 +425,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
     run.wide = sim_lanes_wide();
     run.launch_number = ++gpu->launches;
-    run.last_poll = sim_now_ns();
+    run.last_poll = run.began = run.last_end = sim_now_ns();
     pthread_mutex_init(&run.lock, NULL);
     pthread_mutex_init(&run.find_lock, NULL);
     pthread_cond_init(&run.changed, NULL);

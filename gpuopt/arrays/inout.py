@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.util.float_state import in_default_float_state
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
@@ -62,16 +63,19 @@ class Problem:
         return (self.family, self.op, self.items, self.result, inputs, output, numbers)
 
 
-_PACKED = {np.dtype("float32"): "<f", np.dtype("float64"): "<d"}  # as struct names them
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def bits(value: object, dtype: np.dtype) -> int:
     """Return a number's bits, as a kernel's argument of that dtype holds them."""
-    if type(value) is float and dtype in _PACKED:  # faster than by a NumPy array
-        try:
-            return int.from_bytes(struct.pack(_PACKED[dtype], value), "little")
-        except OverflowError:  # NumPy makes it infinite
-            return bits(np.float64(value), dtype)
+    if type(value) is float:  # faster than by a NumPy array
+        if dtype == _FLOAT64:
+            return int.from_bytes(struct.pack("<d", value), "little")
+        if dtype == _FLOAT32:
+            try:
+                return _core.float32_bits(value)
+            except OverflowError:  # NumPy makes it infinite
+                return bits(np.float64(value), dtype)
     return int.from_bytes(
         np.array(value, dtype).astype(dtype.newbyteorder("<")).tobytes(), "little"
     )
@@ -164,6 +168,7 @@ def takes_in_place(out: np.ndarray, dtype: np.dtype, inputs: Sequence[np.ndarray
     )
 
 
+@in_default_float_state
 def run(
     problem: Problem,
     variant: int | str | None,

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import sys
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -276,6 +277,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="COMMAND --help has an example of each",
     )
     parser.add_argument("--version", action="version", version=f"gpuopt {gpuopt.__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_ladder(commands)
     explain.add_commands(commands)
@@ -295,7 +297,7 @@ def _open_streams() -> None:
 
 
 def main() -> int:
-    """Run a command; print errors of the user or the machine in one line, without a traceback."""
+    """Run a command; print an error in one line, or as a traceback with --traceback."""
     _open_streams()
     arguments = _parser().parse_args()
     # By default JAX allocates three quarters of a GPU's memory at its first use.
@@ -307,11 +309,18 @@ def main() -> int:
     except BrokenPipeError:  # the reader of the pipe has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (ValueError, TypeError, RuntimeError, MemoryError, ImportError, OSError) as error:
-        print(f"gpuopt: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if arguments.traceback:
+            traceback.print_exc()
+            return 1
+        expected = isinstance(
+            error, ValueError | RuntimeError | MemoryError | ImportError | OSError
+        )
+        kind = "" if expected else f"{type(error).__name__}: "
+        print(f"gpuopt: {kind}{error} (--traceback shows where)", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

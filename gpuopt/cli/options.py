@@ -53,6 +53,12 @@ def command(
         name, help=help, description=description, epilog=f"example: python -m gpuopt {example}"
     )
     parser.set_defaults(run=run)
+    parser.add_argument(  # its default is the main parser's, before the command
+        "--traceback",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="show where an error comes from",
+    )
     return parser.add_argument
 
 

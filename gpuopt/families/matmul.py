@@ -12,8 +12,10 @@ from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
 from gpuopt.families import device_calls
 from gpuopt.families.host_calls import FLOAT_NAMES, is_plain, run_plain
+from gpuopt.util.float_state import in_default_float_state
 
 
+@in_default_float_state
 def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     """Describe a matrix product; a vector is a row on the left, a column on the right."""
     dtype, (a, b) = inout.common((("a", a), ("b", b)), FLOATS)

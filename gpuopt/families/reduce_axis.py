@@ -24,6 +24,7 @@ from gpuopt.families.axis_plan import (
 )
 from gpuopt.families.host_calls import receives
 from gpuopt.util.errors import AxisError
+from gpuopt.util.float_state import in_default_float_state
 
 UFUNCS = {
     "sum": np.add,
@@ -428,6 +429,7 @@ def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) 
     return np.full(shape, np.array(IDENTITIES[op]).astype(result), result)
 
 
+@in_default_float_state
 def reduce_axis(
     array: object,
     op: str,

@@ -17,6 +17,7 @@ from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, Numbers, is_plain, ru
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
+from gpuopt.util.float_state import in_default_float_state
 
 # Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1
@@ -55,6 +56,7 @@ def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray
     return weights, weights.size // 2
 
 
+@in_default_float_state
 def stencil1d_problem(
     a: np.ndarray,
     radius: int = 3,

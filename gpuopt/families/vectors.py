@@ -14,6 +14,7 @@ from gpuopt.arrays.libraries import View, view_of
 from gpuopt.families import device_calls
 from gpuopt.families.device_axes import put, spread
 from gpuopt.families.host_calls import FLOAT_NAMES, NUMBER_NAMES, is_plain, run_plain
+from gpuopt.util.float_state import in_default_float_state
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
@@ -111,12 +112,14 @@ def _on_device(
     return {name: spread(view, shape) for name, view in views.items()}
 
 
+@in_default_float_state
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
     """Describe a sum of vectors."""
     dtype, (x, y) = inout.common((("x", x), ("y", y)), NUMBERS)
     return _vector_problem("add", 0, x, y, dtype)
 
 
+@in_default_float_state
 def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
     """Describe a * x + y."""
     dtype, (factor, x, y) = inout.common((("a", a), ("x", x), ("y", y)), FLOATS)

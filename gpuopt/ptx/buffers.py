@@ -5,6 +5,7 @@ It also adapts the arrays and streams of other libraries that a module uses in p
 
 from __future__ import annotations
 
+import threading
 from operator import index
 from typing import Any, NamedTuple
 
@@ -41,8 +42,9 @@ class Buffer:
     (16, [0, 1, 2, 3])
     """
 
-    def __init__(self, core: _core.Module, nbytes: int) -> None:
+    def __init__(self, core: _core.Module, lock: threading.RLock, nbytes: int) -> None:
         self._core = core
+        self._lock = lock  # the module's
         self.nbytes = nbytes
         self.address = core.alloc(nbytes)
 
@@ -79,7 +81,8 @@ class Buffer:
         if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
             raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
         host = np.empty(self.nbytes, np.uint8)
-        self._core.copy_out(self.address, host)
+        with self._lock:
+            self._core.copy_out(self.address, host)
         return host.view(kind)
 
 
@@ -87,7 +90,7 @@ class Resident(NamedTuple):
     """An array on the module's GPU that a launch uses in place."""
 
     address: int
-    stream: int  # where its work is queued
+    stream: int  # where its work is queued; 0: the device has no streams
     library: Library
     held: Any  # keeps its memory alive
 
@@ -108,11 +111,6 @@ def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | Non
     if view is None:
         return None
     which = prefix + name
-    if not view.device.startswith("cuda"):
-        raise TypeError(
-            f"{which} is an array of gpuopt's on {view.device}, whose memory another queue of the "
-            "simulated GPU has; pass its .get(), or a Buffer"
-        )
     if view.device != here:
         elsewhere = f"{which} is an array on {view.device}, but the module is on {here}; pass a "
         load = f", or load the PTX with device={view.device!r}"
@@ -128,12 +126,14 @@ def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | Non
             f"{which} is read-only, and a kernel could write to it; pass a copy that may be "
             "written, or its address as an integer"
         )
-    return Resident(view.address, view.stream, view.library, view.library.hold(view))
+    stream = view.stream if here.startswith("cuda") else 0
+    return Resident(view.address, stream, view.library, view.library.hold(view))
 
 
 def beside(arrays: list[Resident]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """Return the streams of some arrays without duplicates, and the keepers of their memory."""
-    return tuple(dict.fromkeys(each.stream for each in arrays)), tuple(each.held for each in arrays)
+    streams = dict.fromkeys(each.stream for each in arrays if each.stream)
+    return tuple(streams), tuple(each.held for each in arrays)
 
 
 class Prepared(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -113,6 +114,31 @@ def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int,
     return x, y, z
 
 
+IDLE_SECONDS = 45.0  # a launch none of whose warps ends for this long counts as endless
+
+
+def _limits(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float]:
+    """Return a launch's limits in the form of `_core`."""
+    if steps is None and time_limit is None:
+        return 0, 0.0, IDLE_SECONDS
+    if not device.startswith("sim"):
+        name = "steps" if time_limit is None else "time_limit"
+        raise ValueError(f"{name}: only a simulated GPU can end a kernel, and this is {device}")
+    try:
+        number = 0 if steps is None else index(steps)
+    except TypeError:
+        raise TypeError(f"steps: must be an int, not {steps!r:.60}") from None
+    if steps is not None and not 1 <= number < 1 << 64:
+        raise ValueError(f"steps: {number} is not a number of warp instructions; use 1 or more")
+    if time_limit is None:
+        return number, 0.0, IDLE_SECONDS
+    if not isinstance(time_limit, int | float | np.integer | np.floating):
+        raise TypeError(f"time_limit: must be a number of seconds, not {time_limit!r:.60}")
+    if not time_limit > 0:
+        raise ValueError(f"time_limit: {time_limit} is not above 0; use seconds, or math.inf")
+    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0
+
+
 # --- public objects
 
 
@@ -122,6 +148,7 @@ class _Launch(NamedTuple):
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared: int
+    limits: tuple[int, float, float]  # steps, seconds, seconds without a warp's end; 0: none
     values: list[bytes | None]  # None: a host array that is not copied yet
     arrays: list[Resident]  # the arrays on the GPU
 
@@ -197,6 +224,8 @@ class Kernel:
         block: int | tuple[int, ...],
         *args: Any,
         shared: int = 0,
+        steps: int | None = None,
+        time_limit: float | None = None,
     ) -> None:
         """Run the kernel and wait for it.
 
@@ -210,29 +239,45 @@ class Kernel:
             - a NumPy array: its elements are copied to the device in C order and native byte order,
               and back after the launch unless the array is read-only; an array passed twice is
               copied once;
-            - an array on the module's GPU (CuPy, PyTorch, Numba, `gpuopt.asarray`, ...),
-              C-contiguous and writable: the kernel receives its address, after the work queued on
-              the array's stream. Neither its dtype nor its size is checked. Its library is
-              notified of the write, for PyTorch's autograd;
-            - a `Buffer`, a `Texture`, or an address.
+            - an array on the module's GPU (CuPy, PyTorch, Numba, `gpuopt.asarray`, ...; on a
+              simulated GPU `gpuopt.asarray`), C-contiguous and writable: the kernel receives its
+              address, after the work queued on the array's stream. Neither its dtype nor its size
+              is checked. Its library is notified of the write, for PyTorch's autograd;
+            - a `Buffer`, a `Texture`, or an address. On a simulated GPU also those of its other
+              modules: they share its memory.
 
             For other parameters: a number in range; bytes or a NumPy scalar for a structure.
         shared : int
             Bytes of dynamic shared memory per block.
+        steps : int, optional
+            On a simulated GPU: end the launch after this number of warp instructions. Default:
+            2**40.
+        time_limit : float, optional
+            On a simulated GPU: end the launch after this many seconds of host time; math.inf:
+            never. Default: end it when no warp of the grid has ended for 45 s. That ends an endless
+            loop within a minute, and no long grid whose warps end one after the other.
 
         Raises
         ------
         TypeError, ValueError
             The number, type or value of an argument; an array on another device, with gaps, or
-            read-only, as JAX's are; a grid, block or `shared` beyond the device's limits. Nothing
-            was launched.
+            read-only, as JAX's are; a grid, block or `shared` beyond the device's limits; `steps`
+            or `time_limit` on a GPU. Nothing was launched.
         SimError, DeviceError
-            The kernel failed; NumPy arrays are unchanged.
+            The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
         """
+        limits = _limits(steps, time_limit, self._module.device)
         with self._module._lock:
-            self._run(self._checked(grid, block, shared, args), args)
+            self._run(self._checked(grid, block, shared, limits, args), args)
 
-    def _checked(self, grid: Any, block: Any, shared: Any, args: tuple[Any, ...]) -> _Launch:
+    def _checked(
+        self,
+        grid: Any,
+        block: Any,
+        shared: Any,
+        limits: tuple[int, float, float],
+        args: tuple[Any, ...],
+    ) -> _Launch:
         """Check a launch's extents and arguments."""
         sizes = (
             _dimensions(grid, "grid", (2**31 - 1, 65535, 65535)),
@@ -259,7 +304,7 @@ class Kernel:
                 values.append(array.address.to_bytes(8, "little"))
             else:
                 values.append(self._value(i, argument))
-        return _Launch(*sizes, shared, values, arrays)
+        return _Launch(*sizes, shared, limits, values, arrays)
 
     def bind(
         self,
@@ -267,12 +312,14 @@ class Kernel:
         block: int | tuple[int, ...],
         *args: Any,
         shared: int = 0,
+        steps: int | None = None,
+        time_limit: float | None = None,
     ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
         ----------
-        grid, block, shared
+        grid, block, shared, steps, time_limit
             As for a call.
         *args
             As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
@@ -282,7 +329,8 @@ class Kernel:
         -------
         Prepared
         """
-        launch = self._checked(grid, block, shared, args)
+        limits = _limits(steps, time_limit, self._module.device)
+        launch = self._checked(grid, block, shared, limits, args)
         for i, value in enumerate(launch.values):
             if value is None:
                 raise TypeError(
@@ -290,11 +338,12 @@ class Kernel:
                     "that is timed does not copy; pass a Buffer, made by the module's copy()"
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
-        bound = self.name, launch.grid, launch.block, launch.shared, tuple(launch.values)
+        values = tuple(launch.values)
+        bound = self.name, launch.grid, launch.block, launch.shared, values, limits
         return Prepared(bound, keep, tuple(launch.arrays))
 
     def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
-        core, (grid, block, shared, values, residents) = self._module._core, launch
+        core, (grid, block, shared, limits, values, residents) = self._module._core, launch
         arrays: list[_Argument] = []
         try:
             for i, argument in enumerate(args):
@@ -303,7 +352,8 @@ class Kernel:
                     values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
             for each in residents:
                 each.writes()
-            core.launch((self.name, grid, block, shared, tuple(values)), *beside(residents))
+            bound = self.name, grid, block, shared, tuple(values), limits
+            core.launch(bound, *beside(residents))
             results = {}
             for each in arrays:  # fetch all before changing the first
                 if each.writable and each.data.nbytes and each.buffer.address not in results:
@@ -326,14 +376,14 @@ class Kernel:
         parameter = self.parameters[i]
         address = parameter.type in _ADDRESS
         if isinstance(argument, Buffer) and address:
-            if argument._core is not self._module._core:
+            if not self._module._reaches(argument._core):
                 raise ValueError(
                     f"kernel {self.name}: argument {i + 1} is a Buffer of another module; make it "
                     f"with this one's copy()"
                 )
             return argument.address.to_bytes(8, "little")
         if isinstance(argument, Texture) and address:
-            if argument._core is not self._module._core:
+            if not self._module._reaches(argument._core):
                 raise ValueError(
                     f"kernel {self.name}: argument {i + 1} is a Texture of another module; make it "
                     f"with this one's texture()"
@@ -417,6 +467,10 @@ class Module:
         self._parameters = Embedded() if ptx is None else entries(ptx)
         self._checked: set[str] = set()
         self._lock = threading.RLock()  # calls on one module take turns
+
+    def _reaches(self, core: _core.Module) -> bool:
+        """Tell whether kernels may use another module's memory: on GPUs, streams order it."""
+        return core is self._core or (self.device.startswith("sim") and core.device == self.device)
 
     @property
     def kernels(self) -> list[str]:
@@ -654,7 +708,7 @@ class Module:
         if not 0 <= number < 1 << 63:
             raise ValueError(f"nbytes: {number} is not a number of bytes")
         with self._lock:
-            return Buffer(self._core, number)
+            return Buffer(self._core, self._lock, number)
 
     def copy(self, array: ArrayLike) -> Buffer:
         """Copy an array to device memory, in C order and native byte order.
@@ -674,7 +728,7 @@ class Module:
             raise TypeError("array: holds Python objects; convert it to a number's dtype")
         data = given.astype(given.dtype.newbyteorder("="), order="C", copy=False)
         with self._lock:
-            buffer = Buffer(self._core, data.nbytes)
+            buffer = Buffer(self._core, self._lock, data.nbytes)
             if data.nbytes:
                 self._core.copy_in(buffer.address, data.reshape(-1).view(np.uint8))
         return buffer
@@ -697,7 +751,8 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
     Returns
     -------
     Module
-        ``module["kernel"](grid, block, *args, shared=0)`` launches; see `Kernel`.
+        ``module["kernel"](grid, block, *args, shared=0)`` launches; see `Kernel`, also for the
+        limits that end a kernel which does not end by itself on a simulated GPU.
 
     Raises
     ------

@@ -5,7 +5,6 @@ Only NumPy works here: what kernels give is held against these results.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,8 @@ from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
+
+from gpuopt import _core
 
 PART = 1 << 18  # items: temporaries of one chunk stay in a core's cache
 PARTIAL_SHARE = 1 / 16  # of an array's items, that the results of its parts may be
@@ -23,10 +24,8 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return how many threads this process may use."""
+    return _core.host_threads()
 
 
 def each(function: Callable[[Item], Result], tasks: Iterable[Item]) -> list[Result]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import run_python
 
 import gpuopt
 from gpuopt import _core
@@ -423,3 +424,37 @@ def test_unknown_ladder_lists_the_families():
         gpuopt.ladder("fold")
     with pytest.raises(TypeError, match="dtype"):
         gpuopt.ladder("add", 10, dtype="int8", device="cpu")
+
+
+INTERNAL = """
+import sys
+import gpuopt
+from gpuopt.cli import main
+def fails(*unused, **ignored):
+    raise {error}
+gpuopt.ladder = main.gpuopt.ladder = fails
+sys.argv = ["gpuopt", *{arguments}]
+sys.exit(main.main())
+"""
+
+
+@pytest.mark.parametrize(
+    "error",
+    ["TypeError('f() got x')", "KeyError('x')", "ZeroDivisionError('x')", "ValueError('x')"],
+)
+@pytest.mark.parametrize("where", ["", "before", "after"])
+def test_a_traceback_is_shown_where_it_is_asked_for(error, where):
+    command = ["ladder", "reduce", "--device", "cpu"]
+    arguments = {
+        "": command,
+        "before": ["--traceback", *command],
+        "after": [*command, "--traceback"],
+    }[where]
+    done = run_python(INTERNAL.format(error=error, arguments=arguments), check=False)
+    assert done.returncode == 1
+    if where:
+        assert "Traceback" in done.stderr and "in fails" in done.stderr
+    else:
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("gpuopt: ") and "--traceback" in line
+        assert error.startswith("ValueError") or error.partition("(")[0] in line

@@ -315,3 +315,25 @@ threading.Timer(0.3, lambda: fake.fake_cuda_set(b"busy", 0)).start()
 assert gpuopt.reduce(items, device="cuda") == total  # ends only if the timer's thread could run
 """,
     )
+
+
+@pytest.mark.parametrize("way", ["in", "in by the ring", "out"])
+def test_a_buffer_whose_copy_no_event_tells_of_is_waited_for(fake_cuda, way):
+    """A pinned buffer is filled again only when the copy from it has ended."""
+    with_fake(
+        fake_cuda,
+        f"""
+module = gpuopt.load_ptx('''.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry k() {{{{ ret; }}}}''', device="cuda")
+many = np.zeros((64 << 20) if "ring" in {way!r} else 1000, np.uint8)
+buffer = module.copy(many)
+call = buffer.get if {way!r} == "out" else lambda: module.copy(many)
+waits = get("waits")
+fake.fake_cuda_fail(b"cuEventRecord", 999, 1)
+caught(gpuopt.DeviceError, call, "cuEventRecord")
+assert get("waits") > waits
+call()
+""".replace("{{", "{").replace("}}", "}"),
+    )

@@ -133,11 +133,11 @@ HOSTILE = {
     ),
     "endless_loop": (
         "// limit: steps 1000000\n" + kernel("L: bra L;"),
-        LAUNCH + "// fails: STEPS never end",
+        LAUNCH + "// fails: STEPS does not end\n// finding: ENDLESS warp instructions",
     ),
     "endless_empty_loop": (
         "// limit: steps 1000000\n" + kernel("L: { bra L; }"),
-        LAUNCH + "// fails: STEPS",
+        LAUNCH + "// fails: STEPS\n// finding: ENDLESS",
     ),
     "recursion": (
         HEADER

@@ -3,6 +3,7 @@
  */
 #include "cpu_device.h"
 
+#include "../../host_threads.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
@@ -32,6 +33,8 @@ static enum status cpu_open(const char *which, struct device **opened) {
     enum status status = device_ordinal("cpu", which, 1, &ordinal);
     if (!status)
         status = cpu_isa_choose();
+    if (!status)
+        status = host_threads_check();
     if (status)
         return status;
     struct cpu_queue *queue = calloc(1, sizeof *queue);

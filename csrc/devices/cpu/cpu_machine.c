@@ -2,7 +2,8 @@
  * cache. Knows no kernel. */
 #include "cpu_machine.h"
 
-#include <omp.h>
+#include "../../host_threads.h"
+
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@ static void in_child(void) { forked = true; }
  */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
-int cpu_threads(void) { return forked ? 1 : omp_get_max_threads(); }
+int cpu_threads(void) { return forked ? 1 : host_threads(); }
 
 /* --- the last-level cache */
 

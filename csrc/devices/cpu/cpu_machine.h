@@ -4,8 +4,8 @@
 
 #include "../../gpuopt.h"
 
-/* Number of threads of a parallel kernel: OpenMP's choice (OMP_NUM_THREADS, the affinity mask), but
- * one in a forked child, where OpenMP's threads do not exist. */
+/* Number of threads of a parallel kernel: host_threads(), but one in a forked child, where OpenMP's
+ * threads do not exist. */
 int cpu_threads(void);
 
 uint64_t cpu_cache_bytes(void); /* last-level; 0 if unknown */

@@ -26,6 +26,7 @@ RUNG(-1, "simd", "cpu_matmul_simd",
 /* clang-format on */
 #else
 
+#include "../../float_state.h"
 #include "../../int_math.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
@@ -595,6 +596,7 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
         const uint64_t end = min_u64(begin + turn, patches);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t patch = begin; patch < end; patch++) {
+            const float_state before = float_state_enter();
             const uint64_t row = patch / across * rows, column = patch % across * width;
             const uint64_t columns = min_u64(width, p.n - column);
             if (rows == ROWS && p.m - row >= ROWS)
@@ -602,6 +604,7 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
             else
                 for (uint64_t each = row; each < min_u64(row + rows, p.m); each++)
                     worker->one(&p, each, column, columns);
+            float_state_leave(before);
         }
         const enum status status = device_poll(device);
         if (status)

@@ -25,6 +25,7 @@ RUNG(-1, "host-fma-float64", "cpu_roofline_fma_float64",
 /* clang-format on */
 #else
 
+#include "../../float_state.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
 
@@ -231,7 +232,9 @@ static enum status cpu_memory(struct device *device, const struct cpu_kernel *ke
                     continue;
                 if (span.count > n - begin)
                     span.count = n - begin;
+                const float_state before = float_state_enter();
                 worker->work(&span);
+                float_state_leave(before);
                 if (worker->sums)
                     to[part] += span.sum;
             }

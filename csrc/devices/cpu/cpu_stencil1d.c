@@ -30,6 +30,7 @@ RUNG(-1, "simd", "cpu_stencil1d_simd",
 /* clang-format on */
 #else
 
+#include "../../float_state.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_stream.h"
@@ -351,9 +352,11 @@ static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel 
         const int64_t end = smaller(begin + turn, count);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t group = begin; group < end; group++) {
+            const float_state before = float_state_enter();
             const struct stencil row = from_row(&s, group / groups, worker->item_size);
             const int64_t first = group % groups * size;
             worker->group(&row, first, smaller(size, s.outputs - first));
+            float_state_leave(before);
         }
         const enum status status = device_poll(device);
         if (status)

@@ -7,6 +7,7 @@
  */
 #include "cpu_team.h"
 
+#include "../../float_state.h"
 #include "cpu_machine.h"
 
 #include <pthread.h>
@@ -41,6 +42,7 @@ static atomic_bool job_ended; /* before all of it was done */
 
 static void *work(void *unused) {
     uint64_t seen = 0;
+    float_state_enter(); /* for good: the thread is nobody else's */
     pthread_mutex_lock(&lock);
     for (;;) {
         while (number == seen || !places) {

@@ -17,6 +17,7 @@ RUNG(-1, "simd", "cpu_vector_simd",
 /* clang-format on */
 #else
 
+#include "../../float_state.h"
 #include "cpu_gather.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
@@ -186,8 +187,11 @@ static enum status cpu_vector(struct device *device, const struct cpu_kernel *ke
     for (uint64_t first = 0; first < parts; first += PARTS_PER_POLL) {
         const uint64_t last = parts - first < PARTS_PER_POLL ? parts : first + PARTS_PER_POLL;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
-        for (uint64_t part = first; part < last; part++)
+        for (uint64_t part = first; part < last; part++) {
+            const float_state before = float_state_enter();
             part_of(&v, part);
+            float_state_leave(before);
+        }
         const enum status status = device_poll(device);
         if (status)
             return status;

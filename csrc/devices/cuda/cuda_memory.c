@@ -72,10 +72,12 @@ static enum status staging_take(struct queue *queue, int index, struct staging *
     return status;
 }
 
-static enum status staging_mark(struct queue *queue, struct staging *staging) {
+enum status cuda_staging_mark(struct queue *queue, struct staging *staging) {
     const enum status status =
         cuda_check(cuda.cuEventRecord(staging->done, queue->stream), "cuEventRecord");
     staging->busy = !status;
+    if (status)
+        cuda.cuStreamSynchronize(queue->stream); /* nothing else tells when the copy has ended */
     return status;
 }
 
@@ -125,7 +127,7 @@ enum status cuda_copy_in(struct device *device, device_address to, const struct 
                 cuda_check(cuda.cuMemcpyHtoDAsync(to + done, staging->host, part, queue->stream),
                            "cuMemcpyHtoDAsync");
         if (!status)
-            status = staging_mark(queue, staging);
+            status = cuda_staging_mark(queue, staging);
         if (!status)
             status = device_poll(device);
         done += part;
@@ -147,7 +149,7 @@ enum status cuda_copy_out(struct device *device, void *to, device_address from, 
                 cuda_check(cuda.cuMemcpyDtoHAsync(staging->host, from + done, part, queue->stream),
                            "cuMemcpyDtoHAsync");
         if (!status)
-            status = staging_mark(queue, staging);
+            status = cuda_staging_mark(queue, staging);
         if (!status)
             status = cuda_wait(queue, NULL);
         if (!status)

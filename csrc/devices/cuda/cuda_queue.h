@@ -125,6 +125,9 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
  * are available. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status);
+/* Marks the buffer busy until the copy just enqueued from or to it has completed. If no event can
+ * be recorded, waits for the stream. */
+enum status cuda_staging_mark(struct queue *queue, struct staging *staging);
 /* Frees a queue's pinned buffers. */
 void cuda_staging_close(struct queue *queue);
 /* Destroys one of the queue's textures, which no kernel may be reading. */

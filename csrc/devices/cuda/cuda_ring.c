@@ -8,7 +8,8 @@
  */
 #include "cuda_queue.h"
 
-#include <sched.h>
+#include "../../host_threads.h"
+
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -54,9 +55,7 @@ static void *fill(void *state) {
 /* --- threads */
 
 static int threads_wanted(size_t parts) {
-    cpu_set_t cpus;
-    int count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
-    count = count < THREADS_MOST ? count : THREADS_MOST;
+    const int allowed = host_threads(), count = allowed < THREADS_MOST ? allowed : THREADS_MOST;
     return parts < (size_t)count ? (int)parts : count;
 }
 
@@ -113,13 +112,7 @@ static enum status send_part(struct queue *queue, struct staging *part, device_a
                              size_t bytes) {
     enum status status = cuda_check(cuda.cuMemcpyHtoDAsync(to, part->host, bytes, queue->stream),
                                     "cuMemcpyHtoDAsync");
-    if (status)
-        return status;
-    status = cuda_check(cuda.cuEventRecord(part->done, queue->stream), "cuEventRecord");
-    part->busy = !status;
-    if (status)
-        cuda.cuStreamSynchronize(queue->stream); /* nothing else tells when the copy has read it */
-    return status;
+    return status ? status : cuda_staging_mark(queue, part);
 }
 
 static enum status send_all(struct queue *queue, struct copy *copy, device_address to) {

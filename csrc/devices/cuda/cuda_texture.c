@@ -33,11 +33,16 @@ static enum status check_size(const struct gpu *gpu, const struct device_texture
     return status;
 }
 
+enum {
+    FORMAT_FLOAT32 = CU_AD_FORMAT_FLOAT,
+    FORMAT_INT32 = CU_AD_FORMAT_SIGNED_INT32,
+    FORMAT_UINT32 = CU_AD_FORMAT_UNSIGNED_INT32,
+    FORMAT_UINT8_NORMALISED = CU_AD_FORMAT_UNSIGNED_INT8,
+};
 static const CUarray_format formats[TEXEL_COUNT] = {
-    [TEXEL_FLOAT32] = CU_AD_FORMAT_FLOAT,
-    [TEXEL_INT32] = CU_AD_FORMAT_SIGNED_INT32,
-    [TEXEL_UINT32] = CU_AD_FORMAT_UNSIGNED_INT32,
-    [TEXEL_UINT8_NORMALISED] = CU_AD_FORMAT_UNSIGNED_INT8,
+#define TEXEL(name, bytes) [TEXEL_##name] = (CUarray_format)FORMAT_##name,
+    DEVICE_TEXELS(TEXEL)
+#undef TEXEL
 };
 
 static enum status array_open(struct queue *queue, const struct device_texture *texture,

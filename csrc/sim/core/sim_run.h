@@ -180,6 +180,7 @@ struct sim_worker {
     struct sim_block_count *blocks;
     struct sim_region *last_region;
     uint64_t blocks_done, warps_done;
+    uint64_t warps_seen;            /* warps_done when the clock was last read */
     uint64_t writes;                /* to global memory: a waiting block makes none */
     uint64_t dram_read, dram_write; /* sectors */
     uint64_t steps, polled;         /* not yet added to the launch; since the last poll */
@@ -217,6 +218,8 @@ struct sim_run {
         active_time; /* of finished blocks, see sim_occupancy.c */
     int stop;
     int64_t last_poll;
+    int64_t began, last_end; /* of the launch; of the last warp that ended, as far as is known */
+    int limit_told;
     pthread_mutex_t find_lock;
     struct sim_found *found;
     uint64_t found_count, found_lost;

@@ -49,10 +49,39 @@ static uint64_t pack(struct mbarrier b) {
            (uint64_t)(b.pending & 0xfffff) << 23 | (b.bytes & 0x7fffff);
 }
 
+/* Limits of the PTX manual: arrivals from 1, bytes of either sign. The field of 23 bits holds more
+ * bytes than that, and would lose any excess. */
+enum { MOST_ARRIVALS = (1 << 20) - 1, MOST_BYTES = (1 << 20) - 1 };
+
+/* Adds bytes that are still to come. 0: done. Else what the finding answers, plus 1. */
+static int add_bytes(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+                     struct mbarrier *b, int64_t bytes) {
+    const int64_t pending = (int64_t)b->bytes - BIAS + bytes;
+    if (pending < -MOST_BYTES || pending > MOST_BYTES)
+        return 1 + sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
+                            "an mbarrier with %lld bytes pending gets %lld more, and it counts "
+                            "from %d to %d; use several barriers or phases",
+                            (long long)((int64_t)b->bytes - BIAS), (long long)bytes, -MOST_BYTES,
+                            MOST_BYTES);
+    b->bytes = (uint32_t)(pending + BIAS);
+    return 0;
+}
+
+/* The same for a number of arrivals that an instruction states. */
+static int check_arrivals(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                          uint32_t lane, uint64_t count) {
+    if (count >= 1 && count <= MOST_ARRIVALS)
+        return 0;
+    return 1 + sim_find(w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
+                        "an mbarrier is given %llu arrivals; it counts from 1 to %d",
+                        (unsigned long long)count, MOST_ARRIVALS);
+}
+
 static int mbarrier_lane(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                          uint32_t lane, uint8_t *regs, uint8_t *host, int *done) {
     uint64_t state, before, value = 1;
     uint32_t pc = (uint32_t)(in - w->run->kernel->code);
+    int found = 0;
     memcpy(&state, host, 8);
     before = state;
     if (in->b != SIM_NO_SLOT)
@@ -61,25 +90,30 @@ static int mbarrier_lane(struct sim_worker *w, struct sim_warp *warp, const stru
     struct mbarrier b = unpack(state);
     switch (in->sub) {
     case SIM_MBAR_INIT:
-        b = (struct mbarrier){0, (uint32_t)value & 0xfffff, (uint32_t)value & 0xfffff, BIAS};
+        if ((found = check_arrivals(w, warp, pc, lane, value)))
+            return found - 1;
+        b = (struct mbarrier){0, (uint32_t)value, (uint32_t)value, BIAS};
         break;
     case SIM_MBAR_INVAL:
         b = (struct mbarrier){0, 0, 0, 0};
         break;
     case SIM_MBAR_EXPECT:
-        b.bytes += (uint32_t)value;
-        break;
     case SIM_MBAR_COMPLETE:
-        b.bytes -= (uint32_t)value;
+        if ((found = add_bytes(w, warp, pc, lane, &b,
+                               in->sub == SIM_MBAR_EXPECT ? (int64_t)value : -(int64_t)value)))
+            return found - 1;
         break;
     case SIM_MBAR_ARRIVE_EXPECT:
-        b.bytes += (uint32_t)value;
+        if ((found = add_bytes(w, warp, pc, lane, &b, (int64_t)value)))
+            return found - 1;
         value = 1; /* fall through */
     case SIM_MBAR_CPASYNC:
     case SIM_MBAR_ARRIVE_DROP:
     case SIM_MBAR_ARRIVE:
         if (in->sub == SIM_MBAR_CPASYNC && !in->vec)
             break; /* one more arrival expected, and made */
+        if ((found = check_arrivals(w, warp, pc, lane, value)))
+            return found - 1;
         if (b.pending < value)
             return sim_find(
                 w, warp, pc, lane, SIM_FIND_BAD_BARRIER, 0, NULL,
@@ -206,9 +240,12 @@ static int bulk_copy(struct sim_worker *w, struct sim_warp *warp, const struct s
             uint64_t state;
             memcpy(&state, host[lane], 8);
             struct mbarrier b = unpack(state);
-            b.bytes -= bytes;
+            const int found = add_bytes(w, warp, pc, lane, &b, -(int64_t)bytes);
+            if (found > 1)
+                return 1;
             state = pack(b);
-            memcpy(host[lane], &state, 8);
+            if (!found)
+                memcpy(host[lane], &state, 8);
         }
     }
     return 0;

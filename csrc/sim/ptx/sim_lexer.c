@@ -3,6 +3,9 @@
  */
 #include "sim_parser.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { C_SPACE = 1, C_WORD0 = 2, C_WORD = 4, C_DIGIT = 8, C_HEX = 16 };
@@ -88,90 +91,114 @@ static void hex_float(struct sim_lexer *lexer, const char *p, unsigned digits) {
     lexer->token.bits = bits;
 }
 
-/* A decimal float, by scaling a double. Correct rounding would need big integers, and nvcc writes
- * hexadecimal floats. */
+/* Reads a decimal exponent, bounded beyond any effect; returns its end, NULL without digits. */
+static const char *exponent(const char *p, const char *end, int64_t *value) {
+    enum { MOST = 1000000000 };
+    const int negative = p < end && *p == '-';
+    int64_t magnitude = 0;
+    p += p < end && (*p == '-' || *p == '+');
+    const char *digits = p;
+    for (; p < end && (classify(*p) & C_DIGIT); p++)
+        magnitude = magnitude < MOST ? magnitude * 10 + (*p - '0') : magnitude;
+    *value = negative ? -magnitude : magnitude;
+    return p > digits ? p : NULL;
+}
+
+/* A decimal float, correctly rounded: strtod() rounds digits and an exponent without a point, which
+ * no locale reads differently. A 1 replaces the digits beyond those kept unless all are 0: no
+ * midpoint of two doubles has more than 767 digits. */
 static void decimal_float(struct sim_lexer *lexer, const char *p) {
-    double value = 0, scale = 1;
-    int exponent = 0, sign = 1, point = 0;
+    enum { DIGITS = 800 };
+    char digits[DIGITS + 32];
+    int length = 0, point = 0, dropped = 0;
+    int64_t shift = 0, scale = 0; /* powers of 10 */
     for (; p < lexer->end && ((classify(*p) & C_DIGIT) || (*p == '.' && !point)); p++) {
         if (*p == '.') {
             point = 1;
+            continue;
+        }
+        shift -= point;
+        if (!length && *p == '0')
+            continue;
+        if (length < DIGITS) {
+            digits[length++] = *p;
         } else {
-            value = value * 10 + (*p - '0');
-            scale *= point ? 10 : 1;
+            dropped |= *p != '0';
+            shift++;
         }
     }
-    if (p < lexer->end && (*p | 32) == 'e') {
-        p++;
-        if (p < lexer->end && (*p == '-' || *p == '+'))
-            sign = *p++ == '-' ? -1 : 1;
-        for (; p < lexer->end && (classify(*p) & C_DIGIT); p++)
-            exponent = exponent < 10000 ? exponent * 10 + (*p - '0') : exponent;
+    if (p < lexer->end && (*p | 32) == 'e' && !(p = exponent(p + 1, lexer->end, &scale))) {
+        bad(lexer, "an exponent without digits");
+        return;
     }
-    value /= scale;
-    for (; exponent > 0 && value != 0 && value < 1e308; exponent--)
-        value = sign > 0 ? value * 10 : value / 10;
     lexer->at = p;
     lexer->token.kind = SIM_TOK_F64;
+    if (p < lexer->end && (classify(*p) & C_WORD) && *p != '%')
+        bad(lexer, "a malformed number");
+    if (!length)
+        return; /* zero */
+    shift += scale;
+    if (dropped) {
+        digits[length++] = '1';
+        shift--;
+    }
+    shift = shift > INT32_MAX ? INT32_MAX : shift < -INT32_MAX ? -INT32_MAX : shift;
+    snprintf(digits + length, sizeof digits - (size_t)length, "e%d", (int)shift);
+    const double value = strtod(digits, NULL);
+    if (isinf(value))
+        bad(lexer, "a floating-point literal larger than any double");
     memcpy(&lexer->token.bits, &value, sizeof value);
 }
 
-static void number(struct sim_lexer *lexer) {
-    const char *p = lexer->at, *end = lexer->end;
-    unsigned base = 10;
+/* The digits of an integer in a base. */
+static void integer(struct sim_lexer *lexer, const char *p, unsigned base) {
+    const char *end = lexer->end, *digits = p;
     uint64_t value = 0;
     int overflow = 0;
-    if (*p == '0' && end - p > 1) {
-        char second = (char)(p[1] | 32);
-        if (second == 'f' || second == 'd') {
-            hex_float(lexer, p + 2, second == 'f' ? 8 : 16);
-            return;
-        }
-        if (second == 'x' || second == 'b') {
-            base = second == 'x' ? 16 : 2;
-            p += 2;
-        } else {
-            base = 8;
-        }
-    }
-    const char *digits = p;
-    for (; p < end && (classify(*p) & C_HEX); p++) {
-        unsigned digit = hex_value(*p);
-        if (digit >= base) {
-            if (base != 16 && digit >= 10)
-                break;
-            if (base == 8) { /* 09.5 and the like: a decimal float, or an error below */
-                base = 10;
-            } else {
-                break;
-            }
-        }
+    for (; p < end && (classify(*p) & C_HEX) && hex_value(*p) < base; p++) {
+        const unsigned digit = hex_value(*p);
         overflow |= value > (UINT64_MAX - digit) / base;
         value = value * base + digit;
     }
-    /* 8.b8 is a number and a directive. */
-    const int directive = end - p > 1 && *p == '.' && (p[1] | 32) != 'e' &&
-                          (classify(p[1]) & (C_WORD0 | C_DIGIT)) == C_WORD0;
-    if (p < end && !directive && base != 16 && base != 2 && (*p == '.' || (*p | 32) == 'e')) {
-        decimal_float(lexer, lexer->at);
-        return;
-    }
+    lexer->at = p;
     if (p == digits) {
-        lexer->at = p;
         bad(lexer, "a number without digits");
         return;
     }
-    if (p < end && (*p | 32) == 'u') {
-        lexer->token.is_unsigned = 1;
-        p++;
-    }
+    lexer->token.is_unsigned = value > INT64_MAX || (p < end && *p == 'U');
+    p += p < end && *p == 'U';
     lexer->at = p;
     lexer->token.kind = SIM_TOK_INT;
     lexer->token.bits = value;
     if (overflow)
         bad(lexer, "an integer literal that does not fit 64 bits");
-    else if (p < end && (classify(*p) & C_WORD) && *p != '.')
+    else if (base == 8 && p < end && (classify(*p) & C_DIGIT))
+        bad(lexer, "a digit that octal does not have: numbers that begin with 0 are octal");
+    else if (p < end && (classify(*p) & C_WORD) && *p != '.' && *p != '%')
         bad(lexer, "a malformed number");
+}
+
+static void number(struct sim_lexer *lexer) {
+    const char *p = lexer->at, *end = lexer->end;
+    const char second = end - p > 1 ? (char)(p[1] | 32) : 0;
+    if (*p == '0' && (second == 'f' || second == 'd')) {
+        hex_float(lexer, p + 2, second == 'f' ? 8 : 16);
+        return;
+    }
+    if (*p == '0' && (second == 'x' || second == 'b')) {
+        integer(lexer, p + 2, second == 'x' ? 16 : 2);
+        return;
+    }
+    const char *after = p;
+    while (after < end && (classify(*after) & C_DIGIT))
+        after++;
+    /* 8.b8 is a number and a directive. */
+    const int directive = end - after > 1 && *after == '.' && (after[1] | 32) != 'e' &&
+                          (classify(after[1]) & (C_WORD0 | C_DIGIT)) == C_WORD0;
+    if (after < end && !directive && (*after == '.' || (*after | 32) == 'e'))
+        decimal_float(lexer, p);
+    else
+        integer(lexer, p, *p == '0' ? 8 : 10);
 }
 
 static void word(struct sim_lexer *lexer) {
@@ -216,9 +243,13 @@ void sim_lexer_next(struct sim_lexer *lexer) {
         token->kind = SIM_TOK_END;
     } else {
         unsigned class = classify(*lexer->at);
+        const char *next = lexer->at + 1 < lexer->end ? lexer->at + 1 : "";
         if (class & C_DIGIT) {
             number(lexer);
-        } else if (class & C_WORD0) {
+        } else if (*lexer->at == '.' && (classify(*next) & C_DIGIT)) {
+            decimal_float(lexer, lexer->at);
+        } else if (class & C_WORD0 &&
+                   (*lexer->at != '%' || classify(*next) & (C_WORD0 | C_DIGIT))) {
             word(lexer);
         } else if (*lexer->at == '"') {
             string(lexer);

@@ -2,6 +2,7 @@
  * module's variables in memory; a function's body is skipped, and parsed when the first kernel that
  * needs it is requested. Decodes nothing.
  */
+#include "../../float_state.h"
 #include "sim_parser.h"
 
 #include <stdlib.h>
@@ -124,23 +125,39 @@ struct initialiser {
     enum sim_type type;
 };
 
+/* A constant as an element of the variable's type, as ptxas converts it: a double is rounded for 4
+ * bytes, the bits of a 0f literal stay as they are. */
+static enum sim_status initial_constant(struct sim_parser *parser, enum sim_type type,
+                                        uint64_t *bits) {
+    const unsigned class = sim_types[type].class;
+    struct sim_value value = {0};
+    enum sim_status status = sim_parse_value(parser, &value);
+    const int is_real = value.type == SIM_T_F64 || value.type == SIM_T_F32;
+    if (status)
+        return status;
+    if (class == SIM_C_HALF || (class != SIM_C_BITS && (class == SIM_C_FLOAT) != is_real))
+        return sim_parse_fail(parser, SIM_SYNTAX,
+                              "%s number as an initial value of a variable of type .%s",
+                              is_real ? "a floating-point" : "an integer", sim_types[type].name);
+    *bits = value.bits;
+    if (value.type == SIM_T_F64 && sim_types[type].bytes == 4) {
+        double wide;
+        memcpy(&wide, &value.bits, sizeof wide);
+        const float narrow = (float)wide;
+        *bits = 0;
+        memcpy(bits, &narrow, sizeof narrow);
+    }
+    return SIM_OK;
+}
+
 static enum sim_status initial_value(struct sim_parser *parser, struct initialiser *init) {
     const struct sim_token *token = &parser->lexer.token;
     enum sim_status status;
     uint64_t bits = 0;
+    uint8_t element[16] = {0};
     if (init->at > init->bytes - init->element || init->bytes < init->element)
         return sim_parse_fail(parser, SIM_SYNTAX, "more initial values than elements");
-    if (token->kind == SIM_TOK_F32 || token->kind == SIM_TOK_F64) {
-        bits = token->bits;
-        if (token->kind == SIM_TOK_F64 && init->type == SIM_T_F32) {
-            double d;
-            memcpy(&d, &bits, 8);
-            float f = (float)d;
-            bits = 0;
-            memcpy(&bits, &f, 4);
-        }
-        status = sim_parse_next(parser);
-    } else if (token->kind == SIM_TOK_WORD && token->text[0] != '.') {
+    if (token->kind == SIM_TOK_WORD && !sim_parse_word_is(parser, "WARP_SZ")) {
         int generic = sim_parse_word_is(parser, "generic");
         if (generic &&
             ((status = sim_parse_next(parser)) || (status = sim_parse_expect(parser, '('))))
@@ -165,10 +182,11 @@ static enum sim_status initial_value(struct sim_parser *parser, struct initialis
             bits += more;
         }
     } else {
-        status = sim_parse_constant(parser, &bits);
+        status = initial_constant(parser, init->type, &bits);
     }
+    memcpy(element, &bits, sizeof bits); /* little-endian, as the GPU */
     if (!status)
-        memcpy(init->host + init->at, &bits, (size_t)init->element); /* little-endian, as the GPU */
+        memcpy(init->host + init->at, element, (size_t)init->element);
     init->at += init->element;
     return status;
 }
@@ -400,6 +418,7 @@ enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t by
     parser = sim_arena_alloc(&module->arena, 1, sizeof *parser);
     if (!module->text || !module->globals || !parser)
         goto done;
+    const fenv_t before = float_state_enter_all(); /* for constants */
     memcpy(module->text, text, bytes);
     parser->module = module;
     parser->arena = &module->arena;
@@ -407,7 +426,10 @@ enum sim_status sim_module_load(struct sim_gpu *gpu, const char *text, size_t by
     sim_lexer_start(&parser->lexer, module->text, module->text + bytes, 1);
     if (bytes && module->text[bytes - 1] == 0) /* the text may include a C string's NUL */
         parser->lexer.end--;
-    if ((status = directives(parser)) || (status = index_functions(parser)))
+    if ((status = directives(parser)) == SIM_OK)
+        status = index_functions(parser);
+    float_state_leave_all(before);
+    if (status)
         goto done;
     module->next = gpu->modules;
     gpu->modules = module;

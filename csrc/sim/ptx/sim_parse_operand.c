@@ -220,6 +220,16 @@ static enum sim_status address_operand(struct sim_parser *parser, struct sim_ope
     return sim_parse_expect(parser, ']');
 }
 
+static enum sim_status constant_operand(struct sim_parser *parser, struct sim_operand *o) {
+    struct sim_value value = {0};
+    enum sim_status status = sim_parse_value(parser, &value);
+    const int is_integer = value.type == SIM_T_S64 || value.type == SIM_T_U64;
+    o->kind = is_integer ? SIM_O_INT : SIM_O_FLOAT;
+    o->type = is_integer ? SIM_T_NONE : value.type;
+    o->bits = value.bits;
+    return status;
+}
+
 /* Vectors and argument lists hold plain words and constants, never other lists: no recursion. */
 enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand *o, char end) {
     uint32_t capacity = 0;
@@ -232,17 +242,9 @@ enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand
         o->items = items;
         struct sim_operand *item = &items[o->count++];
         const struct sim_token *token = &parser->lexer.token;
-        if (token->kind == SIM_TOK_WORD) {
-            status = sim_parse_word(parser, item);
-        } else if (token->kind == SIM_TOK_F32 || token->kind == SIM_TOK_F64) {
-            item->kind = SIM_O_FLOAT;
-            item->type = token->kind == SIM_TOK_F32 ? SIM_T_F32 : SIM_T_F64;
-            item->bits = token->bits;
-            status = sim_parse_next(parser);
-        } else {
-            item->kind = SIM_O_INT;
-            status = sim_parse_constant(parser, &item->bits);
-        }
+        status = token->kind == SIM_TOK_WORD && !sim_parse_word_is(parser, "WARP_SZ")
+                     ? sim_parse_word(parser, item)
+                     : constant_operand(parser, item);
         if (!status && !sim_parse_is(parser, end))
             status = sim_parse_expect(parser, ',');
     }
@@ -263,33 +265,20 @@ enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand 
         o->kind = SIM_O_LIST;
         return sim_parse_sequence(parser, o, ')');
     } else if (sim_parse_is(parser, '!')) {
+        const struct sim_lexer before = parser->lexer;
         if ((status = sim_parse_next(parser)))
             return status;
-        if (token->kind == SIM_TOK_WORD)
-            status = sim_parse_word(parser, o);
+        if (token->kind != SIM_TOK_WORD || sim_parse_word_is(parser, "WARP_SZ")) {
+            parser->lexer = before;
+            return constant_operand(parser, o);
+        }
+        status = sim_parse_word(parser, o);
         if (!status && o->kind != SIM_O_REG)
             return sim_parse_fail(parser, SIM_SYNTAX, "expected a predicate after '!'");
         o->negated = 1;
         return status;
-    } else if (token->kind == SIM_TOK_F32 || token->kind == SIM_TOK_F64) {
-        o->kind = SIM_O_FLOAT;
-        o->type = token->kind == SIM_TOK_F32 ? SIM_T_F32 : SIM_T_F64;
-        o->bits = token->bits;
-        return sim_parse_next(parser);
-    } else if (token->kind != SIM_TOK_WORD) {
-        const struct sim_lexer before = parser->lexer;
-        int minus = sim_parse_is(parser, '-');
-        if (minus && (status = sim_parse_next(parser)))
-            return status;
-        if (minus && (token->kind == SIM_TOK_F32 || token->kind == SIM_TOK_F64)) {
-            o->kind = SIM_O_FLOAT;
-            o->type = token->kind == SIM_TOK_F32 ? SIM_T_F32 : SIM_T_F64;
-            o->bits = token->bits ^ (o->type == SIM_T_F32 ? 1ull << 31 : 1ull << 63);
-            return sim_parse_next(parser);
-        }
-        parser->lexer = before;
-        o->kind = SIM_O_INT;
-        return sim_parse_constant(parser, &o->bits);
+    } else if (token->kind != SIM_TOK_WORD || sim_parse_word_is(parser, "WARP_SZ")) {
+        return constant_operand(parser, o);
     }
     if ((status = sim_parse_word(parser, o)))
         return status;

@@ -79,7 +79,15 @@ enum sim_status sim_parse_next(struct sim_parser *parser);
 int sim_parse_is(const struct sim_parser *parser, char punctuation);
 int sim_parse_word_is(const struct sim_parser *parser, const char *word);
 enum sim_status sim_parse_expect(struct sim_parser *parser, char punctuation);
-enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits);
+/* ---- sim_constant.c: constant expressions ---- */
+struct sim_value {
+    enum sim_type type; /* S64, U64, F64; F32 for a 0f literal */
+    uint64_t bits;
+};
+enum sim_status sim_parse_expression(struct sim_parser *parser, struct sim_value *value);
+enum sim_status sim_parse_value(struct sim_parser *parser, struct sim_value *value); /* or 0f */
+enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits); /* an integer */
+
 enum sim_status sim_parse_declaration(struct sim_parser *parser,
                                       struct sim_declaration *declaration);
 enum sim_status sim_parse_skip_statement(struct sim_parser *parser);

@@ -62,6 +62,7 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 /* clang-format on */
 #else
 
+#include "../../../float_state.h"
 #include "../cpu_gather.h"
 #include "../cpu_half.h"
 #include "../cpu_isa.h"
@@ -416,10 +417,13 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
     const int threads = parallel ? threads_for(n, functions) : 1;
     if (threads > 1) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
-        for (size_t chunk = 0; chunk < chunks; chunk++)
+        for (size_t chunk = 0; chunk < chunks; chunk++) {
+            const float_state before = float_state_enter();
             functions->chunk[CPU_ISA_baseline](
                 functions, items + chunk * CHUNK * functions->item_size,
                 n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk], false);
+            float_state_leave(before);
+        }
     } else {
         for (size_t chunk = 0; chunk < chunks; chunk++)
             functions->chunk[CPU_ISA_baseline](
