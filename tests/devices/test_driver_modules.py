@@ -165,12 +165,15 @@ link = run.host_link(4096)
 assert {row.name for row in link.rows} == {
     f"{way}, {memory}" for way in ("in", "out") for memory in ("pageable", "staged", "pinned")
 } | {"both, pinned"}
-assert link["both, pinned"].values["bandwidth"] == 2 * 4096 / 0.05 and "GB/s" in link.ceiling
+both = link["both, pinned"].values
+assert both["seconds"] in (0.05, 0.05 / 3)  # the fake timer's: of one run or of three
+assert both["bandwidth"] == 2 * 4096 / both["seconds"] and "GB/s" in link.ceiling
 found = run.overlap(5000)
 assert found["serial"].parameters == {"streams": 1, "chunks": 1}
 assert found["3 streams, 8 chunks"].values["speedup"] == found["serial"].share == 1
 cost = run.launch_overhead(10)
-assert cost["back to back, 1 block"].values["seconds"] == 0.05 / 10
+seconds = cost["back to back, 1 block"].values["seconds"]
+assert min(abs(seconds - 0.05 / 10), abs(seconds - 0.05 / 3 / 10)) < 1e-9, seconds
 assert cost["waited for, 32 blocks"].values["seconds"] < 0.005
 for result in (link, found, cost):
     assert "Fake GPU 0" in str(result) and len(str(result).splitlines()) > 8

@@ -448,7 +448,7 @@ def test_wrong_arguments():
         (TypeError, "radius: must be an integer", {"radius": 1.5}),
         (ValueError, "weights: .*odd", {"weights": [1, 2]}),
         (ValueError, "weights: .*odd", {"weights": []}),
-        (ValueError, "weights: .*one dimension", {"weights": [[1, 2, 3]]}),
+        (ValueError, r"weights: .*their shape is \(1, 3\)", {"weights": [[1, 2, 3]]}),
         (TypeError, "weights: must be real", {"weights": [1j]}),
         (ValueError, "radius: is 2, but 3 weights", {"radius": 2, "weights": [1, 2, 3]}),
         (ValueError, "mode: 'circular'", {"mode": "circular"}),
