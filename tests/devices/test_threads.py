@@ -14,7 +14,7 @@ PROCESSORS = len(os.sched_getaffinity(0))
 
 # The most threads of this process at a time while a function runs.
 WATCH = """
-import os, threading, numpy as np, gpuopt
+import os, threading, time, numpy as np, gpuopt
 from gpuopt import _core
 
 def most_threads(function):
@@ -26,7 +26,8 @@ def most_threads(function):
     before = len(os.listdir("/proc/self/task"))
     watcher = threading.Thread(target=watch)
     watcher.start()
-    for _ in range(3):
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.3:  # the watcher wants its turns
         function()
     done.set()
     watcher.join()
@@ -75,7 +76,8 @@ def test_the_environment_says_how_many(environment, threads):
 @pytest.mark.skipif(not shutil.which("taskset"), reason="no taskset")
 def test_a_process_on_one_processor_uses_one_thread():
     processor = min(os.sched_getaffinity(0))
-    assert counted(("taskset", "-c", str(processor))) == [1, 1, 1, 1]
+    told, *seen = counted(("taskset", "-c", str(processor)))
+    assert told == 1 and max(seen) <= 1  # 0: the watcher had no turn on the one processor
 
 
 @pytest.mark.skipif(PROCESSORS < 2, reason="one processor")

@@ -342,7 +342,9 @@ def test_the_extension_holds_no_path_of_the_machine_that_built_it():
         for target in (75, 90):
             paths = re.findall(r'"(/[^"]*)"', _core.kernel_ptx(name, target))
             assert not paths, (name, target, paths)
-    assert os.fsencode(ROOT) not in Path(_core.__file__).read_bytes()
+    extension = Path(_core.__file__).read_bytes()
+    if b"__asan_init" not in extension:  # sanitizers name the files of what they watch
+        assert os.fsencode(ROOT) not in extension
 
 
 @pytest.mark.parametrize(
