@@ -203,3 +203,12 @@ def test_hostile_texts_fail_quickly(text):
     assert time.perf_counter() - start < 20
     with pytest.raises((gpuopt.PTXError, KeyError)):
         gpuopt.load_ptx(HEADER + text.decode(), "sim")["k"]
+
+
+@pytest.mark.parametrize("tail", ["\xef", "/* never closed", '"never closed'])
+def test_a_bad_token_outside_of_kernels_ends_the_search_for_them(tail):
+    text = f".version 8.0\n.target sm_80\n.address_size 64\n{tail}".encode("latin-1")
+    with pytest.raises(gpuopt.PTXError):
+        entries(text)
+    with pytest.raises(gpuopt.PTXError):
+        gpuopt.load_ptx(text, "sim")

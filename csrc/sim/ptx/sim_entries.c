@@ -79,7 +79,7 @@ enum sim_status sim_ptx_entries(const char *text, size_t bytes, sim_entry_functi
     parser->error = error;
     parser->arena = &of_kernel;
     sim_lexer_start(&parser->lexer, text, text + bytes, 1);
-    sim_lexer_next(&parser->lexer);
+    status = sim_parse_next(parser);
     while (!status && parser->lexer.token.kind != SIM_TOK_END) {
         if (sim_parse_word_is(parser, ".entry")) {
             status = entry(parser, found, state);
@@ -87,7 +87,7 @@ enum sim_status sim_ptx_entries(const char *text, size_t bytes, sim_entry_functi
         } else {
             if (sim_parse_is(parser, '{'))
                 sim_lexer_skip_body(&parser->lexer); /* to the end where it never closes */
-            sim_lexer_next(&parser->lexer);
+            status = sim_parse_next(parser); /* fails at a token that is none: nothing skips it */
         }
     }
     sim_arena_free(&own);
