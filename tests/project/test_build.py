@@ -343,7 +343,7 @@ def test_the_extension_holds_no_path_of_the_machine_that_built_it():
             paths = re.findall(r'"(/[^"]*)"', _core.kernel_ptx(name, target))
             assert not paths, (name, target, paths)
     extension = Path(_core.__file__).read_bytes()
-    if b"__asan_init" not in extension:  # sanitizers name the files of what they watch
+    if b"__asan_init" not in extension:  # sanitizers name source files
         assert os.fsencode(ROOT) not in extension
 
 
