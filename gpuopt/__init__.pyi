@@ -11,16 +11,6 @@ from gpuopt.catalog.devices import (
     show_config as show_config,
 )
 from gpuopt.catalog.rungs import Rung as Rung, rungs as rungs
-from gpuopt.explain.profile import (
-    Counters as Counters,
-    Finding as Finding,
-    Launch as Launch,
-    Profile as Profile,
-    check as check,
-    profile as profile,
-)
-from gpuopt.explain.source import Diff as Diff, Source as Source, diff as diff, source as source
-from gpuopt.explain.trace import Trace as Trace, trace as trace
 from gpuopt.families.device_calls import asarray as asarray
 from gpuopt.families.matmul import matmul as matmul
 from gpuopt.families.reduce import reduce as reduce
@@ -43,6 +33,16 @@ from gpuopt.measure.roofline import (
 )
 from gpuopt.measure.sweep import Sweep as Sweep, sweep as sweep
 from gpuopt.models import Occupancy as Occupancy, occupancy as occupancy
+from gpuopt.observe.profile import (
+    Counters as Counters,
+    Finding as Finding,
+    Launch as Launch,
+    Profile as Profile,
+    check as check,
+    profile as profile,
+)
+from gpuopt.observe.source import Diff as Diff, Source as Source, diff as diff, source as source
+from gpuopt.observe.trace import Trace as Trace, trace as trace
 from gpuopt.ptx.module import (
     Buffer as Buffer,
     Kernel as Kernel,

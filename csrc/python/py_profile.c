@@ -1,10 +1,10 @@
-/* py_profile.c: the counters of devices that count, as dicts for gpuopt/explain/profile.py.
+/* py_profile.c: the counters of devices that count, as dicts for gpuopt/observe/profile.py.
  * Interprets none of them. */
 #include "py_core.h"
 
 #include <string.h>
 
-/* Fields of Recording in gpuopt/explain/recording.py. */
+/* Fields of Recording in gpuopt/observe/recording.py. */
 enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 
 /* Receiver of the launches of one call. */

@@ -15,7 +15,7 @@ from typing import Any
 import gpuopt
 from gpuopt import experiments
 from gpuopt.catalog.devices import KINDS, config, describe, devices, show_config
-from gpuopt.cli import explain, options, race_commands
+from gpuopt.cli import observe, options, race_commands
 from gpuopt.cli.progress import bar
 from gpuopt.cli.readme import parts, write_between_marks
 from gpuopt.families.cases import ITEMS
@@ -280,7 +280,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_ladder(commands)
-    explain.add_commands(commands)
+    observe.add_commands(commands)
     _add_roofline(commands)
     race_commands.add_commands(commands)
     _add_reference(commands)

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
-from gpuopt.explain.profile import Launch, profile
 from gpuopt.measure.race import Contender, Effort, VerificationError, race
+from gpuopt.observe.profile import Launch, profile
 from gpuopt.ptx.module import Buffer, Module, Prepared
 from gpuopt.util.checks import whole
 

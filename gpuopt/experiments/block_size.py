@@ -12,11 +12,11 @@ from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
-from gpuopt.explain.profile import profile
 from gpuopt.families import cases, oracle
 from gpuopt.families.cases import Case
 from gpuopt.measure.ceilings import copy_bandwidth
 from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
+from gpuopt.observe.profile import profile
 
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 GRIDS = (0.5, 1, 2, 8, 32, 100)  # blocks of a multiprocessor

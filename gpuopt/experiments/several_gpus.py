@@ -14,10 +14,10 @@ import numpy as np
 from gpuopt.catalog.devices import Device, available, gpu_number
 from gpuopt.experiments import _lab
 from gpuopt.experiments._result import Column, Experiment, Row
-from gpuopt.explain.profile import profile
 from gpuopt.families.device_calls import asarray
 from gpuopt.families.reduce import reduce
 from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
+from gpuopt.observe.profile import profile
 
 ROUNDS, SAMPLE_SECONDS = 7, 2e-3
 SIMULATED = (1, 2, 4)  # GPUs

@@ -21,13 +21,13 @@ from gpuopt import _core
 from gpuopt._core import UnfitError
 from gpuopt.catalog.devices import device as describe_device, device_name, gpu_number
 from gpuopt.catalog.rungs import Rung, check_kernel, find, rungs
-from gpuopt.explain.profile import Profile, profile
 from gpuopt.families import cases
 from gpuopt.families.cases import Case
 from gpuopt.measure import peer_libraries, reference_times
 from gpuopt.measure.ceilings import copy_bandwidth
 from gpuopt.measure.ladder_result import Ladder, LadderRow, PeerTimes
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
+from gpuopt.observe.profile import Profile, profile
 from gpuopt.show import ladder_table
 from gpuopt.util.checks import whole
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung
-from gpuopt.explain.profile import Profile
 from gpuopt.measure.race import Timing
+from gpuopt.observe.profile import Profile
 from gpuopt.show import ladder_table, plots
 from gpuopt.util.serialise import SAMPLES, Result
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.catalog.devices import Device, describe, device_name
-from gpuopt.explain.trace import trace
 from gpuopt.families import cases
 from gpuopt.measure.ladder import ladder
 from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Point, Roofline, roofline
+from gpuopt.observe.trace import trace
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names

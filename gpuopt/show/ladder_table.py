@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuopt.catalog.rungs import Rung
-from gpuopt.explain.profile import Counters
+from gpuopt.observe.profile import Counters
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
 from gpuopt.util.table import Column, Table

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung
-from gpuopt.explain.profile import Profile
+from gpuopt.observe.profile import Profile
 
 
 class Timing(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gpuopt.explain.profile import Counters
+from gpuopt.observe.profile import Counters
 
 MOST = 3  # changes in a sentence
 LEAST = 0.1  # a change of a tenth is worth telling
@@ -57,7 +57,7 @@ def what_changed(before: Counters, after: Counters) -> str:
 
     Examples
     --------
-    >>> from gpuopt.explain.profile import Counters
+    >>> from gpuopt.observe.profile import Counters
     >>> before, after = Counters(), Counters()
     >>> what_changed(before, after)
     'no counter changed by a tenth'

@@ -13,9 +13,9 @@ from conftest import KINDS, on
 
 import gpuopt
 from gpuopt.cli import progress as progress_module
-from gpuopt.explain.profile import Counters
 from gpuopt.families import cases
 from gpuopt.measure import ceilings, compare, ladder, peer_libraries, race, reference_times
+from gpuopt.observe.profile import Counters
 from gpuopt.show import sentences
 
 DEVICES = [on("cpu", "cpu", id="cpu"), on("cuda", "cuda", id="cuda")]

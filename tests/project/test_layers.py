@@ -16,7 +16,7 @@ PYTHON_LAYERS = (
     "catalog",
     "families",
     "ptx",
-    "explain",
+    "observe",
     "show",
     "measure",
     "experiments",

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt.catalog.devices import Device
-from gpuopt.explain import source
-from gpuopt.explain.profile import Launch
+from gpuopt.observe import source
+from gpuopt.observe.profile import Launch
 
 
 class Instruction(NamedTuple):

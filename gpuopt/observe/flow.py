@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuopt.explain.events import Recorded
+from gpuopt.observe.events import Recorded
 
 LANES = np.arange(32)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s{}\[\]]+")

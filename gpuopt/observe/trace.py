@@ -12,10 +12,10 @@ import numpy as np
 
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.catalog.rungs import check_kernel, find, rungs
-from gpuopt.explain import pictures, recording
-from gpuopt.explain.events import Access, Instruction, Recorded
-from gpuopt.explain.profile import launch_of
 from gpuopt.families import cases
+from gpuopt.observe import pictures, recording
+from gpuopt.observe.events import Access, Instruction, Recorded
+from gpuopt.observe.profile import launch_of
 from gpuopt.ptx import module
 from gpuopt.util.checks import whole
 from gpuopt.util.svg import Picture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt.explain.profile import Counters
+from gpuopt.observe.profile import Counters
 
 X = np.random.default_rng(0).random(1 << 12, np.float32)
 

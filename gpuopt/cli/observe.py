@@ -9,9 +9,9 @@ from typing import Any
 
 from gpuopt.cli import options
 from gpuopt.cli.progress import bar
-from gpuopt.explain import source, trace
-from gpuopt.explain.trace import SIZES
 from gpuopt.measure import ladder, report
+from gpuopt.observe import source, trace
+from gpuopt.observe.trace import SIZES
 from gpuopt.util import files
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpuopt import models
-from gpuopt.explain.events import Access, Recorded
-from gpuopt.explain.flow import Combination, Place, combinations
+from gpuopt.observe.events import Access, Recorded
+from gpuopt.observe.flow import Combination, Place, combinations
 from gpuopt.util.svg import WIDTH, Canvas, Picture, fit
 
 COLUMNS_MOST = 128  # of a tree

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from gpuopt import _core
-from gpuopt.explain import recording
+from gpuopt.observe import recording
 from gpuopt.util import serialise
 from gpuopt.util.checks import whole
 from gpuopt.util.table import Column, Listing, Table

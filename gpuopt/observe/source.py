@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from gpuopt import _core
 from gpuopt.catalog.rungs import Rung, find
-from gpuopt.explain.profile import Counters, profile
 from gpuopt.families import cases
+from gpuopt.observe.profile import Counters, profile
 
 FORMAT = 1  # the version of to_dict's format
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source

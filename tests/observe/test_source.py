@@ -9,7 +9,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
-from gpuopt.explain import source as source_module
+from gpuopt.observe import source as source_module
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 RUNGS = [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
