@@ -168,6 +168,8 @@ enum sim_coalescing {
     SIM_COALESCE_SECTORS   /* since 3.0: per warp, 32-byte sectors */
 };
 
+#define SIM_CC_VOLTA 70 /* since then lanes of a warp need not run in step */
+
 /* Properties of a GPU that the simulator and a roofline need, from the datasheets and the
  * programming guide. */
 struct sim_preset {

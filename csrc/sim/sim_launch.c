@@ -421,6 +421,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.kernel = launch->kernel;
     run.launch = launch;
     run.check_races = !(launch->flags & SIM_LAUNCH_NO_RACES);
+    run.in_step = run.check_races && gpu->preset->cc < SIM_CC_VOLTA;
     run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
     run.wide = sim_lanes_wide();

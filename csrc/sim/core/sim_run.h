@@ -207,6 +207,7 @@ struct sim_run {
     uint64_t shared_bytes;
     uint32_t launch_number;
     int check_races, check_uninit, collect, wide;
+    int in_step; /* races are checked, on a GPU whose warps run in step */
     struct sim_occupancy occupancy;
     uint64_t resident_limit, soft_limit;
     pthread_mutex_t lock;

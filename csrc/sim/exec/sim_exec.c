@@ -308,6 +308,8 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 while (split->depth && !split->stack[split->depth - 1].mask)
                     split->depth--;
                 RELOAD();
+                if (SIM_UNLIKELY(run->in_step))
+                    sim_races_step(run, warp);
                 if (warp->split_count > 1) {
                     split->state = SIM_SPLIT_REJOIN;
                     stop = SIM_STOP_SPLIT;

@@ -5,10 +5,12 @@
  * Inside a block: each warp knows up to which time it has seen each other warp; barriers join these
  * times. A fence followed by an atomic, ordered or volatile write is a release; such a read of the
  * same word acquires it. Inside a warp: only warp-level synchronization orders lanes; each lane
- * remembers it for each other lane where only some take part. Between blocks: releases in global
- * memory; an acquire includes every earlier release. This last rule is coarser than the memory
- * model: it can miss a race between blocks whose flags two other blocks have set before, and never
- * reports a false one.
+ * remembers it for each other lane where only some take part. Before Volta the lanes of a warp ran
+ * in step: there, volatile accesses to shared memory by different instructions are ordered, too,
+ * except on two sides of a branch. Other accesses are not: compilers move them. Between blocks:
+ * releases in global memory; an acquire includes every earlier release. This last rule is coarser
+ * than the memory model: it can miss a race between blocks whose flags two other blocks have set
+ * before, and never reports a false one.
  */
 #include "sim_races.h"
 
@@ -53,8 +55,10 @@ void sim_races_free(struct sim_block *block) {
         return;
     free(block->races->writers);
     free(block->races->readers);
-    for (uint32_t w = 0; w < SIM_MAX_WARPS; w++)
+    for (uint32_t w = 0; w < SIM_MAX_WARPS; w++) {
         free(block->races->lanes[w]);
+        free(block->races->step_lanes[w]);
+    }
     free(block->races);
     block->races = NULL;
 }
@@ -68,6 +72,10 @@ static void forget(struct sim_race_block *r, uint32_t warps, uint32_t time) {
             r->known[x][w] = time;
         if (r->lanes[x])
             memset(r->lanes[x], 0, LANES_BYTES);
+        if (r->step_lanes[x])
+            memset(r->step_lanes[x], 0, LANES_BYTES);
+        r->stepped[x] = time;
+        r->stepping[x] = 0;
     }
     if (r->released)
         memset(r->sync, 0, sizeof r->sync);
@@ -167,6 +175,7 @@ void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t wa
         memcpy(r->known[w], all, n * sizeof *all);
         r->now[w] = r->met[w] = time;
         r->floor[w] = floor;
+        r->stepping[w] = 0;
         if (fenced) {
             memcpy(r->fence[w], fence, n * sizeof *fence);
             r->fenced[w] = 1;
@@ -175,27 +184,44 @@ void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t wa
     }
 }
 
-void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask) {
-    struct sim_race_block *r = warp->block->races;
-    uint32_t w = warp->index, time = tick(warp->block), all[SIM_LANES] = {0}, *lanes;
-    (void)run;
-    r->now[w] = time;
+/* Orders what the lanes of the mask have done. Returns 1 when they are all of the warp's. */
+static int meet_lanes(const struct sim_warp *warp, uint32_t **kept, uint32_t mask, uint32_t time) {
+    uint32_t all[SIM_LANES] = {0}, *lanes;
     mask &= warp->live;
-    if (mask != warp->live && !r->lanes[w])
-        r->lanes[w] = calloc(1, LANES_BYTES);
-    lanes = r->lanes[w];
-    if (mask == warp->live ||
-        !lanes) { /* out of memory: as if all lanes took part, which may miss races */
-        r->known[w][w] = time;
-        r->floor[w] = least(r->known[w], warp->block->warp_count);
-        return;
-    }
+    if (mask != warp->live && !*kept)
+        *kept = calloc(1, LANES_BYTES);
+    lanes = *kept;
+    if (mask == warp->live || !lanes) /* out of memory: may miss races */
+        return 1;
     for (uint32_t m = mask; m; m &= m - 1)
         join(all, lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, SIM_LANES);
     for (uint32_t m = mask; m; m &= m - 1)
         all[__builtin_ctz(m)] = time;
     for (uint32_t m = mask; m; m &= m - 1)
         memcpy(lanes + (uint32_t)__builtin_ctz(m) * SIM_LANES, all, sizeof all);
+    return 0;
+}
+
+void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask) {
+    struct sim_race_block *r = warp->block->races;
+    const uint32_t w = warp->index, time = r->now[w] = tick(warp->block);
+    (void)run;
+    if (!meet_lanes(warp, &r->lanes[w], mask, time))
+        return;
+    r->known[w][w] = time;
+    r->floor[w] = least(r->known[w], warp->block->warp_count);
+}
+
+/* The running lanes are converged, on a GPU whose lanes run in step. */
+void sim_races_step(struct sim_run *run, struct sim_warp *warp) {
+    struct sim_race_block *r = warp->block->races;
+    const uint32_t w = warp->index;
+    (void)run;
+    if (!r->stepping[w])
+        return;
+    const uint32_t time = r->now[w] = tick(warp->block);
+    if (meet_lanes(warp, &r->step_lanes[w], sim_split_mask(&warp->splits[warp->current]), time))
+        r->stepped[w] = time;
 }
 
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope) {
@@ -327,6 +353,32 @@ int sim_race_released(const struct sim_run *run, const struct sim_race_block *r,
 
 /* ---- findings ---- */
 
+static const char *remedy(const struct sim_run *run, const struct sim_warp *warp,
+                          const struct sim_access *a, const struct sim_race_cell *c) {
+    const int shared = a->space == SIM_S_SHARED;
+    if (!shared && c->block != warp->block->linear)
+        return "blocks of one launch run concurrently: use atomics, or a fence with a flag, or two "
+               "launches";
+    if (c->warp != warp->index)
+        return "put __syncthreads() between";
+    if (c->write && a->kind == SIM_ACCESS_STORE && c->pc == a->pc &&
+        c->time == warp->block->races->now[warp->index])
+        return "lanes write different values to one word at once, and either may remain: let one "
+               "lane write, or use atomics";
+    if (run->in_step && shared && sim_race_volatile(run, a, c))
+        return "put __syncwarp() between: lanes run in step on this GPU, but the two sides of a "
+               "branch have no order";
+    if (run->in_step && shared)
+        return "declare it volatile, or put __syncwarp() between: lanes run in step on this GPU, "
+               "but a compiler keeps a plain value in a register";
+    if (sim_race_volatile(run, a, c))
+        return "put __syncwarp() between: since Volta (compute capability 7.0) lanes do not run in "
+               "step; they do on earlier GPUs (try sim:k40)";
+    return warp->block->warp_count > 1
+               ? "put __syncthreads() between (__syncwarp() if only this warp shares it)"
+               : "put __syncwarp() between: lanes of a warp do not run in step";
+}
+
 int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a,
                    uint32_t lane, const struct sim_race_cell *c, int other_wrote) {
     const struct sim_run *run = w->run;
@@ -350,15 +402,7 @@ int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim
         sim_where_text(run->kernel, c->pc, place, sizeof place);
         memcpy(where + 4, place, strlen(place) + 1);
     }
-    const char *fix = !shared && block != warp->block->linear
-                          ? "blocks of one launch run concurrently: use "
-                            "atomics, or a fence with a flag, or two launches"
-                      : c->warp != warp->index ? "put __syncthreads() between"
-                      : warp->block->warp_count > 1
-                          ? "put __syncthreads() between (__syncwarp() if only this warp "
-                            "shares it)"
-                          : "put __syncwarp() between: lanes of a warp do not run in "
-                            "step";
+    const char *fix = remedy(run, warp, a, c);
     return sim_find(w, warp, a->pc, lane, shared ? SIM_FIND_SHARED_RACE : SIM_FIND_GLOBAL_RACE,
                     a->address[lane], &other,
                     "%s of %u bytes at %s address 0x%llx, which block (%u, %u, %u) thread (%u, %u, "

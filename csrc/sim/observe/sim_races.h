@@ -37,6 +37,10 @@ struct sim_race_block {
      * lane. Accesses of lane i before time i are ordered before those of the lane now. Its own
      * entry: when it last took part. */
     uint32_t *lanes[SIM_MAX_WARPS];
+    /* Lanes in step (see sim_races.c): as known[w][w] and lanes[w], for volatile accesses alone.
+     * stepping: the warp has made one since its last barrier. */
+    uint32_t stepped[SIM_MAX_WARPS], *step_lanes[SIM_MAX_WARPS];
+    uint8_t stepping[SIM_MAX_WARPS];
     uint64_t *writers, *readers; /* one cell for each word of shared memory */
     uint64_t words;
     int released; /* whether anything was released; then: the time, by remainder of the word's
@@ -44,16 +48,30 @@ struct sim_race_block {
     uint32_t sync[SIM_SYNC_WORDS][SIM_MAX_WARPS];
 };
 
+/* before: accesses of all lanes before this time are ordered; lanes: the matrix of lanes, or NULL.
+ */
+static inline int sim_race_ordered_by(uint32_t before, const uint32_t *lanes,
+                                      const struct sim_race_cell *c, uint32_t from, uint32_t lane) {
+    const uint32_t *known = lanes ? lanes + lane * SIM_LANES : NULL;
+    if (c->time < before)
+        return 1;
+    /* the one reader kept of several stands for all that some lanes have ordered */
+    if (c->many && !(known && known[lane] > before))
+        return 0;
+    return from == lane || (known && c->time < known[from]);
+}
+
 static inline int sim_race_ordered_in_warp(const struct sim_race_block *r, uint32_t w,
                                            const struct sim_race_cell *c, uint32_t from,
                                            uint32_t lane) {
-    const uint32_t *known = r->lanes[w] ? r->lanes[w] + lane * SIM_LANES : NULL;
-    if (c->time < r->known[w][w])
-        return 1;
-    /* the one reader kept of several stands for all that some lanes have ordered */
-    if (c->many && !(known && known[lane] > r->known[w][w]))
-        return 0;
-    return from == lane || (known && c->time < known[from]);
+    return sim_race_ordered_by(r->known[w][w], r->lanes[w], c, from, lane);
+}
+
+/* Both accesses are volatile ones to shared memory. */
+static inline int sim_race_volatile(const struct sim_run *run, const struct sim_access *a,
+                                    const struct sim_race_cell *c) {
+    return a->space == SIM_S_SHARED && a->in->order == SIM_ORDER_VOLATILE && c->pc < 0xffff &&
+           run->kernel->code[c->pc].order == SIM_ORDER_VOLATILE;
 }
 
 /* A block's access was released, and this warp acquired afterwards. */

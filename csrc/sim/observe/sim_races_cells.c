@@ -186,8 +186,11 @@ static int shared_ordered(const struct view *v, const struct sim_race_cell *c, u
                           uint32_t lane) {
     const uint32_t x = v->warp->index;
     return c->warp != x ? c->time < v->r->known[x][c->warp]
-           : c->warps   ? readers_ordered(v, c, owner, lane)
-                        : sim_race_ordered_in_warp(v->r, x, c, owner, lane);
+           : c->warps
+               ? readers_ordered(v, c, owner, lane)
+               : sim_race_ordered_in_warp(v->r, x, c, owner, lane) ||
+                     (v->r->stepping[x] && sim_race_volatile(v->w->run, v->a, c) &&
+                      sim_race_ordered_by(v->r->stepped[x], v->r->step_lanes[x], c, owner, lane));
 }
 
 /* A volatile word of shared memory that warps share, through which its writer has released with a
@@ -621,10 +624,19 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
                                     .write = v.writes,
                                     .atomic = v.atomic && v.writes};
     if (shared) {
+        const int steps = run->in_step && order == SIM_ORDER_VOLATILE;
+        if (steps) {
+            v.r->stepping[x] = 1;
+            sim_races_step(run, warp);
+            v.cell.time = v.r->now[x];
+        }
         v.mine = pack_shared(&v.cell);
         v.before = (uint64_t)v.r->floor[x] << S_TIME_SHIFT;
         v.own = (uint64_t)v.r->known[x][x] << S_TIME_SHIFT;
-        return shared_access(&v);
+        const int ends = shared_access(&v);
+        if (steps)
+            sim_races_step(run, warp);
+        return ends;
     }
     v.cell.block = (uint32_t)(warp->block->linear & 0xffffff);
     if (v.cell.time > SIM_GLOBAL_TIME_MOST)
