@@ -130,7 +130,7 @@ def _add_profile(commands: Any) -> None:
         _run_profile,
         help="count what a rung does, and on which source line",
         description="Verify one rung on the simulated GPU and print what it counted, as Nsight "
-        "Compute would on a GPU: warp instructions, divergent branches, sectors a request, bank "
+        "Compute would on a GPU: warp instructions, divergent branches, sectors per request, bank "
         "conflicts, and the source lines that cost most. For when you know that a rung is slow "
         "and ask where.",
         example="profile reduce 2 -n 100000",
@@ -167,7 +167,7 @@ def _add_report(commands: Any) -> None:
 def _add_source(commands: Any) -> None:
     beside = (
         "show beside each line its warp instructions, divergent branches, bank conflicts and "
-        "sectors a request, counted on the simulated GPU"
+        "sectors per request, counted on the simulated GPU"
     )
     add = options.command(
         commands,

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt.catalog.devices import Device
-from gpuopt.observe import source
 from gpuopt.observe.profile import Launch
+from gpuopt.util import texts
 
 
 class Instruction(NamedTuple):
@@ -56,8 +56,8 @@ class Access:
         Address by lane; an offset in shared memory.
     base : int
         The array's address; 0 in shared memory.
-    text, place : str
-        The instruction and its source line.
+    text, place, code : str
+        The instruction, its source line as "reduce.cu:161", and that line's text ("" if unknown).
     """
 
     event: int
@@ -70,6 +70,7 @@ class Access:
     base: int
     text: str
     place: str
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class Recorded:
     truncated: bool
     gpu: Device = field(repr=False)
     result: Any = field(repr=False)
+
+    @property
+    def own(self) -> bool:
+        """Whether the kernel is the user's own, not a rung's."""
+        return self.title == self.launch.kernel
 
     @property
     def threads(self) -> int:
@@ -122,15 +128,13 @@ class Recorded:
         return f"PTX line {instruction.ptx_line}"
 
     def source_line(self, instruction: Instruction) -> str:
-        """Return the text of an instruction's source line, "" if the kernel is not a rung's.
+        """Return the text of an instruction's source line, "" if its file is unknown.
 
         Parameters
         ----------
         instruction : Instruction
         """
-        if not instruction.file or self.title == self.launch.kernel:
-            return ""
-        return source.line(PurePath(instruction.file).name, instruction.line)
+        return texts.line(instruction.file, instruction.line)
 
     @cached_property
     def by_space(self) -> dict[str, list[Access]]:
@@ -153,6 +157,7 @@ class Recorded:
                     int(event["base"]),
                     instruction.text,
                     self.place(instruction),
+                    self.source_line(instruction),
                 )
             )
         return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,10 +93,7 @@ class _Tree:
         self.stubs = False  # a step that loads values which no step made
         most = max(self.shared.count, self.items.count if self.global_first else 0)
         if most > 2 * COLUMNS_MOST or self.shared.count > COLUMNS_MOST:
-            raise ValueError(
-                f"tree: {most:,} columns are too many for a picture; trace fewer threads "
-                f"(block=32, or warp=0), or fewer elements (n=)"
-            )
+            raise ValueError(f"tree: {most:,} columns are too many for a picture; {_fewer(trace)}")
 
     def x(self, place: Place, row: int) -> float:
         """Return the centre of a location's box in a row; row 0 is the first."""
@@ -197,6 +196,19 @@ class _Tree:
         )
 
 
+def _fewer(trace: Recorded) -> str:
+    """Return the advice for a tree with too many columns; it was tried."""
+    warps = sorted(set(trace.events["warp"].tolist()))
+    if len(warps) > 1:
+        first = replace(trace, warp=warps[0], events=trace.events[trace.events["warp"] == warps[0]])
+        with contextlib.suppress(ValueError):
+            tree(first)
+            return f"trace one warp: warp={warps[0]}"
+    if trace.own:
+        return "trace a launch on less data"
+    return "trace fewer elements: a smaller n="
+
+
 def tree(trace: Recorded) -> Picture:
     """Draw which thread combined which values."""
     found = combinations(trace)
@@ -246,6 +258,13 @@ def sectors_of(access: Access) -> dict[int, list[int]]:
     return dict(sorted(found.items()))
 
 
+def _titles(trace: Recorded, access: Access) -> tuple[str, str]:
+    """Return the title of an access's picture, and the line below: source code, then PTX."""
+    if access.code:
+        return f"{trace.title}: {access.code}", f"{access.place}  {access.text}"
+    return f"{trace.title}: {access.text}", f"{access.place}"
+
+
 def _lane_row(canvas: Canvas, y: float, mask: int, active: int) -> list[float]:
     """Draw a warp's lanes; return their centres."""
     left, width = 78, (WIDTH - 92) / 32
@@ -277,13 +296,13 @@ def coalescing(trace: Recorded, access: Access) -> Picture:
     asked, moved = sum(map(len, used.values())), SECTOR * len(touched)
     lines = sorted({sector // LINE * LINE for sector in touched})
     canvas = Canvas()
-    title = f"{trace.title}: {access.text}"
+    title, code = _titles(trace, access)
     sentence = (
-        f"{access.place}, warp {access.warp}: {len(access.addresses)} lanes want {asked:,} bytes; "
+        f"warp {access.warp}: {plural(len(access.addresses), 'lane')} request {asked:,} bytes; "
         f"{plural(len(touched), 'sector')} of 32 bytes move {moved:,}: {asked / moved:.0%} used"
     )
-    y = canvas.heading(title, sentence)
-    canvas.legend(14, y + 6, [("active", "wanted"), ("hatched", "moved, but not wanted"),
+    y = canvas.heading(title, sentence, code)
+    canvas.legend(14, y + 6, [("active", "requested"), ("hatched", "moved, but not requested"),
                               ("idle", "a lane without an access")])  # fmt: skip
     y += 26
     middles = _lane_row(canvas, y, access.mask, access.active)
@@ -357,13 +376,13 @@ def banks(trace: Recorded, access: Access) -> Picture:
         if group:
             groups.append(group)
     canvas = Canvas()
-    title = f"{trace.title}: {access.text}"
+    title, code = _titles(trace, access)
     ways = f"{passes.ways}-way conflict" if passes.ways > 1 else "no conflict"
     sentence = (
-        f"{access.place}, warp {access.warp}: {ways}; {plural(passes.passes, 'wavefront')} "
+        f"warp {access.warp}: {ways}; {plural(passes.passes, 'wavefront')} "
         f"through {gpu.banks} banks, {passes.conflicts} more than needed"
     )
-    y = canvas.heading(title, sentence)
+    y = canvas.heading(title, sentence, code)
     canvas.legend(14, y + 6, [("active", "first word of its bank, and its lanes"),
                               ("bad", "another word: another wavefront"),
                               ("idle", "no access")])  # fmt: skip
@@ -478,26 +497,32 @@ def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
     first = words[0] // columns * columns
     rows = (words[-1] - first) // columns + 1
     shown = min(rows, ROWS_MOST // 4)
+    banks = models.gpu(trace.gpu).banks
+    straight = columns % banks == 0  # a column lies in one bank
     canvas = Canvas()
     title = f"{trace.title}: the way through shared memory"
-    sentence = (
-        f"a box is a 4-byte word: above, the thread that wrote it, below, the first that read it; "
-        f"rows of {columns} words"
-    )
+    lines = "above the thread that wrote it, below the first that read it"
+    if not straight:
+        lines = "the thread that wrote it, the first that read it, its bank"
+    later = plural(columns % banks, "bank")
+    shift = "so a column lies in one bank" if straight else f"so each row begins {later} later"
+    sentence = f"a box is a 4-byte word: {lines}; rows of {plural(columns, 'word')}, {shift}"
     y = canvas.heading(title, sentence)
     canvas.legend(14, y + 6, [("half", f"written by warp {warp}"), ("bad", f"read by warp {warp}"),
-                              ("active", "both"), ("cell", "other warps"),
-                              ("idle", "unused")])  # fmt: skip
+                              ("active", "both"), ("cell", "other warps"), ("idle", "unused"),
+                              ("frame", f"bank {first % banks}")])  # fmt: skip
     y += 24
-    left, width = 44, min(40.0, (WIDTH - 56) / columns)
-    height = 21
+    left, width = 50, min(40.0, (WIDTH - 62) / columns)
+    height = 21 if straight else 30
     size = min(8.0, (width - 3) / 4 / 0.56)
     if columns >= 8:
         for column in range(columns):
-            canvas.text(left + (column + 0.5) * width, y + 8, str((first + column) % 32),
-                        size=7.5, kind="soft", anchor="middle")  # fmt: skip
-        canvas.text(12, y + 8, "bank", size=9, kind="soft")
+            head = (first + column) % banks if straight else column
+            canvas.text(left + (column + 0.5) * width, y + 8, str(head), size=7.5, kind="soft",
+                        anchor="middle")  # fmt: skip
+        canvas.text(10, y + 8, "bank" if straight else "column", size=9, kind="soft")
     y += 12
+    framed = []
     for row in range(shown):
         top = y + row * height
         canvas.text(left - 5, top + 13, str(row), size=9, kind="soft", anchor="end")
@@ -509,20 +534,35 @@ def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
                 2 * ours[0] + ours[1]
             ]
             x = left + column * width
-            tip = f"word {word}: written by {_who(wrote)}, read by {_who(read)}"
+            tip = (
+                f"word {word}, bank {word % banks}: written by {_who(wrote)}, read by {_who(read)}"
+            )
             canvas.rect(x + 0.5, top + 0.5, width - 1, height - 1, kind, tip)
+            if word % banks == first % banks:
+                framed.append((x, top))
             ink = "on" if kind in ("active", "bad") else "ink"
             for number, threads in enumerate((wrote, read)):
                 if threads:
                     canvas.text(x + width / 2, top + 8.8 + 9 * number, str(threads[0]), size=size,
                                 kind=ink, anchor="middle")  # fmt: skip
+            if not straight:
+                canvas.text(x + width / 2, top + 27, str(word % banks), size=size, anchor="middle",
+                            kind="on" if ink == "on" else "soft")  # fmt: skip
+    for x, top in framed:
+        canvas.rect(x + 1.5, top + 1.5, width - 3, height - 3, "frame")
     y += shown * height
     note = f"{plural(len(words), 'word')} used"
     note += f"; the first {shown} of {rows} rows" if shown < rows else ""
     shared = max((len(each) for each in readers.values()), default=0)
     note += f"; a word is read by up to {plural(shared, 'thread')}" if shared else ""
     canvas.text(left, y + 16, note, size=11, kind="soft")
-    data = {"columns": columns, "rows": rows, "writers": writers, "readers": readers}
+    data = {
+        "columns": columns,
+        "rows": rows,
+        "writers": writers,
+        "readers": readers,
+        "banks": {word: word % banks for word in words},
+    }
     return canvas.picture(y + 28, title, sentence, data)
 
 

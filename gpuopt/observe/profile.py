@@ -381,10 +381,10 @@ class Profile:
             f"{total.warp_efficiency:.0%} of the lanes active",
             f"branches             {total.branches:>15,}   {total.divergent_branches:,} divergent",
             f"global loads         {total.global_load_requests:>15,}   "
-            f"{total.sectors_per_load:.1f} sectors a request, "
+            f"{total.sectors_per_load:.1f} sectors per request, "
             f"{total.load_efficiency:.0%} of bytes used",
             f"global stores        {total.global_store_requests:>15,}   "
-            f"{total.sectors_per_store:.1f} sectors a request, "
+            f"{total.sectors_per_store:.1f} sectors per request, "
             f"{total.store_efficiency:.0%} of bytes used",
             f"shared wavefronts    "
             f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>15,}   "

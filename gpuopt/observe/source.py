@@ -14,10 +14,10 @@ from html import escape
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from gpuopt import _core
 from gpuopt.catalog.rungs import Rung, find
 from gpuopt.families import cases
 from gpuopt.observe.profile import Counters, profile
+from gpuopt.util.texts import embedded
 
 FORMAT = 1  # the version of to_dict's format
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
@@ -37,19 +37,6 @@ class _Definition(NamedTuple):
     first: int
     code: int
     last: int
-
-
-@cache
-def _files() -> dict[str, list[str]]:
-    """Return the lines of every file by its name."""
-    parts = _core.sources().split("\f")[1:]
-    return {name: text.split("\n") for name, _, text in (part.partition("\n") for part in parts)}
-
-
-def line(file: str, number: int) -> str:
-    """Return a line of a rung's file without its indentation, "" where there is none."""
-    lines = _files().get(file, [])
-    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
 def _bare(text: str) -> str:
@@ -77,7 +64,7 @@ def _name(header: str) -> str:
 @cache
 def _definitions(file: str) -> tuple[_Definition, ...]:
     """Split a file into its top-level definitions."""
-    lines = _files()[file]
+    lines = embedded()[file]
     found: list[_Definition] = []
     comment = 0  # the first line of the comment above
     at = 0
@@ -122,7 +109,7 @@ def _base(rung: Rung) -> str:
 def _row(rung: Rung) -> tuple[str, _Definition]:
     """Return the file and the line of the rung's row."""
     wanted = re.compile(rf'^RUNG\([^"]*"{re.escape(rung.name)}",\s*"{re.escape(_base(rung))}"')
-    for file, lines in _files().items():
+    for file, lines in embedded().items():
         for each in _definitions(file):
             if wanted.match("\n".join(lines[each.code - 1 : each.last])):
                 return file, each._replace(first=each.code)
@@ -133,9 +120,9 @@ def _function(rung: Rung, file: str) -> str:
     """Return the name of the rung's function."""
     base, names = _base(rung), {each.name for each in _definitions(file)}
     if rung.host:  # the table of kernels says which function runs one
-        found = re.search(rf'"{re.escape(base)}_[^,]*,\s*(\w+)', "\n".join(_files()[file]))
+        found = re.search(rf'"{re.escape(base)}_[^,]*,\s*(\w+)', "\n".join(embedded()[file]))
         return found[1] if found else ""
-    text = "\n".join(_files()[file])
+    text = "\n".join(embedded()[file])
     # MACRO(name, threads, function(...)) where a kernel only calls one
     called = re.search(rf"^[A-Z_]+\({base.removeprefix(rung.family + '_')}, \w+, (\w+)", text, re.M)
     known = (base, rung.kernels[0], called[1] if called else "")
@@ -144,7 +131,7 @@ def _function(rung: Rung, file: str) -> str:
 
 def _needed(file: str, function: str) -> list[_Definition]:
     """Return a function's definition and its dependencies in the file, in the file's order."""
-    definitions, lines = _definitions(file), _files()[file]
+    definitions, lines = _definitions(file), embedded()[file]
     wanted, new = {function}, {function}
     while new:
         words: set[str] = set()
@@ -480,7 +467,7 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     found = [row, *_needed(file, function)]
     counters, counted = _counters(rung, file) if annotate else ({}, "")
     lines: list[SourceLine] = []
-    texts, before = _files()[file], 0
+    texts, before = embedded()[file], 0
     for each in found:
         if before and each.first > before:
             lines.append(SourceLine(0, "", None))

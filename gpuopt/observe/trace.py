@@ -174,7 +174,8 @@ class Trace(Recorded):
         Returns
         -------
         Picture
-            `data`: "columns", "rows", "writers" and "readers" (threads by word).
+            `data`: "columns", "rows", "writers" and "readers" (threads by word), "banks" (a word's
+            bank).
 
         Raises
         ------

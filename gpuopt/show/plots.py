@@ -154,7 +154,8 @@ class _Labels:
                 ends = back([(x, y), (towards + (-2 if towards > x else 2), middle)])
                 self.ax.plot(*zip(*ends, strict=True), color=GREY, lw=0.5, zorder=4)
             self.ax.text(*back((box.x0, middle)), text, fontsize=SMALL, color=INK, va="center",
-                         ha="left", zorder=6, parse_math=False)  # fmt: skip
+                         ha="left", zorder=6, parse_math=False,
+                         bbox={"fc": "white", "ec": "none", "pad": 0.5})  # fmt: skip
             self.taken.append(box)
 
 
@@ -198,8 +199,8 @@ def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
     ax.set_yscale("log")
     ax.set_xlim(low, high)
     ax.set_ylim(bottom, top)
-    ax.set_xlabel("intensity, operations a byte")
-    ax.set_ylabel("operations a second")
+    ax.set_xlabel("intensity, operations per byte")
+    ax.set_ylabel("operations per second")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.yaxis.set_major_formatter(lambda value, _: terminal.rate(value, "FLOP/s"))
     ax.grid(True, which="major", color=PALE, lw=0.5)
@@ -246,45 +247,56 @@ def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
 
 
 def _name_roofs(ax: Axes, labels: _Labels, peaks: list[Any], high: float) -> None:
-    """Write each roof's name and rate above its right end; below it where that is taken."""
+    """Write each roof's name and rate on its line, from the right; the line stops behind them."""
     for each in sorted(peaks, key=lambda peak: -peak.rate):
         text = f"{each.name}  {terminal.rate(each.rate, each.unit)}"
-        for dy, va in ((3, "bottom"), (-3, "top")):
-            label = ax.annotate(text, (high, each.rate), (-4, dy), textcoords="offset points",
-                                ha="right", va=va, fontsize=SMALL, color=INK)  # fmt: skip
-            if va == "top" or not labels.covers(label.get_window_extent(labels.renderer)):
-                labels.take(label)
-                break
-            label.remove()
+        options = ({"xytext": (dx, 0), "ha": "right"} for dx in (-6, -150, -290))
+        _write(ax, labels, text, [((high, each.rate), option) for option in options])
 
 
 def _name_ramps(
     roof: Roofline, ax: Axes, labels: _Labels, window: tuple[float, float, float, float]
 ) -> None:
-    """Write each memory's name along its ramp, where there is room."""
+    """Write each memory's name and rate on its ramp; the line stops behind them."""
     import numpy as np
 
     low, high, bottom, _ = window
+    highest = max(roof.ceiling(name).rate for name in _roofs(roof))
     for name in _memories(roof):
         rate = roof.ceiling(name).rate
         text = f"{name}  {terminal.rate(rate, 'B/s')}"
         first = max(low, bottom / rate)
-        last = min(high, roof.peak().rate / rate)
+        main = name == roof.ceiling("DRAM").name
+        last = min(high, (roof.peak().rate if main else highest) / rate)
         (x0, y0), (x1, y1) = ax.transData.transform([(first, first * rate), (last, last * rate)])
         angle = float(np.degrees(np.arctan2(y1 - y0, x1 - x0)))
-        below = name == roof.ceiling("DRAM").name  # where no steeper memory's ramp is
-        for along in (0.04, 0.12, 0.2, 0.3, 0.4, 0.5, 0.6):
-            x = first * (last / first) ** along
-            label = ax.annotate(
-                text, (x, x * rate), (3, -4) if below else (-3, 4), textcoords="offset points",
-                rotation=angle, rotation_mode="anchor", ha="left", va="top" if below else "bottom",
-                fontsize=SMALL, color=INK, annotation_clip=False,
-            )  # fmt: skip
-            boxes = _slanted(label.get_window_extent(labels.renderer))
-            if not any(labels.covers(box) for box in boxes):
-                labels.taken += boxes
-                break
+        options = {"xytext": (0, 0), "rotation": angle, "ha": "center"}
+        spots = (first * (last / first) ** along for along in (0.5, 0.35, 0.65, 0.25, 0.78, 0.15))
+        _write(ax, labels, text, [((x, x * rate), options) for x in spots])
+
+
+def _write(ax: Axes, labels: _Labels, text: str, places: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Write a text where it covers least, the first such place; nothing is left without a name."""
+    best: tuple[int, Any, list[Bbox]] | None = None
+    for xy, options in places:
+        label = ax.annotate(
+            text, xy, textcoords="offset points", va="center", rotation_mode="anchor",
+            fontsize=SMALL, color=INK, annotation_clip=False, zorder=4,
+            bbox={"fc": "white", "ec": "none", "pad": 1.0}, **options,
+        )  # fmt: skip
+        box = label.get_window_extent(labels.renderer)
+        boxes = _slanted(box) if options.get("rotation") else [box]
+        cost = sum(labels.covers(each) for each in boxes)
+        if best is None or cost < best[0]:
+            if best:
+                best[1].remove()
+            best = cost, label, boxes
+        else:
             label.remove()
+        if not cost:
+            break
+    assert best is not None
+    labels.taken += best[2]
 
 
 def _slanted(box: Bbox) -> list[Bbox]:

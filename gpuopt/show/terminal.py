@@ -22,7 +22,8 @@ def window(roof: Roofline) -> tuple[float, float, float, float]:
     """Return what a plot shows: intensities and rates from and to, powers of two around all."""
     ridge, peak = roof.ridge(), roof.peak().rate
     placed = [each for each in roof.points if each.flops and each.bytes]
-    low = min([ridge / 64, *(each.intensity / 2 for each in placed)])
+    fastest = max(each.rate for each in roof.ceilings if each.unit == "B/s")
+    low = min([ridge / 64, peak / fastest / 8, *(each.intensity / 2 for each in placed)])
     high = max([ridge * 16, *(each.intensity * 2 for each in placed)])
     tops = [each.rate for each in roof.ceilings if each.unit == "FLOP/s"]
     bottom = min([roof.attainable(low), *(each.rate / 2 for each in placed)])
@@ -49,7 +50,7 @@ def _canvas(roof: Roofline) -> list[str]:
         cells[y][column(roof.ridge())] = ":"
     for mark, point in _marked(roof):
         cells[line(point.rate)][column(point.intensity)] = mark
-    axis = f"{low:<8.3g}{'operations a byte':^{WIDTH - 16}}{high:>8.3g}"
+    axis = f"{low:<8.3g}{'operations per byte':^{WIDTH - 16}}{high:>8.3g}"
     return [*("  |" + "".join(row).rstrip() for row in cells), "  +" + "-" * WIDTH, "   " + axis]
 
 
@@ -87,7 +88,7 @@ def roofline(roof: Roofline) -> str:
     memory, peak = roof.ceiling("DRAM"), roof.peak()
     lines += [
         "",
-        f"ridge: {roof.ridge():.3g} operations a byte, where {memory.name} meets {peak.name}",
+        f"ridge: {roof.ridge():.3g} operations per byte, where {memory.name} meets {peak.name}",
         "",
         *_canvas(roof),
     ]

@@ -7,8 +7,9 @@ label repeats the meaning of each colour.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 from gpuopt.util import files
@@ -32,7 +33,8 @@ _STYLE = {
     "edge": ("stroke:#1b1b1b;stroke-opacity:.6", "stroke:#ececec;stroke-opacity:.65"),
     "edge2": ("stroke:#0072b2", "stroke:#56b4e9"),
     "rule": ("stroke:#d8d8d8", "stroke:#3a3e43"),
-    "frame": ("fill:none;stroke:#1b1b1b", "fill:none;stroke:#ececec"),
+    "frame": ("fill:none;stroke:#1b1b1b;stroke-width:2.2",
+              "fill:none;stroke:#ececec;stroke-width:2.2"),
 }  # fmt: skip
 _SANS = "font-family:Helvetica,Arial,'DejaVu Sans',sans-serif"
 _MONO = "font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace"
@@ -59,7 +61,7 @@ def fit(text: str, width: float, size: float, mono: bool = False) -> str:
     return text if len(text) <= most else text[: max(0, most - 1)] + "…"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Picture:
     """A drawing of a recorded trace; Jupyter displays it.
 
@@ -69,6 +71,7 @@ class Picture:
         The drawing: a complete SVG document.
     data : dict
         The drawing's contents as numbers; the method of `Trace` that makes it documents the keys.
+    title : str
 
     Examples
     --------
@@ -78,11 +81,16 @@ class Picture:
     6
     """
 
-    svg: str = field(repr=False)
-    data: dict[str, Any] = field(repr=False)
+    svg: str
+    data: dict[str, Any]
+    title: str = ""
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def __repr__(self) -> str:
+        """Return the title, and how to see the drawing where it is not displayed."""
+        return f"<Picture {self.title!r}; save it: picture.save('picture.svg')>"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the drawing to a file.
@@ -152,11 +160,17 @@ class Canvas:
             self.text(x + 19, y, meaning, size=11, kind="soft")
             x += 19 + 6.2 * len(meaning) + 18
 
-    def heading(self, title: str, sentence: str) -> float:
-        """Write the title; return the top of the drawing."""
+    def heading(self, title: str, sentence: str, code: str = "") -> float:
+        """Write the title, a line of code, and a paragraph; return the top of the drawing."""
         self.text(14, 24, fit(title, self.width - 28, 15), size=15, bold=True)
-        self.text(14, 43, fit(sentence, self.width - 28, 12), size=12, kind="soft")
-        return 62
+        y = 24
+        if code:
+            y += 18
+            self.text(14, y, fit(code, self.width - 28, 11, True), size=11, kind="ink mono")
+        for part in wrap(sentence, int((self.width - 28) / (12 * 0.56))):
+            y += 17
+            self.text(14, y + 2, part, size=12, kind="soft")
+        return y + 21
 
     def picture(self, height: float, title: str, sentence: str, data: dict[str, Any]) -> Picture:
         """Return the document."""
@@ -171,4 +185,4 @@ class Canvas:
             'stroke-width="1.6"/></pattern></defs>'
             f'<rect width="{w}" height="{h}" class="paper"/>{"".join(self.parts)}</svg>'
         )
-        return Picture(svg, data)
+        return Picture(svg, data, title)

@@ -9,7 +9,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
-from gpuopt.observe import source as source_module
+from gpuopt.util import texts
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 RUNGS = [rung for family in FAMILIES for rung in gpuopt.rungs(family)]
@@ -46,11 +46,12 @@ def test_the_lines_are_those_of_the_files():
     root = Path(__file__).parents[2] / "csrc"
     if not root.exists():
         pytest.skip("no source tree")
-    for name, lines in source_module._files().items():
+    for name, lines in texts.embedded().items():
         (path,) = root.rglob(name)
         assert path.read_text().split("\n") == lines
-    assert source_module.line("reduce.cu", 1).startswith("// reduce.cu: the reduction ladder")
-    assert source_module.line("reduce.cu", 10**6) == source_module.line("none.cu", 1) == ""
+    own = texts.OWN + "reduce.cu"
+    assert texts.line(own, 1).startswith("// reduce.cu: the reduction ladder")
+    assert texts.line(own, 10**6) == texts.line(own, 0) == texts.line("none.cu", 1) == ""
 
 
 def test_source_includes_the_functions_it_calls():

@@ -476,3 +476,67 @@ def test_tiles_that_wait_are_recorded_once_each():
     shuffles = [n for n, i in enumerate(trace.instructions) if i.text.startswith("shfl")]
     events = trace.events[np.isin(trace.events["instruction"], shuffles)]
     assert events["mask"].tolist() == events["active"].tolist() == [0xFFFF, 0xFFFF0000]
+
+
+@pytest.mark.parametrize(
+    ("variant", "device", "columns", "banks"),
+    [("shared", "sim", 32, 32), ("padded", "sim", 33, 32), ("padded", "sim:g80", 33, 16)],
+)
+def test_a_tile_shows_the_bank_of_every_word(variant, device, columns, banks):
+    picture = gpuopt.trace("transpose", variant, device=device).tile()
+    data = picture.data
+    assert data["columns"] == columns
+    assert all(data["banks"][word] == word % banks for word in data["writers"])
+    first = [data["banks"][columns * row] for row in range(32)]
+    assert first == [row * columns % banks for row in range(32)]
+    root = svg_of(picture)
+    frames = [each for each in root.iter(SVG + "rect") if each.get("class") == "frame"]
+    words = columns * 32
+    assert len(frames) == 1 + len(range(0, words, banks))  # the legend's, and bank 0's words
+    if columns % banks:  # each box ends with its bank
+        rows: dict[str, list[str]] = {}
+        for each in root.iter(SVG + "text"):
+            rows.setdefault(each.get("y"), []).append(each.text)
+        for row in (0, 7):
+            assert [str((columns * row + at) % banks) for at in range(columns)] in rows.values()
+    assert ("each row begins 1 bank later" in picture.svg) == bool(columns % banks)
+
+
+def test_pictures_show_the_source_line_beside_the_ptx():
+    trace = gpuopt.trace("transpose", "shared")
+    for picture, ptx in ((trace.banks(), "st.shared.u32"), (trace.coalescing(), "ld.global.u32")):
+        assert picture.title == f"{trace.title}: {trace.accesses('shared')[0].code}"
+        assert "tile[x][y + k] = in[" in picture.title and ptx in picture.svg
+    assert repr(picture) == f"<Picture {picture.title!r}; save it: picture.save('picture.svg')>"
+
+
+def test_an_own_kernel_shows_its_source(tmp_path):
+    path = tmp_path / "double.cu"
+    path.write_text("__global__ void own(int *x) {\n    x[threadIdx.x] *= 2; // <here>\n}\n")
+    text = (
+        '.version 8.0\n.target sm_75\n.address_size 64\n.file 1 "{}"\n'
+        ".visible .entry own(.param .u64 x)\n{{\n.reg .b32 %r<3>; .reg .b64 %x<3>;\n"
+        ".loc 1 2 5\nld.param.u64 %x0, [x]; mov.u32 %r0, %tid.x; mad.wide.u32 %x1, %r0, 4, %x0;\n"
+        "ld.global.u32 %r1, [%x1]; add.u32 %r1, %r1, %r1; st.global.u32 [%x1], %r1;\n"
+        ".loc 1 3 1\nret;\n}}"
+    )
+    kernel = gpuopt.load_ptx(text.format(path), device="sim")["own"]
+    trace = gpuopt.trace(kernel, 1, 32, np.arange(32, dtype=np.int32))
+    assert "x[threadIdx.x] *= 2; // &lt;here&gt;" in trace.timeline().svg
+    assert trace.coalescing().title == "own: x[threadIdx.x] *= 2; // <here>"
+    assert [each.code for each in trace.accesses()] == ["x[threadIdx.x] *= 2; // <here>"] * 2
+    path.write_text("\n__global__ void own(int *x) {}\n")  # it is read when a picture is drawn
+    again = gpuopt.trace(kernel, 1, 32, np.arange(32, dtype=np.int32))
+    assert again.accesses()[0].code == "__global__ void own(int *x) {}"
+    gone = gpuopt.load_ptx(text.format(tmp_path / "none.cu"), device="sim")["own"]
+    trace = gpuopt.trace(gone, 1, 32, np.arange(32, dtype=np.int32))
+    assert trace.accesses()[0].code == "" and trace.coalescing().title.startswith("own: ld.global")
+
+
+@pytest.mark.parametrize("variant", [9, 12])
+def test_a_tree_that_is_too_wide_recommends_what_works(variant):
+    with pytest.raises(ValueError, match="too many for a picture; trace one warp: warp=0$"):
+        gpuopt.trace("reduce", variant).tree()
+    assert gpuopt.trace("reduce", variant, warp=0).tree().data["steps"]
+    with pytest.raises(ValueError, match="trace fewer elements: a smaller n=$"):
+        gpuopt.trace("reduce", variant, warp=0, n=1 << 17).tree()
