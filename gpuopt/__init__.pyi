@@ -17,6 +17,9 @@ from gpuopt.families.reduce import reduce as reduce
 from gpuopt.families.stencil1d import stencil1d as stencil1d
 from gpuopt.families.transpose import transpose as transpose
 from gpuopt.families.vectors import add as add, saxpy as saxpy
+from gpuopt.jit.cache import clear_cache as clear_cache
+from gpuopt.jit.compiler import compile as compile
+from gpuopt.jit.errors import CompileError as CompileError
 from gpuopt.measure.bench import Bench as Bench, bench as bench
 from gpuopt.measure.case_study import CaseStudy as CaseStudy, matmul_case_study as matmul_case_study
 from gpuopt.measure.ceilings import Ceiling as Ceiling

@@ -7,9 +7,9 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -188,6 +188,9 @@ class Kernel:
     parameters : list of Parameter
         (type, size) of each: the PTX type, ".u64" or ".f32", and the size in bytes;
         ".b8" for a structure passed by value.
+    symbol : str
+        Its name in the machine code or the PTX; `gpuopt.profile` shows it.
+    module : Module
 
     Examples
     --------
@@ -199,14 +202,22 @@ class Kernel:
     2
     """
 
-    def __init__(self, module: Module, name: str, parameters: list[Parameter]) -> None:
+    def __init__(
+        self, module: Module, name: str, parameters: list[Parameter], symbol: str | None = None
+    ) -> None:
         self.name = name
         self.parameters = parameters
+        self.symbol = symbol or name
         self._module = module
 
     def __repr__(self) -> str:
         types = ", ".join(each.type for each in self.parameters)
         return f"<Kernel {self.name}({types}) on {self._module.device}>"
+
+    @property
+    def module(self) -> Module:
+        """The module that it belongs to."""
+        return self._module
 
     @property
     def resources(self) -> Resources:
@@ -216,7 +227,7 @@ class Kernel:
         A simulated GPU runs PTX, which has no spills, and estimates the registers.
         """
         with self._module._lock:
-            return Resources(*self._module._core.resources(self.name))
+            return Resources(*self._module._core.resources(self.symbol))
 
     def __call__(
         self,
@@ -339,7 +350,7 @@ class Kernel:
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
         values = tuple(launch.values)
-        bound = self.name, launch.grid, launch.block, launch.shared, values, limits
+        bound = self.symbol, launch.grid, launch.block, launch.shared, values, limits
         return Prepared(bound, keep, tuple(launch.arrays))
 
     def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
@@ -352,7 +363,7 @@ class Kernel:
                     values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
             for each in residents:
                 each.writes()
-            bound = self.name, grid, block, shared, tuple(values), limits
+            bound = self.symbol, grid, block, shared, tuple(values), limits
             core.launch(bound, *beside(residents))
             results = {}
             for each in arrays:  # fetch all before changing the first
@@ -442,6 +453,13 @@ def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
         return True
 
 
+class Source(Protocol):
+    """A source text and the name of its file."""
+
+    name: str
+    text: str
+
+
 class Module:
     """A loaded PTX module: a mapping from names to kernels, ``module["add"]``; see `load_ptx`.
 
@@ -451,6 +469,12 @@ class Module:
         The device, "sim:h200" or "cuda:0".
     kernels : list of str
         The names of its kernels.
+    source : (name, text) or None
+        The source that `gpuopt.compile` compiled.
+    log : str
+        The compiler's warnings.
+    ptx : bytes or None
+        Its PTX; None for gpuopt's own kernels.
 
     Examples
     --------
@@ -461,10 +485,23 @@ class Module:
     (['k'], True, 1)
     """
 
-    def __init__(self, ptx: bytes | None, device: str | None) -> None:
-        self._core = _core.Module(ptx, device)
+    def __init__(
+        self,
+        ptx: bytes | None,
+        device: str | None,
+        image: bytes | None = None,
+        symbols: Mapping[str, str] | None = None,
+        source: Source | None = None,
+        log: str = "",
+    ) -> None:
+        self._core = _core.Module(image or ptx, device)
         self.device = self._core.device
-        self._parameters = Embedded() if ptx is None else entries(ptx)
+        self.source, self.log, self.ptx = source, log, ptx
+        known = Embedded() if ptx is None else entries(ptx)
+        self._symbols = symbols or {}
+        self._parameters = (
+            {name: known[symbol] for name, symbol in symbols.items()} if symbols else known
+        )
         self._checked: set[str] = set()
         self._lock = threading.RLock()  # calls on one module take turns
 
@@ -506,11 +543,11 @@ class Module:
         parameters = self._parameters[name]
         if name not in self._checked:
             with self._lock:
-                sizes = self._core.kernel(name)
+                sizes = self._core.kernel(self._symbols.get(name, name))
             if sizes != [each.size for each in parameters]:
                 raise ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
             self._checked.add(name)
-        return Kernel(self, name, list(parameters))
+        return Kernel(self, name, list(parameters), self._symbols.get(name, name))
 
     def time(
         self, launches: Prepared | Sequence[Prepared], runs: int = 1, how: str = "queue"
@@ -737,7 +774,8 @@ class Module:
 def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = None) -> Module:
     """Load CUDA kernels from PTX, for a GPU or a simulated GPU.
 
-    ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX for both. The simulated GPU checks
+    ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX for both; `gpuopt.compile` compiles
+    CUDA C++ by itself. The simulated GPU checks
     and counts kernels (`gpuopt.check`, `gpuopt.profile`) on a machine without a GPU.
 
     Parameters
@@ -814,7 +852,5 @@ def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = 
         line = ptx.count(b"\n", 0, ptx.index(b"\0")) + 1
         raise ptx_error(line, "holds a NUL character; is it PTX, or a compiled kernel?")
     if b".version" not in ptx and re.search(rb"\b__global__\b|^\s*#\s*include\b", ptx, re.M):
-        raise ptx_error(
-            0, "this is CUDA C++; compile it first: nvcc -ptx -lineinfo -arch=compute_75 file.cu"
-        )
+        raise ptx_error(0, "this is CUDA C++, not PTX: pass it to gpuopt.compile")
     return Module(ptx, device)

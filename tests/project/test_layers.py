@@ -16,6 +16,7 @@ PYTHON_LAYERS = (
     "catalog",
     "families",
     "ptx",
+    "jit",
     "observe",
     "show",
     "measure",

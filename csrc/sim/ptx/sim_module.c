@@ -37,7 +37,8 @@ static enum sim_status file_directive(struct sim_parser *parser) {
     module->files = files;
     files[module->file_count++] = (struct sim_file_name){
         number, path,
-        strstr(path, "/targets/") || strstr(path, "/include/crt/") || strstr(path, "/cccl/") ||
+        strstr(path, "/targets/") || strstr(path, "/cuda/include/") ||
+            strstr(path, "/include/crt/") || strstr(path, "/cccl/") ||
             strstr(path, "/cooperative_groups") || strstr(path, "/include/c++/")};
     if ((status = sim_parse_next(parser)))
         return status;
