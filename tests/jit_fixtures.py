@@ -5,20 +5,19 @@ import pytest
 from gpuopt.jit import compiler, find
 
 
-@pytest.fixture(autouse=True)
-def own_cache(request, tmp_path, monkeypatch, tmp_path_factory):
-    """Keep results in a folder of this session's; a test may ask for an empty one."""
-    if "empty_cache" in request.fixturenames:
-        monkeypatch.setenv("GPUOPT_CACHE_DIR", str(tmp_path / "cache"))
-    elif not hasattr(own_cache, "folder"):
-        own_cache.folder = tmp_path_factory.mktemp("cache")
-    if "empty_cache" not in request.fixturenames:
-        monkeypatch.setenv("GPUOPT_CACHE_DIR", str(own_cache.folder))
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory):
+    """Keep results in a folder of this session's: not in the user's."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("GPUOPT_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+    yield
+    patch.undo()
 
 
 @pytest.fixture
-def empty_cache(tmp_path):
+def empty_cache(tmp_path, monkeypatch):
     """Begin with nothing kept, on disk or in this process."""
+    monkeypatch.setenv("GPUOPT_CACHE_DIR", str(tmp_path / "cache"))
     compiler._made.clear()
     return tmp_path / "cache" / "compiled"
 
