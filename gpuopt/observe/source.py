@@ -254,13 +254,13 @@ class Source:
 
     def _repr_html_(self) -> str:
         rows = [_html_row(each, code, bool(self.counted)) for each, code in _coloured(self.lines)]
-        head = _html_head(bool(self.counted), 1)
+        head = _html_head(bool(self.counted))
         return _html(self.title, self.counted, head, rows)
 
 
 @dataclass(frozen=True)
 class Diff:
-    """The difference between two rungs; `print` shows a unified diff, Jupyter both side by side.
+    """The difference between two rungs; `print` and Jupyter show a unified diff.
 
     Attributes
     ----------
@@ -328,18 +328,13 @@ class Diff:
         old, new = list(_coloured(self.before.lines)), list(_coloured(self.after.lines))
         rows = []
         for tag, left, right in self._rows():
-            for k in range(max(len(left), len(right))):
-                cells = ""
-                for side, numbers, sign, colour in (
-                    (old, left, "-", "#ffe3d1"),
-                    (new, right, "+", "#d6ecfa"),
-                ):
-                    line = side[numbers[k]] if k < len(numbers) else None
-                    mark = (sign, colour) if tag != "equal" and line else ("", "")
-                    cells += _html_cells(*(line or (None, "")), counted, *mark)
-                rows.append(f"<tr>{cells}</tr>")
+            if tag == "equal":
+                rows += [_html_row(*new[number], counted) for number in right]
+                continue
+            rows += [_html_row(*old[number], counted, "-", "#ffe3d1") for number in left]
+            rows += [_html_row(*new[number], counted, "+", "#d6ecfa") for number in right]
         title = f"{self.before.title} → {self.after.title}"
-        return _html(title, self.after.counted, _html_head(counted, 2), rows)
+        return _html(title, self.after.counted, _html_head(counted), rows)
 
 
 # --- HTML: its own light background, because a theme cannot be known
@@ -357,33 +352,34 @@ def _coloured(lines: list[SourceLine]) -> Iterator[tuple[SourceLine, str]]:
         return
     text = "\n".join(each.text for each in lines)
     formatter = HtmlFormatter(nowrap=True, noclasses=True)
-    code = highlight(text, CppLexer(stripnl=False, ensurenl=False), formatter).split("\n")
+    code = highlight(text, CppLexer(stripnl=False, ensurenl=False), formatter)
+    # Converters of notebooks drop elements that hold nothing but spaces.
+    code = re.sub(r"<span[^>]*>(\s+)</span>", r"\1", code).split("\n")
     code += [""] * (len(lines) - len(code))
     yield from zip(lines, code, strict=False)
 
 
-_CELL = "padding:0 6px;white-space:pre;text-align:left;border:none"
-_NUMBER = "padding:0 6px;white-space:pre;text-align:right;border:none;color:#5c5c5c"
+_CELL = "padding:0 6px;text-align:left;border:none;vertical-align:top"
+_NUMBER = (
+    "padding:0 6px;white-space:pre;text-align:right;border:none;color:#5c5c5c;vertical-align:top"
+)
+# A long line wraps; the first line's indent is negative, so that the rest stands further right.
+_CODE = (
+    "margin:0;padding:0 0 0 4ch;text-indent:-4ch;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "font:inherit;color:inherit;background:none"
+)
 
 
-def _html_cells(each: SourceLine | None, code: str, counted: bool, sign: str, colour: str) -> str:
+def _html_row(each: SourceLine, code: str, counted: bool, sign: str = " ", colour: str = "") -> str:
     back = f";background:{colour}" if colour else ""
-    cells = ""
-    if counted:
-        cells += "".join(
-            f'<td style="{_NUMBER}">{cell}</td>' for cell in _cells(each.counters if each else None)
-        )
-    number = each.number if each and each.number else ""
-    cells += f'<td style="{_NUMBER}">{number}</td>'
-    return cells + f'<td style="{_CELL}{back}">{sign or " "} {code}</td>'
+    cells = [f'<td style="{_NUMBER}">{cell}</td>' for cell in _cells(each.counters)] * counted
+    cells.append(f'<td style="{_NUMBER}">{each.number or ""}</td>')
+    cells.append(f'<td style="{_CELL}{back}"><pre style="{_CODE}">{sign} {code}</pre></td>')
+    return f"<tr>{''.join(cells)}</tr>"
 
 
-def _html_row(each: SourceLine, code: str, counted: bool) -> str:
-    return f"<tr>{_html_cells(each, code, counted, '', '')}</tr>"
-
-
-def _html_head(counted: bool, sides: int) -> str:
-    names = [*(_HEADINGS if counted else ()), "line", ""] * sides
+def _html_head(counted: bool) -> str:
+    names = [*(_HEADINGS if counted else ()), "line", ""]
     cells = "".join(f'<th style="{_NUMBER}">{name}</th>' for name in names)
     return f"<tr>{cells}</tr>"
 

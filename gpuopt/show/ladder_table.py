@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import Any
 
 from gpuopt.catalog.rungs import Rung
@@ -311,9 +312,10 @@ _SHORT = (
     *TIMED,
     Column("warp_instructions", "warp instructions"),
     Column("divergent_branches", "divergent branches"),
+    Column("bank_conflicts", "bank conflicts"),
     Column("barriers", "barriers"),
-    Column("global_load_sectors", "load sectors"),
-    Column("global_store_sectors", "store sectors"),
+    Column("load_sectors", "sectors per load", ".1f"),
+    Column("store_sectors", "sectors per store", ".1f"),
 )
 DECK = (Column("deck_us", "deck, us", ",.0f"), Column("deck_gbs", "deck, GB/s", ",.1f"))
 TITLE = Column("title", "rung", left=True)
@@ -334,14 +336,21 @@ def titled(measured: Ladder) -> list[dict[str, Any]]:
 
 
 def html(measured: Ladder) -> str:
-    """Return the table as HTML."""
+    """Return the table as HTML, and below it, folded, the changes by the counters."""
     told = titled(measured)
-    if measured.timed:  # the counters are in the last column
-        told = [record | dict.fromkeys(Counters()) for record in told]
-    about = (
-        Column("lesson", "what is new", left=True),
-        Column("changed", "what the counters say", left=True),
-    )
+    for record, row in zip(told, measured.rows, strict=False):  # peers follow the rungs
+        if measured.timed:
+            record |= dict.fromkeys(Counters())  # the counters are below the table
+        elif row.counted:
+            record["bank_conflicts"] = row.counted.counters.bank_conflicts
+            record["load_sectors"] = row.counted.counters.sectors_per_load
+            record["store_sectors"] = row.counted.counters.sectors_per_store
+    about = Column("lesson", "what is new", left=True)
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
-    below = [f"counters: {measured.counted_title}"] if measured.counted_title else []
-    return Table([TITLE, *_SHORT, *DECK, *about], told).html(title, below)
+    table = Table([TITLE, *_SHORT, *DECK, about], told).html(title)
+    if not any(each["changed"] for each in told):
+        return table
+    counted = f": {escape(measured.counted_title)}" if measured.counted_title else ""
+    changed = Table([TITLE, Column("changed", "what the counters say", left=True)], told).html()
+    heading = f"<summary>What changed from rung to rung{counted}</summary>"
+    return f"{table}<details>{heading}{changed}</details>"

@@ -286,7 +286,18 @@ def test_the_table_has_times_counters_deck_and_peers(timed):
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_html_is_one_escaped_table(timed):
+def test_html_of_counts_shows_bank_conflicts():
+    counted = gpuopt.ladder("reduce", 4096, device="sim")
+    html = counted._repr_html_()
+    head, row = re.findall(r"<tr>.*?</tr>", html)[:3:2]
+    heads, cells = (re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", each) for each in (head, row))
+    assert dict(zip(heads, cells, strict=True))["bank conflicts"] == (
+        f"{counted.rows[1].counted.counters.bank_conflicts:,}"
+    )
+    assert len(heads) <= 10, "it is for a page of 1,200 pixels"
+
+
+def test_html_is_escaped(timed):
     from html.parser import HTMLParser
 
     class Checker(HTMLParser):
@@ -307,7 +318,7 @@ def test_html_is_one_escaped_table(timed):
 
     checker = Checker()
     checker.feed(timed._repr_html_())
-    assert not checker.open and checker.rows == 1 + len(timed.rows) + 1
+    assert not checker.open and checker.rows == 2 * (1 + len(timed.rows) + 1)
     for row in timed.rows:
         assert row.rung.lesson in checker.text
     assert all(each in checker.text for each in timed.changes())

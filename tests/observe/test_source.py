@@ -1,6 +1,7 @@
 """The rungs' source and the differences between rungs."""
 
 import itertools
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -108,6 +109,10 @@ def test_html(pygments, monkeypatch):
     assert ("<span" in html) == pygments
     both = checked(gpuopt.diff("reduce", 2, 3)._repr_html_()).text
     assert "const unsigned left = 2 * s * t;" in both and "s = blockDim.x / 2" in both
+    assert html.count("<pre") == len(source.lines)
+    assert not re.search(r"<span[^>]*>\s+</span>", html), "converters drop the indentation"
+    indented = next(each.text for each in source.lines if "partial[t] = Op" in each.text)
+    assert f">  {indented}<" in re.sub(r"<(?!/?pre)[^>]*>", "", html).replace("&gt;", ">")
 
 
 @needs_sim
