@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuopt.catalog.devices import Device
+from gpuopt.show import experiment_plots
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass
@@ -93,6 +98,42 @@ class Experiment(Result):
     def __repr__(self) -> str:
         """Return the table."""
         return "\n".join([*self._head(), "", *self._table().lines()])
+
+    def plot(
+        self,
+        column: str | None = None,
+        *,
+        x: str | None = None,
+        by: str | Sequence[str] | None = None,
+        ax: Axes | None = None,
+    ) -> Axes:
+        """Draw one column with matplotlib: a bar for each row, or lines over a parameter.
+
+        Parameters
+        ----------
+        column : str, optional
+            The column or parameter to draw, by its key in `Row.values` or `Row.parameters`.
+            Default: "share", in percent.
+        x : str, optional
+            The parameter or column of the horizontal axis; without it, bars.
+        by : str or sequence of str, optional
+            With `x`: one line for each value of these parameters.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            The experiment has no such column or parameter, or it holds no numbers; a line would
+            have two values at one place.
+        ImportError
+            matplotlib is missing; the message names the extra that brings it.
+        """
+        return experiment_plots.experiment(self, column, x, by, ax)
 
     def _repr_html_(self) -> str:
         first, *notes = self._head()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,9 +26,13 @@ from gpuopt.families.cases import with_output
 from gpuopt.measure import workloads
 from gpuopt.measure.peer_libraries import Task
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
+from gpuopt.show import experiment_plots
 from gpuopt.show.ladder_table import label
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROUNDS = 5  # samples of each trial
 EFFORT = Effort(ROUNDS, sample_seconds=1e-3, hopeless=20)
@@ -225,6 +229,31 @@ class Sweep(Result):
         }
         lines += ["", *meanings.values()] if meanings else []
         return "\n".join(line.rstrip() for line in lines)
+
+    def plot(self, size: int = -1, ax: Axes | None = None) -> Axes:
+        """Draw the fastest choices for one size with matplotlib; the library's is hatched.
+
+        Parameters
+        ----------
+        size : int
+            Index into `sizes`. Default: the last, the largest.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            There is no such size, or no choice takes it.
+        ImportError
+            matplotlib is missing; the message names the extra that brings it.
+        """
+        if not -len(self.sizes) <= size < len(self.sizes):
+            raise ValueError(f"size: {size} is not an index of the {len(self.sizes)} sizes")
+        return experiment_plots.sweep(self.sizes[size], self.device.description, ax)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat dict for each trial, as ``pandas.DataFrame`` takes them; times in us."""

@@ -7,11 +7,12 @@ therefore describes them by protocols instead of importing them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.profile import Profile
+from gpuopt.util.table import Column
 
 
 class Timing(Protocol):
@@ -21,6 +22,40 @@ class Timing(Protocol):
     median: float
     least: float
     spread: float
+
+
+class ExperimentRow(Protocol):
+    """One line of an experiment."""
+
+    name: str
+    parameters: dict[str, Any]
+    values: dict[str, float]
+    share: float | None
+
+
+class Experiment(Protocol):
+    """The result of an experiment."""
+
+    name: str
+    device: Device
+    title: str
+    columns: list[Column]
+    rows: Sequence[ExperimentRow]
+    ceiling: str
+
+
+class Trial(Protocol):
+    """One choice of a sweep; `str` names it."""
+
+    default: bool
+    seconds: float
+
+
+class SweepSize(Protocol):
+    """A sweep's choices for one problem."""
+
+    title: str
+    trials: Sequence[Trial]
 
 
 class Peer(Protocol):

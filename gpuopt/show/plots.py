@@ -324,7 +324,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _bars(
+def bars(
     ax: Axes,
     names: list[str],
     series: list[tuple[str, list[float | None], str, str]],
@@ -332,8 +332,8 @@ def _bars(
 ) -> None:
     """Draw groups of horizontal bars, the first name on top, each with its number at its end."""
     height = 0.8 / len(series)
-    most = max(value for _, values, _, _ in series for value in values if value)
-    least = min(value for _, values, _, _ in series for value in values if value)
+    drawn = [value for _, values, _, _ in series for value in values if value]
+    most, least = max(drawn, default=1.0), min(drawn, default=1.0)
     logarithmic = most > 50 * least
     if logarithmic:
         ax.set_xscale("log")
@@ -367,11 +367,14 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
     decks = [ladder_table.deck_rate(measured, row.rung) for row in measured.rows]
     beside = ax is None and measured.deck is not None and any(decks)
     peers = len(measured.peers) if measured.timed else 0
+    conflicts = [row.counted.counters.bank_conflicts if row.counted else 0 for row in measured.rows]
+    conflicts = conflicts if ax is None and not measured.timed and any(conflicts) else []
     if ax is None:
-        height = 1.5 + 0.5 * (len(measured.rows) + peers)
+        height = 1.5 + (0.5 if measured.timed else 0.3) * (len(measured.rows) + peers)
+        ratios = [3, *([2] if conflicts else []), *([2] if beside else [])]
         figure, axes = plt.subplots(
-            1, 1 + beside, figsize=(8.6, height), layout="constrained", sharey=beside,
-            squeeze=False, width_ratios=[3, 2] if beside else [1],
+            1, len(ratios), figsize=(8.6, height), layout="constrained", sharey=len(ratios) > 1,
+            squeeze=False, width_ratios=ratios,
         )  # fmt: skip
         ax = axes[0][0]
         figure.suptitle(f"{measured.title}, on {measured.device.description}", fontsize=10)
@@ -380,13 +383,17 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         _rates(measured, ax, names)
     else:
         values = [row.counted.counters.warp_instructions for row in measured.rows]
-        _bars(ax, names, [("warp instructions", values, PALE, "")], "warp instructions")
-    if beside:
+        bars(ax, names, [("warp instructions", values, PALE, "")], "warp instructions")
+    if conflicts:
         other = ax.figure.axes[1]
+        bars(other, names, [("bank conflicts", conflicts, PALE, "xx")], "bank conflicts")
+        other.tick_params(axis="y", length=0)
+    if beside:
+        other = ax.figure.axes[-1]
         unit = "GFLOP/s" if measured.flops else "GB/s"
         rates = decks + [None] * peers
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
-        _bars(other, every, [("deck", rates, "white", "..")],
+        bars(other, every, [("deck", rates, "white", "..")],
               f"{unit}, the deck's {measured.deck[0]}")  # fmt: skip
         other.tick_params(axis="y", length=0)
     return ax
@@ -406,7 +413,7 @@ def _rates(measured: Ladder, ax: Axes, names: list[str]) -> None:
 
     every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
     series = [("warm", rates("warm"), "0.35", ""), ("cold", rates("cold"), "white", "///")]
-    _bars(ax, every, series, unit)
+    bars(ax, every, series, unit)
     if not measured.flops:
         copy = measured.copy_bandwidth / 1e9
         low, high = ax.get_xlim()
