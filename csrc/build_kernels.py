@@ -326,7 +326,7 @@ class Compiler:
 
     def __init__(self, tools, folder):
         self.tools, self.folder = tools, folder
-        self.headers = b"".join(path.read_bytes() for path in sorted(KERNELS.glob("*.cuh")))
+        self.headers = b"".join(path.read_bytes() for path in sorted(KERNELS.rglob("*.cuh")))
 
     def cached(self, output, key, make):
         """Make the output unless it was made from the same key."""
@@ -567,7 +567,7 @@ def archive(texts):
 
 def listing():
     """Return the text of every rung's file, for gpuopt.source: a form feed, its name, its lines."""
-    listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.glob("*.cuh"))
+    listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.rglob("*.cuh"))
     listed += sorted((ROOT / "csrc" / "devices" / "cpu").rglob("cpu_*.c"))
     return "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
 
@@ -611,7 +611,7 @@ def write_table(folder, packed, table, has_code):
 def source_hash():
     """Return a hash of all that the PTX depends on, the compiler apart."""
     digest = hashlib.sha256(repr((NVCC_OPTIONS, sorted(PTX_TARGETS.items()))).encode())
-    for path in sorted([*KERNELS.glob("*.cu"), *KERNELS.glob("*.cuh"), Path(__file__)]):
+    for path in sorted([*KERNELS.glob("*.cu"), *KERNELS.rglob("*.cuh"), Path(__file__)]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

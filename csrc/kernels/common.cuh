@@ -50,9 +50,10 @@ __device__ inline unsigned opaque_copy(unsigned value) {
 // No streaming hints (".cs", __ldcs, __stcs): on H200 an evict-first line displaces only its like
 // (TUNING.md V1). Exception: results that shall stay in L2, is_streamed in ops_reduce_axis.c.
 
-// Loads 16 bytes while other loads are in flight, or returns `words`; a branch around the load
-// would wait for them.
-__device__ inline uint4 load_pack_if(bool there, const uint4 *from, uint4 words = {0, 0, 0, 0}) {
+// Loads 16 bytes while other loads are in flight, or returns zeros; a branch around the load would
+// wait for them.
+__device__ inline uint4 load_vector_if(bool there, const uint4 *from) {
+    uint4 words = {0, 0, 0, 0};
     asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
                  "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
@@ -65,7 +66,7 @@ __device__ inline uint4 load_pack_if(bool there, const uint4 *from, uint4 words 
 // The 16 bytes that begin `skipped` bytes after the first of two adjacent vectors; `skipped` is a
 // multiple of Item bytes.
 template <unsigned Item>
-__device__ inline uint4 cut_pack(const uint4 &low, const uint4 &high, unsigned skipped) {
+__device__ inline uint4 cut_vector(const uint4 &low, const uint4 &high, unsigned skipped) {
     uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
     for (unsigned i = 0; i < 6; i++)
@@ -83,9 +84,9 @@ __device__ inline uint4 cut_pack(const uint4 &low, const uint4 &high, unsigned s
 
 // Stores 16 bytes at once. The compiler would merge a plain store with another branch's scalar
 // stores of the same elements (TUNING.md V2).
-__device__ inline void store_pack(uint4 *to, uint4 pack) {
-    asm("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(pack.x),
-        "r"(pack.y), "r"(pack.z), "r"(pack.w)
+__device__ inline void store_vector(uint4 *to, uint4 vector) {
+    asm("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+        "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w)
         : "memory");
 }
 

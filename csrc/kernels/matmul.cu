@@ -34,45 +34,45 @@
 //   threads a block (least, most, default: the deck's), outputs a thread, flags,
 //   the deck's microseconds for 1024 x 1024 float32 on an M2090
 RUNG(1, "naive", "matmul_1",
-     "one thread an output: two loads from global memory for every multiplication and addition",
+     "one thread per output: two loads from global memory for every multiplication and addition",
      "D2 matmul naive", 1024, 1024, 1024, 1, 0, 29630)
 RUNG(2, "shared", "matmul_2",
-     "tiles of 32 x 32 in shared memory: each word that is loaded serves 32 threads",
+     "tiles of 32 x 32 in shared memory: each loaded word serves 32 threads",
      "D2 matmul shared memory", 1024, 1024, 1024, 1, 0, 9440)
 RUNG(3, "2-targets", "matmul_3",
-     "two outputs a thread: three words from shared memory for two multiplications",
+     "two outputs per thread: three words from shared memory for two multiplications",
      "D2 matmul, 2 targets", 512, 512, 512, 2, 0, 6460)
 RUNG(4, "4-targets", "matmul_4",
-     "four outputs a thread: five words for four",
+     "four outputs per thread: five words for four multiplications",
      "D2 matmul, 4 targets", 256, 256, 256, 4, 0, 5050)
 RUNG(5, "8-targets", "matmul_5",
-     "eight outputs a thread: nine words for eight, and eight independent sums",
+     "eight outputs per thread: nine words for eight multiplications, and eight independent sums",
      "D2 matmul, 8 targets", 128, 128, 128, 8, 0, 4530)
 RUNG(6, "2d-targets", "matmul_6",
-     "8 x 8 outputs a thread, in registers: 16 words from shared memory for 64 multiplications",
+     "8 x 8 outputs per thread, in registers: 16 words from shared memory for 64 multiplications",
      "V. Volkov, J. Demmel, Benchmarking GPUs to tune dense linear algebra, SC 2008",
      256, 256, 256, 64, 0, 0)
 RUNG(7, "words", "matmul_7",
-     "every access is 128 bits wide: a quarter of the instructions that load and store",
+     "every access is 128 bits wide: a quarter of the load and store instructions",
      "S. Boehm, How to optimize a CUDA matmul kernel (2022), kernel 6", 256, 256, 256, 64, 0, 0)
 RUNG(8, "async", "matmul_8",
-     "double buffering: while one tile is multiplied, asynchronous copies bring the next",
+     "double buffering: while one tile is multiplied, asynchronous copies fetch the next",
      "NVIDIA, CUTLASS: efficient GEMM in CUDA, pipelining", 256, 256, 256, 64, 0, 0)
 RUNG(9, "warp-tiles", "matmul_9",
-     "a warp makes 32 x 64 outputs, not 16 x 128: fewer distinct words of shared memory for them",
+     "a warp computes 32 x 64 outputs instead of 16 x 128: it reads fewer words of shared memory",
      "NVIDIA, CUTLASS: efficient GEMM in CUDA, warp tiles", 256, 256, 256, 64, 0, 0)
 RUNG(10, "tuned", "matmul_10",
      "smaller tiles where larger ones would leave multiprocessors idle; two slices of the depth",
      "NVIDIA, CUTLASS: efficient GEMM in CUDA, parallelized reductions", 128, 256, 256, 64,
      RUNG_BLOCK_IS_TEMPLATE, 0)
 RUNG(11, "stream-k", "matmul_11",
-     "the tiles of the last round in even shares of k: no multiprocessor waits for another's tile",
+     "the tiles of the last round are split evenly along k: no multiprocessor waits for another's tile",
      "M. Osama et al., Stream-K, PPoPP 2023", 128, 256, 256, 64,
      RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 0)
 // clang-format on
 #else
 
-#include "common.cuh"
+#include "matmul_ring.cuh"
 
 namespace matmul {
 
@@ -164,18 +164,6 @@ __device__ void matmul_5(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
 
 // --- larger tiles: 256 threads in one dimension
 
-// The first row and column of the block's tile. blockIdx.x runs through GROUP tiles of a column
-// before the next column: concurrent blocks then share rows of a and columns of b in L2.
-constexpr unsigned GROUP = 8;
-struct corner {
-    uint64 row, column;
-};
-template <unsigned Rows, unsigned Columns> __device__ inline corner grouped_tile() {
-    const uint64 group = static_cast<uint64>(blockIdx.z) * gridDim.y + blockIdx.y;
-    return {(group * GROUP + blockIdx.x % GROUP) * Rows,
-            static_cast<uint64>(blockIdx.x / GROUP) * Columns};
-}
-
 // New: 8 x 8 outputs a thread, 16 rows and 16 columns apart, in a tile of 128 x 128: 16 words from
 // shared memory for 64 multiplications. The tile of a is stored by columns, so that both are read
 // alike.
@@ -226,121 +214,6 @@ __device__ void matmul_6(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
         }
 }
 
-// 128 bits: the widest access of a thread.
-template <class T> constexpr unsigned WIDE = 16 / sizeof(T);
-template <class T> struct __align__(16) word { T items[WIDE<T>]; };
-
-// Whether the rows of a matrix are aligned for words.
-template <class T> __device__ inline bool in_words(const T *matrix, uint64 columns) {
-    return columns % WIDE<T> == 0 && reinterpret_cast<size_t>(matrix) % sizeof(word<T>) == 0;
-}
-
-// How a block computes its tile of c. Tiles of a and b, Depth deep, pass through a ring of Stages
-// in shared memory. A warp computes WarpRows x WarpColumns outputs; its lanes form a grid of Down x
-// 32 / Down, with one word of outputs in every WIDE rows. With several slices, the warps of each
-// process their part of the depth, and the sums are added at the end.
-template <unsigned RowsV, unsigned ColumnsV, unsigned DepthV, unsigned WarpRowsV,
-          unsigned WarpColumnsV, unsigned DownV, unsigned StagesV, unsigned SlicesV = 1>
-struct tiling {
-    static constexpr unsigned Rows = RowsV, Columns = ColumnsV, Depth = DepthV;
-    static constexpr unsigned WarpRows = WarpRowsV, WarpColumns = WarpColumnsV;
-    static constexpr unsigned Down = DownV, Across = 32 / Down;
-    static constexpr unsigned Stages = StagesV, Slices = SlicesV;
-    static constexpr unsigned SliceThreads = Rows / WarpRows * (Columns / WarpColumns) * 32;
-    static constexpr unsigned Threads = SliceThreads * Slices;
-};
-
-// A thread's outputs, and its part of the multiplications.
-template <class Tiling, class T> struct outputs {
-    static constexpr unsigned Wide = WIDE<T>;
-    static constexpr unsigned RowWords = Tiling::WarpRows / (Tiling::Down * Wide);
-    static constexpr unsigned ColumnWords = Tiling::WarpColumns / (Tiling::Across * Wide);
-    static constexpr unsigned Rows = RowWords * Wide, Columns = ColumnWords * Wide;
-    static constexpr unsigned RowStep = Tiling::Down * Wide, ColumnStep = Tiling::Across * Wide;
-
-    unsigned row, column; // of the first, in the block's tile
-    T sums[Rows][Columns];
-
-    // Lanes whose indices differ in bit 1 read the same word of a, in bit 0 the same word of b: the
-    // hardware then serves half a warp in one pass instead of a quarter.
-    __device__ explicit outputs(unsigned thread) : sums{} { stand(thread); }
-    __device__ void stand(unsigned thread) {
-        constexpr unsigned WarpsAcross = Tiling::Columns / Tiling::WarpColumns;
-        const unsigned warp = thread / 32, lane = thread % 32;
-        const unsigned across = Tiling::Down == 2 ? lane % 16 : lane / 2 % Tiling::Across;
-        const unsigned down =
-            Tiling::Down == 2 ? lane / 16 : lane % 2 + lane / (2 * Tiling::Across) * 2;
-        row = warp / WarpsAcross * Tiling::WarpRows + down * Wide;
-        column = warp % WarpsAcross * Tiling::WarpColumns + across * Wide;
-    }
-
-    // Operands of one step of k, from the first element of a and of b.
-    __device__ void read(const T *a, const T *b, T (&a_items)[Rows], T (&b_items)[Columns]) const {
-#pragma unroll
-        for (unsigned i = 0; i < RowWords; i++)
-            *reinterpret_cast<word<T> *>(&a_items[i * Wide]) =
-                *reinterpret_cast<const word<T> *>(a + i * RowStep);
-#pragma unroll
-        for (unsigned j = 0; j < ColumnWords; j++)
-            *reinterpret_cast<word<T> *>(&b_items[j * Wide]) =
-                *reinterpret_cast<const word<T> *>(b + j * ColumnStep);
-    }
-
-    // Two rows at a time, alternating down and up: two consecutive multiplications always share an
-    // operand, which the register file then reads once.
-    __device__ void multiply(const T (&a_items)[Rows], const T (&b_items)[Columns]) {
-#pragma unroll
-        for (unsigned pair = 0; pair < Rows; pair += 2)
-#pragma unroll
-            for (unsigned each = 0; each < Columns; each++) {
-                const unsigned j = pair % 4 ? Columns - 1 - each : each;
-                const unsigned upper = pair + each % 2, lower = pair + 1 - each % 2;
-                sums[upper][j] += a_items[upper] * b_items[j];
-                sums[lower][j] += a_items[lower] * b_items[j];
-            }
-    }
-
-    __device__ void store(T *c, corner tile, uint64 m, uint64 n) const {
-        const bool words = in_words(c, n);
-#pragma unroll
-        for (unsigned i = 0; i < Rows; i++) {
-            const uint64 to_row = tile.row + row + i / Wide * RowStep + i % Wide;
-            if (to_row >= m)
-                continue;
-#pragma unroll
-            for (unsigned j = 0; j < Columns; j += Wide) {
-                const uint64 to_column = tile.column + column + j / Wide * ColumnStep;
-                T *to = c + to_row * n + to_column;
-                if (words && to_column < n)
-                    *reinterpret_cast<word<T> *>(to) =
-                        *reinterpret_cast<const word<T> *>(&sums[i][j]);
-#pragma unroll
-                for (unsigned each = 0; each < Wide; each++)
-                    if (!words && to_column + each < n)
-                        to[each] = sums[i][j + each];
-            }
-        }
-    }
-};
-
-// `Wide` elements from `from`, of which `there` exist; the others are 0.
-template <class T> __device__ inline word<T> load_word(const T *from, bool words, uint64 there) {
-    word<T> loaded = {};
-    if (words) {
-        if (there)
-            loaded = *reinterpret_cast<const word<T> *>(from);
-        return loaded;
-    }
-#pragma unroll
-    for (unsigned i = 0; i < WIDE<T>; i++)
-        if (i < there)
-            loaded.items[i] = from[i];
-    return loaded;
-}
-__device__ inline uint64 beyond(uint64 end, uint64 position) {
-    return position < end ? end - position : 0;
-}
-
 // New: every access to global and shared memory is 128 bits wide: a thread's outputs form words,
 // and a quarter of the instructions load them.
 template <class T>
@@ -380,247 +253,6 @@ __device__ void matmul_7(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
         __syncthreads();
     }
     mine.store(c, tile, m, n);
-}
-
-// --- tiles in a ring
-
-// An address in shared memory, in bytes; 32 bits, where a pointer has 64. Opaque to the compiler,
-// which would otherwise recompute it from the thread's index at each use.
-using place = unsigned;
-__device__ inline place place_of(const void *shared) {
-    place address = static_cast<place>(__cvta_generic_to_shared(shared));
-    asm volatile("" : "+r"(address));
-    return address;
-}
-template <class T> __device__ inline T *at(place address, unsigned items = 0) {
-    return reinterpret_cast<T *>(__cvta_shared_to_generic(address)) + items;
-}
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-// Also opaque. The compiler no longer knows that it points to global memory, which `copy` does not
-// require.
-template <class T> __device__ inline const T *kept(const T *from) {
-    asm volatile("" : "+l"(from));
-    return from;
-}
-// Copies from global to shared memory without registers and without waiting; writes zeros if the
-// source does not exist.
-template <class Unit> __device__ inline void copy(place to, const void *from) {
-    if (sizeof(Unit) == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from),
-                     "n"(sizeof(Unit)));
-}
-template <class Unit> __device__ inline void copy(place to, const void *from, bool there) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
-                 "n"(sizeof(Unit)), "r"(there ? static_cast<unsigned>(sizeof(Unit)) : 0u));
-}
-__device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <unsigned Pending> __device__ inline void wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-}
-#else
-// Before sm_80 a thread waits for its load and stores the result.
-template <class T> __device__ inline const T *kept(const T *from) { return from; }
-template <class Unit> __device__ inline void copy(place to, const void *from, bool there = true) {
-    *at<Unit>(to) = there ? *static_cast<const Unit *>(from) : Unit{};
-}
-__device__ inline void commit() {}
-template <unsigned Pending> __device__ inline void wait() {}
-#endif
-
-// A thread's part in copying tiles of a and b to shared memory, b by words or by elements. The
-// edges of c need no checks: reads past them repeat the last row or column, and those outputs are
-// never stored. Only the first tile may be less than Depth deep; it is padded with zeros.
-template <class Tiling, bool Words, class T> struct loader {
-    static constexpr unsigned Wide = WIDE<T>, Depth = Tiling::Depth, Threads = Tiling::Threads;
-    // A tile of a is stored in shared memory by columns, with a word of padding each: no bank
-    // conflicts. It is copied by elements: 8 steps of k, Threads / 8 rows at a time.
-    static constexpr unsigned Pitch = Tiling::Rows + Wide;
-    static constexpr unsigned ARows = 8 * Tiling::Rows / Threads, ASteps = Depth / 8;
-    static_assert(ARows * Threads == 8 * Tiling::Rows && ASteps * 8 == Depth, "whole copies");
-    static constexpr unsigned BAcross = Tiling::Columns / Wide, BDown = Threads / BAcross;
-    static constexpr unsigned BWords = Depth / BDown;
-    static_assert(BDown * BAcross == Threads && BWords * BDown == Depth, "whole copies");
-    static constexpr unsigned Stage = Depth * (Pitch + Tiling::Columns); // elements
-
-    const T *a_from[ARows], *b_from[BWords];
-    uint64 b_step;    // elements from one whole tile to the next
-    place a_to, b_to; // in the first stage
-    unsigned last;    // element of a word of b that is inside
-
-    __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 pitch, corner tile,
-                      T *ring, unsigned thread)
-        : b_step(Depth * n) {
-        const unsigned row = thread / 8, step = thread % 8;
-#pragma unroll
-        for (unsigned i = 0; i < ARows; i++)
-            a_from[i] = a + least(tile.row + row + i * (Threads / 8), m - 1) * pitch + step;
-        a_to = place_of(ring + step * Pitch + row);
-        const unsigned b_row = thread / BAcross, b_column = thread % BAcross * Wide;
-        const uint64 column = least(tile.column + b_column, (n - 1) / Wide * Wide);
-        last = static_cast<unsigned>(least(n - 1 - column, Wide - 1));
-#pragma unroll
-        for (unsigned i = 0; i < BWords; i++)
-            b_from[i] = b + (b_row + i * BDown) * n + column;
-        b_to = place_of(ring + Depth * Pitch + b_row * Tiling::Columns + b_column);
-    }
-    __device__ static uint64 least(uint64 a, uint64 b) { return a < b ? a : b; }
-
-    // Issues the copy of the next tile of a, or of b, to the stage at this byte offset.
-    __device__ void load_a(unsigned stage) {
-#pragma unroll
-        for (unsigned i = 0; i < ARows; i++) {
-#pragma unroll
-            for (unsigned s = 0; s < ASteps; s++)
-                copy<T>(a_place(stage, s, i), a_from[i] + s * 8);
-            a_from[i] += Depth;
-        }
-    }
-    __device__ void load_b(unsigned stage) {
-#pragma unroll
-        for (unsigned i = 0; i < BWords; i++) {
-            if (Words)
-                copy<word<T>>(b_place(stage, i), b_from[i]);
-            else
-#pragma unroll
-                for (unsigned each = 0; each < Wide; each++)
-                    copy<T>(b_place(stage, i) + each * sizeof(T),
-                            b_from[i] + (each < last ? each : last));
-            b_from[i] += b_step;
-        }
-    }
-    // The first tiles, which have `depth` steps of k.
-    __device__ void load_first(unsigned depth, uint64 n, unsigned thread) {
-#pragma unroll
-        for (unsigned s = 0; s < ASteps; s++)
-#pragma unroll
-            for (unsigned i = 0; i < ARows; i++)
-                copy<T>(a_place(0, s, i), a_from[i] + s * 8, thread % 8 + s * 8 < depth);
-#pragma unroll
-        for (unsigned i = 0; i < BWords; i++) {
-            const bool there = thread / BAcross + i * BDown < depth;
-#pragma unroll
-            for (unsigned each = 0; each < Wide; each++)
-                copy<T>(b_place(0, i) + each * sizeof(T), b_from[i] + (each < last ? each : last),
-                        there);
-            b_from[i] = kept(b_from[i] + depth * n);
-        }
-#pragma unroll
-        for (unsigned i = 0; i < ARows; i++)
-            a_from[i] = kept(a_from[i] + depth);
-    }
-    __device__ place a_place(unsigned stage, unsigned s, unsigned i) const {
-        return a_to + stage + (s * 8 * Pitch + i * (Threads / 8)) * sizeof(T);
-    }
-    __device__ place b_place(unsigned stage, unsigned i) const {
-        return b_to + stage + i * BDown * Tiling::Columns * sizeof(T);
-    }
-};
-
-// Adds the sums of the slices to those of the first, in order.
-template <class Tiling, class T>
-__device__ void add_slices(outputs<Tiling, T> &mine, T *shared, unsigned slice, unsigned thread) {
-    constexpr unsigned Rows = mine.Rows, Columns = mine.Columns;
-    for (unsigned other = 1; other < Tiling::Slices; other++) {
-        __syncthreads();
-#pragma unroll
-        for (unsigned i = 0; i < Rows; i++)
-#pragma unroll
-            for (unsigned j = 0; j < Columns; j++)
-                if (slice == other)
-                    shared[(i * Columns + j) * Tiling::SliceThreads + thread] = mine.sums[i][j];
-        __syncthreads();
-#pragma unroll
-        for (unsigned i = 0; i < Rows; i++)
-#pragma unroll
-            for (unsigned j = 0; j < Columns; j++)
-                if (slice == 0)
-                    mine.sums[i][j] += shared[(i * Columns + j) * Tiling::SliceThreads + thread];
-    }
-}
-
-// Multiplies the first k columns of a, whose rows are `pitch` apart, by the first k rows of b. The
-// copies of the next tiles are issued between the steps (TUNING.md M2).
-template <class Tiling, bool Words, class T>
-__device__ void multiply_tiles(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
-                               uint64 k, uint64 pitch, corner tile, T *ring, unsigned thread) {
-    using Loader = loader<Tiling, Words, T>;
-    constexpr unsigned Depth = Tiling::Depth, Stages = Tiling::Stages;
-    constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each tile
-    constexpr unsigned StepOfA = 2, StepOfB = 5;       // after which they are issued
-    constexpr unsigned Stage = Loader::Stage * sizeof(T), Ring = Stages * Stage;
-    static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
-    static_assert(StepOfB < Steps - 1, "the last step waits for an earlier tile");
-    if (!k)
-        return;
-    Loader next(a, b, m, n, pitch, tile, ring, thread);
-    const unsigned tiles = static_cast<unsigned>((k - 1) / Depth + 1);
-    unsigned to_load = tiles - 1;
-    next.load_first(static_cast<unsigned>(k - (tiles - 1ull) * Depth), n, thread);
-    commit();
-#pragma unroll
-    for (unsigned stage = 1; stage < Stages - 1; stage++) {
-        if (to_load) {
-            next.load_a(stage * Stage);
-            next.load_b(stage * Stage);
-            to_load--;
-        }
-        commit();
-    }
-    wait<Stages - 2>();
-    __syncthreads();
-
-    const unsigned slice = thread / Tiling::SliceThreads;
-    T a_items[2][mine.Rows], b_items[2][mine.Columns];
-    const place a_first = place_of(ring + slice * Steps * Loader::Pitch + mine.row);
-    const place b_first =
-        place_of(ring + Depth * Loader::Pitch + slice * Steps * Tiling::Columns + mine.column);
-    unsigned reads = 0, writes = Ring - Stage; // stages of the ring, in bytes
-    mine.read(at<T>(a_first), at<T>(b_first), a_items[0], b_items[0]);
-    for (unsigned left = tiles; left; left--) {
-        const place a_at = a_first + reads, b_at = b_first + reads;
-#pragma unroll
-        for (unsigned step = 0; step < Steps; step++) {
-            const unsigned now = step % 2, then = 1 - now;
-            if (step + 1 < Steps) {
-                mine.read(at<T>(a_at, (step + 1) * Loader::Pitch),
-                          at<T>(b_at, (step + 1) * Tiling::Columns), a_items[then], b_items[then]);
-            } else if (left > 1) {
-                writes = reads; // the stage that all have read at this barrier
-                reads = reads + Stage < Ring ? reads + Stage : 0;
-                wait<Stages - 2>();
-                __syncthreads();
-                mine.read(at<T>(a_first + reads), at<T>(b_first + reads), a_items[then],
-                          b_items[then]);
-            }
-            mine.multiply(a_items[now], b_items[now]);
-            if (step == StepOfA && to_load)
-                next.load_a(writes);
-            if (step == StepOfB) {
-                if (to_load) {
-                    next.load_b(writes);
-                    to_load--;
-                }
-                commit();
-            }
-        }
-    }
-}
-
-// All sums of a tile end up in the first slice's threads.
-template <class Tiling, class T>
-__device__ void make_tile(outputs<Tiling, T> &mine, const T *a, const T *b, uint64 m, uint64 n,
-                          uint64 k, uint64 pitch, corner tile, unsigned thread) {
-    T *ring = shared_memory<T>();
-    if (in_words(b, n))
-        multiply_tiles<Tiling, true>(mine, a, b, m, n, k, pitch, tile, ring, thread);
-    else
-        multiply_tiles<Tiling, false>(mine, a, b, m, n, k, pitch, tile, ring, thread);
-    if (Tiling::Slices > 1)
-        add_slices<Tiling>(mine, ring, thread / Tiling::SliceThreads,
-                           thread % Tiling::SliceThreads);
 }
 
 // New: while the block multiplies one tile, the next are in flight to shared memory; and while it
@@ -671,14 +303,14 @@ __device__ void matmul_10(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
 // --- the last round in even chunks
 //
 // A tile of c has `layers` pairs of tiles of a and b. The first `whole` tiles have one block each;
-// the layers of the others, tile after tile, `cut_layers` in all, are cut into chunks of `share`,
+// the layers of the others, tile after tile, `cut_layers` in all, are cut into `chunk` layers,
 // one a block. A chunk is no longer than a tile, so a block has parts of at most two tiles. A part
 // that is not a whole tile goes to `pieces`; the block that stores a tile's last piece adds them
 // up, in the order of k.
-template <class T> struct shares {
+template <class T> struct chunks {
     T *pieces;
     unsigned *tickets; // 0 for each tile that is cut; left at 0
-    unsigned whole, share;
+    unsigned whole, chunk;
     uint64 layers, cut_layers;
 };
 
@@ -690,11 +322,11 @@ struct tile_part {
 
 // The first or second part of a block.
 template <class T>
-__device__ tile_part part_of(const shares<T> &cut, unsigned block, unsigned turn) {
+__device__ tile_part part_of(const chunks<T> &cut, unsigned block, unsigned turn) {
     if (block < cut.whole)
         return {block, 0, turn ? 0 : cut.layers};
-    const uint64 from = static_cast<uint64>(block - cut.whole) * cut.share;
-    const uint64 to = from + cut.share < cut.cut_layers ? from + cut.share : cut.cut_layers;
+    const uint64 from = static_cast<uint64>(block - cut.whole) * cut.chunk;
+    const uint64 to = from + cut.chunk < cut.cut_layers ? from + cut.chunk : cut.cut_layers;
     const uint64 tile = from / cut.layers + turn, first = tile * cut.layers;
     const uint64 begin = turn ? 0 : from - first, end = first < to ? to - first : 0;
     return {cut.whole + static_cast<unsigned>(tile), begin, end < cut.layers ? end : cut.layers};
@@ -714,21 +346,21 @@ template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, 
 // Chunks `first` to `last` have pieces of it. A piece's position is its index among all: one more
 // for each chunk, and one more for each tile.
 template <class Tiling, class T>
-__device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsigned tile,
-                            unsigned share, unsigned first, unsigned last) {
+__device__ bool join_pieces(outputs<Tiling, T> &mine, const chunks<T> &cut, unsigned tile,
+                            unsigned chunk, unsigned first, unsigned last) {
     constexpr unsigned Wide = WIDE<T>, Threads = Tiling::SliceThreads;
     constexpr unsigned RowWords = mine.Columns / Wide, Words = mine.Rows * RowWords;
     __shared__ bool is_last;
     const unsigned thread = threadIdx.x;
-    const auto place = [&](unsigned of_share) {
+    const auto slot_of = [&](unsigned of_chunk) {
         return reinterpret_cast<uint4 *>(cut.pieces) +
-               static_cast<uint64>(of_share + tile) * (Words * Threads) + thread;
+               static_cast<uint64>(of_chunk + tile) * (Words * Threads) + thread;
     };
     const auto sums = [&](unsigned w) { return &mine.sums[w / RowWords][w % RowWords * Wide]; };
     if (thread < Threads)
 #pragma unroll
         for (unsigned w = 0; w < Words; w++)
-            place(share)[w * Threads] = *reinterpret_cast<const uint4 *>(sums(w));
+            slot_of(chunk)[w * Threads] = *reinterpret_cast<const uint4 *>(sums(w));
     __syncthreads();
     if (thread == 0) {
         __threadfence();
@@ -744,7 +376,7 @@ __device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsi
             union {
                 uint4 all;
                 T items[Wide];
-            } piece = {__ldcg(place(other) + w * Threads)};
+            } piece = {__ldcg(slot_of(other) + w * Threads)};
 #pragma unroll
             for (unsigned i = 0; i < Wide; i++)
                 sums(w)[i] = other == first ? piece.items[i] : sums(w)[i] + piece.items[i];
@@ -755,8 +387,8 @@ __device__ bool join_pieces(outputs<Tiling, T> &mine, const shares<T> &cut, unsi
 // New: the blocks of the last round have even chunks of the remaining work. The join of a first
 // part precedes the second: its barriers free the ring.
 template <class Tiling, class T>
-__device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
-                              const shares<T> &cut) {
+__device__ void matmul_chunks(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
+                              const chunks<T> &cut) {
     constexpr unsigned Depth = Tiling::Depth;
 #pragma unroll 1
     for (unsigned turn = 0; turn < 2; turn++) {
@@ -778,8 +410,8 @@ __device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, 
             const uint64 tile = part.tile - cut.whole;
             whole = join_pieces<Tiling>(
                 mine, cut, static_cast<unsigned>(tile), block - cut.whole,
-                static_cast<unsigned>(tile * cut.layers / cut.share),
-                static_cast<unsigned>(((tile + 1) * cut.layers - 1) / cut.share));
+                static_cast<unsigned>(tile * cut.layers / cut.chunk),
+                static_cast<unsigned>(((tile + 1) * cut.layers - 1) / cut.chunk));
         }
         if (whole)
             mine.store(c, tile_number<Tiling>(part.tile, m, n), m, n);
@@ -788,8 +420,8 @@ __device__ void matmul_shares(const T *a, const T *b, T *c, uint64 m, uint64 n, 
 
 template <unsigned Threads, class T>
 __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
-                          const shares<T> &cut) {
-    matmul_shares<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
+                          const chunks<T> &cut) {
+    matmul_chunks<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
 }
 
 // --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where the block size is a
@@ -813,16 +445,16 @@ using type_float64 = float64;
     MATMUL_DEFINE(matmul_##number##_##op##_##items##_##same##_b##threads, \
                   matmul_##number<threads>, items, threads,               \
                   tiling_of<number, threads, type_##items>::Resident)
-#define MATMUL_SHARES(number, threads, op, items, same)                                        \
+#define MATMUL_CHUNKS(number, threads, op, items, same)                                        \
     extern "C" __global__ void __launch_bounds__(                                              \
         threads, tiling_of<number, threads, type_##items>::Resident)                           \
         matmul_##number##_##op##_##items##_##same##_b##threads(                                \
             const type_##items *a, const type_##items *b, type_##items *c, uint64 m, uint64 n, \
-            uint64 k, type_##items *pieces, unsigned *tickets, uint64 whole, uint64 share,     \
+            uint64 k, type_##items *pieces, unsigned *tickets, uint64 whole, uint64 chunk,     \
             uint64 layers, uint64 cut_layers) {                                                \
         matmul_##number<threads>(a, b, c, m, n, k,                                             \
-                                 shares<type_##items>{pieces, tickets, unsigned(whole),        \
-                                                      unsigned(share), layers, cut_layers});   \
+                                 chunks<type_##items>{pieces, tickets, unsigned(whole),        \
+                                                      unsigned(chunk), layers, cut_layers});   \
     }
 #define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
@@ -837,8 +469,8 @@ using type_float64 = float64;
     MATMUL_RING(9, 256, op, items, same)        \
     MATMUL_RING_BLOCK(10, 128, op, items, same) \
     MATMUL_RING_BLOCK(10, 256, op, items, same) \
-    MATMUL_SHARES(11, 128, op, items, same)     \
-    MATMUL_SHARES(11, 256, op, items, same)
+    MATMUL_CHUNKS(11, 128, op, items, same)     \
+    MATMUL_CHUNKS(11, 256, op, items, same)
 
 SAME_FOR_ALL_GPUS(MATMUL_SIGNATURES(MATMUL_SAME_RUNGS))
 MATMUL_SIGNATURES(MATMUL_NEWER_RUNGS)

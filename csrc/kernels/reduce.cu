@@ -58,7 +58,7 @@ RUNG(3, "sequential", "reduce_3",
      "sequential addressing, the stride halves: no bank conflicts",
      "D0, D4 reduction 3", 32, 1024, 128, 1, 0, 1722)
 RUNG(4, "first-add", "reduce_4",
-     "each thread adds two items while loading: half the blocks, no idle half",
+     "each thread adds two elements while loading: half the blocks, no idle half",
      "D0, D4 reduction 4", 32, 1024, 128, 2, 0, 965)
 RUNG(5, "last-warp", "reduce_5",
      "the last warp unrolled: warp barriers instead of block barriers",
@@ -70,103 +70,33 @@ RUNG(6, "unrolled", "reduce_6",
      "the loop completely unrolled: the block size is a template argument",
      "D0, D4 reduction 6", 32, 1024, 128, 2, RUNG_BLOCK_IS_TEMPLATE, 381)
 RUNG(7, "cascading", "reduce_7",
-     "each thread first sums many items in a grid-stride loop (algorithm cascading)",
+     "each thread first sums many elements in a grid-stride loop (algorithm cascading)",
      "D0, D4 reduction 7", 32, 1024, 128, 0, RUNG_BLOCK_IS_TEMPLATE, 268)
 RUNG(8, "shuffle", "reduce_8",
-     "the tree by warp shuffles: one value a warp goes through shared memory, one block barrier is left",
+     "the tree by warp shuffles: one value per warp passes through shared memory, one block barrier remains",
      "after the decks: warp shuffles, Kepler 2012", 32, 1024, 128, 0, 0, 0)
 RUNG(9, "vector", "reduce_9",
-     "loads of 16 bytes, eight of them under way at once in every thread",
+     "vector loads of 16 bytes, eight of them in flight per thread",
      "after the decks: D2's bytes in flight, today", 512, 512, 512, 0, 0, 0)
 RUNG(10, "shares", "reduce_10",
-     "every block has one even share of the items: no block takes a last round that others do not have",
+     "every block reduces one even chunk: no block has a last round that the others lack",
      "after the decks", 512, 512, 512, 0, 0, 0)
 RUNG(11, "single-pass", "reduce_11",
-     "one launch: the block that ends last combines the blocks' results; float32 sums in float64",
+     "one launch: the last block to finish combines the blocks' results; float32 sums in float64",
      "after the decks: threadFenceReduction, CUDA samples", 512, 512, 512, 0,
      RUNG_WIDE | RUNG_OVERLAPS, 0)
 RUNG(12, "bulk", "reduce_12",
-     "bulk copies bring the share to shared memory: one thread asks for them, and no register waits",
+     "bulk copies bring the chunk to shared memory: one thread issues them, and no register waits",
      "after the decks: bulk asynchronous copies, Hopper 2022", 256, 256, 256, 0,
      RUNG_WIDE | RUNG_OVERLAPS, 0)
 RUNG(13, "dynamic", "reduce_13",
-     "rung 11, but the last tenth of a long array is nobody's share: the block that is free takes some of it",
+     "rung 11, but the last tenth of a long array is scheduled dynamically: blocks that are done draw chunks",
      "after the decks: dynamic scheduling", 512, 512, 512, 0,
      RUNG_BEST | RUNG_WIDE | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
-#include "common.cuh"
-#include "reduce_plan.cuh"
-
-// --- operations: load() converts an element to the accumulator's type, apply() combines two, and
-// apply(identity(), x) is x.
-
-template <class T> struct limits;
-template <> struct limits<int32> {
-    static __device__ int32 lowest() { return INT32_MIN; }
-    static __device__ int32 highest() { return INT32_MAX; }
-};
-template <> struct limits<int64> {
-    static __device__ int64 lowest() { return INT64_MIN; }
-    static __device__ int64 highest() { return INT64_MAX; }
-};
-template <> struct limits<float32> {
-    static __device__ float32 lowest() { return -__int_as_float(0x7f800000); }
-    static __device__ float32 highest() { return __int_as_float(0x7f800000); }
-};
-template <> struct limits<float64> {
-    static __device__ float64 lowest() { return -__longlong_as_double(0x7ff0000000000000); }
-    static __device__ float64 highest() { return __longlong_as_double(0x7ff0000000000000); }
-};
-
-template <class Acc, class In> __device__ Acc load(In item) { return static_cast<Acc>(item); }
-template <> __device__ int64 load<int64, boolean>(boolean item) { return item != 0; }
-template <> __device__ boolean load<boolean, boolean>(boolean item) { return boolean(item != 0); }
-
-struct op_sum {
-    template <class T> static __device__ T identity() { return T(0); }
-    template <class T> static __device__ T apply(T a, T b) {
-        using W = typename wrapping<T>::type;
-        return T(W(a) + W(b));
-    }
-};
-struct op_prod {
-    template <class T> static __device__ T identity() { return T(1); }
-    template <class T> static __device__ T apply(T a, T b) {
-        using W = typename wrapping<T>::type;
-        return T(W(a) * W(b));
-    }
-};
-// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
-struct op_min {
-    template <class T> static __device__ T identity() { return limits<T>::highest(); }
-    template <class T> static __device__ T apply(T a, T b) { return a < b || a != a ? a : b; }
-};
-struct op_max {
-    template <class T> static __device__ T identity() { return limits<T>::lowest(); }
-    template <class T> static __device__ T apply(T a, T b) { return a > b || a != a ? a : b; }
-};
-struct op_and {
-    template <class T> static __device__ T identity() { return T(sizeof(T) == 1 ? 1 : -1); }
-    template <class T> static __device__ T apply(T a, T b) { return T(a & b); }
-};
-struct op_or {
-    template <class T> static __device__ T identity() { return T(0); }
-    template <class T> static __device__ T apply(T a, T b) { return T(a | b); }
-};
-struct op_xor {
-    template <class T> static __device__ T identity() { return T(0); }
-    template <class T> static __device__ T apply(T a, T b) { return T(a ^ b); }
-};
-
-template <class A, class B> constexpr bool same = false;
-template <class A> constexpr bool same<A, A> = true;
-
-template <class Op, class Acc, class In>
-__device__ Acc load_or_identity(const In *in, uint64 i, uint64 n) {
-    return i < n ? load<Acc>(in[i]) : Op::template identity<Acc>();
-}
+#include "reduce_vectors.cuh"
 
 // --- the rungs
 
@@ -387,142 +317,13 @@ __device__ void reduce_8(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = sum;
 }
 
-// A vector: 16 bytes of elements, which one instruction loads.
-template <class In> union pack {
-    static constexpr unsigned count = 16 / sizeof(In);
-    uint4 words;
-    In items[count];
-};
-
-// Elements as vectors: the first 16-byte boundary may come some elements after the first one, and
-// the last vector end some before the last.
-template <class In> struct packed {
-    const pack<In> *packs;
-    uint64 count;
-    unsigned before, after; // elements
-
-    __device__ packed(const In *in, uint64 n) {
-        const unsigned off = static_cast<unsigned>(reinterpret_cast<uint64>(in) % 16 / sizeof(In));
-        const unsigned to_boundary = off ? pack<In>::count - off : 0;
-        before = n < to_boundary ? static_cast<unsigned>(n) : to_boundary;
-        packs = reinterpret_cast<const pack<In> *>(in + before);
-        count = (n - before) / pack<In>::count;
-        after = static_cast<unsigned>((n - before) % pack<In>::count);
-    }
-};
-
-// Threads a block from here on: a compile-time constant, so that a round has one address and fixed
-// offsets.
-constexpr unsigned THREADS = 512;
-// Blocks that share a multiprocessor at most (ops_reduce.c); this bounds a kernel's registers. Rung
-// 12's three of 256 threads leave 85, and it has 84.
-constexpr unsigned BLOCKS = 2;
-
-// Loads of a thread in flight at once (TUNING.md R2).
-constexpr unsigned IN_FLIGHT = REDUCE_IN_FLIGHT;
-
-// For a vector of bool: the number of true ones, for sums and xor; whether all are, for `and`; else
-// whether any is.
-template <class Op> __device__ unsigned combined_bools(uint4 words) {
-    const unsigned each[4] = {words.x, words.y, words.z, words.w};
-    unsigned count = 0, any = 0, all = ~0u;
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++) { // 0x80 for a nonzero byte
-        const unsigned found = ((each[i] & 0x7f7f7f7fu) + 0x7f7f7f7fu | each[i]) & 0x80808080u;
-        count += __popc(found);
-        any |= found;
-        all &= found;
-    }
-    return same<Op, op_and> ? all == 0x80808080u : same<Op, op_or> ? any != 0 : count;
-}
-
-template <class Op, class Acc, class In, unsigned Chains>
-__device__ void combine_pack(Acc (&sums)[Chains], const pack<In> &loaded) {
-    if constexpr (same<In, boolean>) {
-        const unsigned all = combined_bools<Op>(loaded.words);
-        sums[0] = Op::apply(sums[0], Acc(same<Op, op_xor> ? all & 1 : all));
-    } else {
-#pragma unroll
-        for (unsigned i = 0; i < pack<In>::count; i++)
-            sums[i % Chains] = Op::apply(sums[i % Chains], load<Acc>(loaded.items[i]));
-    }
-}
-
-// Rounds of IN_FLIGHT vectors, all in flight before the first is waited for: every `step`-th from
-// `first` on, and the next round's from `jump` later. The last round is incomplete and has a loop
-// of its own (TUNING.md R3).
-template <class Op, class Acc, class In, unsigned Chains>
-__device__ void combine_rounds(Acc (&sums)[Chains], const pack<In> *packs, uint64 first, uint64 end,
-                               unsigned step, unsigned jump) {
-    pack<In> loaded[IN_FLIGHT];
-    for (; first + (IN_FLIGHT - 1) * step < end; first += jump) {
-        const uint4 *from = &packs[first].words;
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            loaded[k].words = from[k * step];
-#pragma unroll
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            combine_pack<Op>(sums, loaded[k]);
-    }
-    if (first >= end)
-        return;
-    const unsigned left = static_cast<unsigned>(end - first); // up to IN_FLIGHT * step
-    const uint4 *from = &packs[first].words;
-#pragma unroll
-    for (unsigned k = 0; k < IN_FLIGHT; k++)
-        loaded[k].words = load_pack_if(k * step < left, from + k * step);
-#pragma unroll
-    for (unsigned k = 0; k < IN_FLIGHT; k++)
-        if (k * step < left)
-            combine_pack<Op>(sums, loaded[k]);
-}
-
-// A thread's sums: enough that no addition waits for the previous one.
-template <class In> constexpr unsigned CHAINS = pack<In>::count < 4 ? pack<In>::count : 4;
-
-template <class Op, class Acc, unsigned Chains> __device__ void begin_sums(Acc (&sums)[Chains]) {
-#pragma unroll
-    for (unsigned c = 0; c < Chains; c++)
-        sums[c] = Op::template identity<Acc>();
-}
-template <class Op, class Acc, unsigned Chains> __device__ Acc end_sums(Acc (&sums)[Chains]) {
-#pragma unroll
-    for (unsigned c = Chains / 2; c > 0; c /= 2)
-#pragma unroll
-        for (unsigned i = 0; i < c; i++)
-            sums[i] = Op::apply(sums[i], sums[i + c]);
-    return sums[0];
-}
-
-// In block 0 also the elements outside vectors.
-template <class Op, class Acc, class In> __device__ Acc combine_rest(Acc sum, const packed<In> &p) {
-    if (blockIdx.x == 0) {
-        const In *items = reinterpret_cast<const In *>(p.packs);
-        if (threadIdx.x < p.before)
-            sum = Op::apply(sum, load<Acc>(items[-1 - static_cast<int>(threadIdx.x)]));
-        if (threadIdx.x < p.after)
-            sum = Op::apply(sum, load<Acc>(items[p.count * pack<In>::count + threadIdx.x]));
-    }
-    return sum;
-}
-
-// This thread's vectors, from `first` up to `end`.
-template <class Op, class Acc, class In>
-__device__ Acc combine_packs(const packed<In> &p, uint64 first, uint64 end, unsigned step,
-                             unsigned jump) {
-    Acc sums[CHAINS<In>];
-    begin_sums<Op>(sums);
-    combine_rounds<Op>(sums, p.packs, first, end, step, jump);
-    return combine_rest<Op>(end_sums<Op>(sums), p);
-}
-
 // New: a load reads 16 bytes, and a thread has IN_FLIGHT of them in flight.
 template <class Op, class In, class Acc>
 __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
-    const packed<In> p(in, n);
+    const vectors_of<In> p(in, n);
     const unsigned first = blockIdx.x * THREADS + threadIdx.x, step = gridDim.x * THREADS;
     const Acc sum =
-        block_tree<Op>(combine_packs<Op, Acc>(p, first, p.count, step, IN_FLIGHT * step));
+        block_tree<Op>(combine_vectors<Op, Acc>(p, first, p.count, step, IN_FLIGHT * step));
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
 }
@@ -531,25 +332,25 @@ __device__ void reduce_9(const In *in, Acc *out, uint64 n) {
 // take rounds in turns, so that concurrent reads are adjacent (TUNING.md R4).
 constexpr unsigned ROUND = IN_FLIGHT * THREADS; // vectors
 
-template <class Op, class Acc, class In> __device__ Acc combine_share(const In *in, uint64 n) {
+template <class Op, class Acc, class In> __device__ Acc combine_chunk(const In *in, uint64 n) {
     constexpr unsigned line = 8;
-    const packed<In> p(in, n);
+    const vectors_of<In> p(in, n);
     const uint64 even = (p.count + gridDim.x - 1) / gridDim.x;
     uint64 begin = static_cast<uint64>(blockIdx.x) * ROUND, end = p.count;
     unsigned jump = gridDim.x * ROUND;
     if (even < REDUCE_LONG_ROUNDS * ROUND) {
-        const uint64 share = (even + line - 1) / line * line;
-        begin = blockIdx.x * share;
-        end = begin + share < p.count ? begin + share : p.count;
+        const uint64 chunk = (even + line - 1) / line * line;
+        begin = blockIdx.x * chunk;
+        end = begin + chunk < p.count ? begin + chunk : p.count;
         jump = ROUND;
     }
-    return block_tree<Op>(combine_packs<Op, Acc>(p, begin + threadIdx.x, end, THREADS, jump));
+    return block_tree<Op>(combine_vectors<Op, Acc>(p, begin + threadIdx.x, end, THREADS, jump));
 }
 
 // New: a block reads one chunk instead of strides over the whole array.
 template <class Op, class In, class Acc>
 __device__ void reduce_10(const In *in, Acc *out, uint64 n) {
-    const Acc sum = combine_share<Op, Acc>(in, n);
+    const Acc sum = combine_chunk<Op, Acc>(in, n);
     if (threadIdx.x == 0)
         out[blockIdx.x] = sum;
 }
@@ -625,13 +426,13 @@ __device__ void combine_blocks(Acc sum, Acc *partials, const whole<Acc> &to) {
 // New: the blocks' values are combined in the same launch.
 template <class Op, class In, class Acc>
 __device__ void reduce_11(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
-    combine_blocks<Op>(combine_share<Op, Acc>(in, n), partials, to);
+    combine_blocks<Op>(combine_chunk<Op, Acc>(in, n), partials, to);
 }
 
 // A ring in shared memory. `ask` issues the copy into a stage, `wait` returns when it is complete;
 // a thread then reads its own vectors, every RING_THREADS-th.
-constexpr unsigned RING_THREADS = 256, RING_PLACES = REDUCE_RING_PLACES,
-                   RING_PACKS = REDUCE_RING_PACKS;
+constexpr unsigned RING_THREADS = 256, RING_STAGES = REDUCE_RING_STAGES,
+                   RING_VECTORS = REDUCE_RING_VECTORS;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 struct ring {
@@ -640,42 +441,42 @@ struct ring {
     // Padding in front of the ring aligns it to 32 bytes: copies that straddle a sector are slower
     // (TUNING.md R5).
     __device__ ring() {
-        __shared__ uint64 full[RING_PLACES];
+        __shared__ uint64 full[RING_STAGES];
         static_assert(sizeof full % 32 == 0, "the ring begins behind it");
         barriers = static_cast<unsigned>(__cvta_generic_to_shared(full));
         if (threadIdx.x == 0) {
-            for (unsigned place = 0; place < RING_PLACES; place++)
-                asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * place));
+            for (unsigned stage = 0; stage < RING_STAGES; stage++)
+                asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers + 8 * stage));
             asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         }
         __syncthreads();
     }
     // Waits until every thread has read the stage, then issues the copy into it.
-    __device__ void ask(unsigned place, const uint4 *from) {
+    __device__ void ask(unsigned stage, const uint4 *from) {
         __syncthreads();
         if (threadIdx.x != 0)
             return;
-        const unsigned bytes = RING_PACKS * sizeof(uint4);
+        const unsigned bytes = RING_VECTORS * sizeof(uint4);
         const unsigned to = static_cast<unsigned>(
-            __cvta_generic_to_shared(shared_memory<uint4>() + place * RING_PACKS));
+            __cvta_generic_to_shared(shared_memory<uint4>() + stage * RING_VECTORS));
         asm volatile(
-            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barriers + 8 * place),
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barriers + 8 * stage),
             "r"(bytes)
             : "memory");
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
                      "[%0], [%1], %2, [%3];" ::"r"(to),
-                     "l"(from), "r"(bytes), "r"(barriers + 8 * place)
+                     "l"(from), "r"(bytes), "r"(barriers + 8 * stage)
                      : "memory");
     }
-    __device__ void wait(unsigned place, unsigned parity) {
+    __device__ void wait(unsigned stage, unsigned parity) {
         unsigned done;
         do
             asm volatile("{ .reg .pred full;\n"
                          "mbarrier.try_wait.parity.shared::cta.b64 full, [%1], %2;\n"
                          "selp.u32 %0, 1, 0, full; }"
                          : "=r"(done)
-                         : "r"(barriers + 8 * place), "r"(parity)
+                         : "r"(barriers + 8 * stage), "r"(parity)
                          : "memory");
         while (!done);
     }
@@ -683,10 +484,10 @@ struct ring {
 #else
 // Before sm_90 every thread loads its own vectors through its registers.
 struct ring {
-    __device__ void ask(unsigned place, const uint4 *from) {
-        uint4 *to = shared_memory<uint4>() + place * RING_PACKS;
+    __device__ void ask(unsigned stage, const uint4 *from) {
+        uint4 *to = shared_memory<uint4>() + stage * RING_VECTORS;
 #pragma unroll
-        for (unsigned k = threadIdx.x; k < RING_PACKS; k += RING_THREADS)
+        for (unsigned k = threadIdx.x; k < RING_VECTORS; k += RING_THREADS)
             to[k] = from[k];
     }
     __device__ void wait(unsigned, unsigned) {}
@@ -695,33 +496,33 @@ struct ring {
 
 // Every gridDim.x-th of the whole chunks of the ring. The last block reduces the vectors after them
 // (TUNING.md R6).
-template <class Op, class Acc, class In> __device__ Acc combine_parts(const packed<In> &p) {
-    const uint64 parts = p.count / RING_PACKS, stride = uint64(gridDim.x) * RING_PACKS;
-    const uint4 *from = &p.packs[uint64(blockIdx.x) * RING_PACKS].words;
+template <class Op, class Acc, class In> __device__ Acc combine_parts(const vectors_of<In> &p) {
+    const uint64 parts = p.count / RING_VECTORS, stride = uint64(gridDim.x) * RING_VECTORS;
+    const uint4 *from = &p.vectors[uint64(blockIdx.x) * RING_VECTORS].words;
     const unsigned count =
         blockIdx.x < parts ? static_cast<unsigned>((parts - 1 - blockIdx.x) / gridDim.x + 1) : 0;
     Acc sums[CHAINS<In>];
     begin_sums<Op>(sums);
     ring parts_here;
-    for (unsigned part = 0; part < count && part < RING_PLACES; part++)
+    for (unsigned part = 0; part < count && part < RING_STAGES; part++)
         parts_here.ask(part, from + part * stride);
     for (unsigned part = 0; part < count; part++) {
-        const unsigned place = part % RING_PLACES;
-        const pack<In> *here = shared_memory<pack<In>>() + place * RING_PACKS;
-        parts_here.wait(place, part / RING_PLACES % 2);
+        const unsigned stage = part % RING_STAGES;
+        const vec<In> *here = shared_memory<vec<In>>() + stage * RING_VECTORS;
+        parts_here.wait(stage, part / RING_STAGES % 2);
 #pragma unroll
-        for (unsigned k = 0; k < RING_PACKS; k += RING_THREADS) {
-            pack<In> loaded;
+        for (unsigned k = 0; k < RING_VECTORS; k += RING_THREADS) {
+            vec<In> loaded;
             loaded.words = here[threadIdx.x + k].words;
-            combine_pack<Op>(sums, loaded);
+            combine_vector<Op>(sums, loaded);
         }
-        if (part + RING_PLACES < count)
-            parts_here.ask(place, from + (part + RING_PLACES) * stride);
+        if (part + RING_STAGES < count)
+            parts_here.ask(stage, from + (part + RING_STAGES) * stride);
     }
     if (blockIdx.x == gridDim.x - 1)
 #pragma unroll 1
-        for (uint64 i = parts * RING_PACKS + threadIdx.x; i < p.count; i += RING_THREADS)
-            combine_pack<Op>(sums, p.packs[i]);
+        for (uint64 i = parts * RING_VECTORS + threadIdx.x; i < p.count; i += RING_THREADS)
+            combine_vector<Op>(sums, p.vectors[i]);
     __syncthreads(); // the ring's memory is free
     return end_sums<Op>(sums);
 }
@@ -729,7 +530,7 @@ template <class Op, class Acc, class In> __device__ Acc combine_parts(const pack
 // New: bulk asynchronous copies.
 template <class Op, class In, class Acc>
 __device__ void reduce_12(const In *in, Acc *partials, uint64 n, const whole<Acc> &to) {
-    const packed<In> p(in, n);
+    const vectors_of<In> p(in, n);
     const Acc sum = combine_rest<Op>(combine_parts<Op, Acc>(p), p);
     combine_blocks<Op>(block_tree<Op>(sum), partials, to);
 }
@@ -741,12 +542,13 @@ struct schedule {
     unsigned piece; // vectors
     unsigned pieces;
 
-    explicit __device__ schedule(uint64 packs) {
-        const uint64 rounds = packs / ROUND, turns = (rounds - rounds / 10) / gridDim.x * gridDim.x;
+    explicit __device__ schedule(uint64 vectors) {
+        const uint64 rounds = vectors / ROUND,
+                     turns = (rounds - rounds / 10) / gridDim.x * gridDim.x;
         const unsigned most = REDUCE_DRAWS * gridDim.x;
         left = turns * ROUND;
         piece = static_cast<unsigned>((rounds - turns) / most + 1) * ROUND;
-        pieces = static_cast<unsigned>((packs - left + piece - 1) / piece);
+        pieces = static_cast<unsigned>((vectors - left + piece - 1) / piece);
     }
 };
 
@@ -759,7 +561,7 @@ __device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc
     __shared__ unsigned drawn[2];
     Acc *of_warps = shared_memory<Acc>(); // twice
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const packed<In> p(in, n);
+    const vectors_of<In> p(in, n);
     const schedule work(p.count);
     uint64 first = uint64(blockIdx.x) * ROUND, end = work.left;
     unsigned jump = gridDim.x * ROUND, slot = work.pieces + blockIdx.x;
@@ -769,7 +571,7 @@ __device__ void reduce_13(const In *in, Acc *partials, uint64 n, const whole<Acc
             next = atomicInc(to.tickets + 1, work.pieces + gridDim.x - 1);
         Acc sums[CHAINS<In>];
         begin_sums<Op>(sums);
-        combine_rounds<Op>(sums, p.packs, first + threadIdx.x, end, THREADS, jump);
+        combine_rounds<Op>(sums, p.vectors, first + threadIdx.x, end, THREADS, jump);
         Acc sum = end_sums<Op>(sums);
         if (slot == work.pieces)
             sum = combine_rest<Op>(sum, p);

@@ -55,354 +55,21 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 RUNG(1, "shapes", "reduce_axis",
-     "rows by lanes, a warp or a block, columns by packs, small slabs by way of shared memory",
+     "rows by lanes, a warp or a block; columns by vectors; small slabs through shared memory",
      "after the decks", 256, 256, 256, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
-#include "axis_results.cuh"
-#include "axis_rows.cuh"
-#include "reduce_axis_plan.cuh"
+#include "axis/axis_short_rows.cuh"
 
 namespace axis {
-
-constexpr unsigned BLOCK = AXIS_BLOCK;
-constexpr unsigned BLOCKS = 4; // a multiprocessor: bounds a kernel's registers
-
-// --- trees
-
-template <class T> __device__ T from_lane(T value, unsigned distance) {
-    constexpr unsigned words = (sizeof(T) + 3) / 4;
-    union {
-        T value;
-        unsigned words[words];
-    } u = {};
-    u.value = value;
-#pragma unroll
-    for (unsigned i = 0; i < words; i++)
-        u.words[i] = __shfl_xor_sync(0xffffffff, u.words[i], distance);
-    return u.value;
-}
-
-// Lanes in groups of `width`, a power of two; each group reduces to one value.
-template <class T, class Join> __device__ T group_tree(T value, unsigned width, const Join &join) {
-#pragma unroll 1
-    for (unsigned distance = width / 2; distance > 0; distance /= 2)
-        value = join(value, from_lane(value, distance));
-    return value;
-}
-
-// Reduces the block's values to one, in thread 0; `partial` is shared memory with one value a warp.
-template <class T, class Join>
-__device__ T block_tree(T *partial, T value, const T &nothing, const Join &join) {
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    value = group_tree(value, 32, join);
-    if (lane == 0)
-        partial[warp] = value;
-    __syncthreads();
-    if (warp == 0)
-        value = group_tree(lane < BLOCK / 32 ? partial[lane] : nothing, 32, join);
-    return value;
-}
-
-template <class Op> struct applying {
-    const Op &op;
-    __device__ typename Op::Acc operator()(typename Op::Acc a, typename Op::Acc b) const {
-        return op.apply(a, b);
-    }
-};
-
-// --- shapes of work
-
-__device__ inline unsigned log2_of(unsigned power) { return 31 - unsigned(__clz(int(power))); }
-
-// Shifts the array: values loaded at once are processed IN_TURN at a time by the same instructions.
-template <unsigned IN_TURN, class T, unsigned N> __device__ void next_in_turn(T (&loaded)[N]) {
-#pragma unroll
-    for (unsigned k = 0; k + IN_TURN < N; k++)
-        loaded[k] = loaded[k + IN_TURN];
-}
-
-// Copies the bytes from `start` on into shared memory: 16 at a time, none before `begin` or from
-// `end` on. Returns their offset there. Not inlined, so that all kernels share it.
-__device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 start, unsigned bytes,
-                                             bool streamed) {
-    constexpr unsigned at_once = 4;
-    const uint64 aligned = start / 16 * 16;
-    const unsigned skipped = unsigned(start - aligned), packs = (skipped + bytes + 15) / 16;
-    const uint4 *from = reinterpret_cast<const uint4 *>(aligned);
-    pack<uint8_t> *stage = shared_memory<pack<uint8_t>>();
-    // The first and the last vector may reach past the array.
-    const unsigned whole_first = aligned < begin ? 1 : 0;
-    const unsigned whole_end = end < aligned + uint64(packs) * 16 ? packs - 1 : packs;
-#pragma unroll 1
-    for (unsigned p = threadIdx.x; p < packs; p += at_once * BLOCK) {
-        pack<uint8_t> loaded[at_once];
-        load_some(
-            loaded, streamed,
-            [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
-            [&](unsigned k) { return from + p + k * BLOCK; });
-#pragma unroll
-        for (unsigned k = 0; k < at_once; k++)
-            if (p + k * BLOCK < packs)
-                stage[p + k * BLOCK] = loaded[k];
-    }
-#pragma unroll 1
-    for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the vector
-        const unsigned at = edge ? packs - 1 : 0;
-        if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
-            continue;
-#pragma unroll 1
-        for (unsigned i = 0; i < 16; i++) {
-            const uint64 byte = aligned + uint64(at) * 16 + i;
-            if (byte >= begin && byte < end)
-                stage[at].items[i] = *reinterpret_cast<const uint8_t *>(byte);
-        }
-    }
-    __syncthreads();
-    return skipped;
-}
-
-// `wide` contiguous slabs of reduced x inner elements pass through shared memory: the loads are 16
-// bytes wide and coalesced, however short a row is. Then `group` lanes reduce one result.
-template <class In>
-__device__ const In *staged_items(const In *in, const work &w, uint64 first, unsigned items) {
-    const uint64 slab = w.reduced * w.inner;
-    const unsigned skipped = stage_bytes(
-        reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + w.outer * slab),
-        reinterpret_cast<uint64>(in + first * slab), items * unsigned(sizeof(In)), w.streamed);
-    return shared_memory<In>() + skipped / sizeof(In);
-}
-
-// Elements in shared memory, without branches: rows are short.
-template <class Op, class In>
-__device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
-                                       unsigned apart, places here) {
-    constexpr unsigned AT_ONCE = 4;
-    lanes<Op, In, 1> mine;
-    if (left <= 0)
-        return Op::identity();
-#pragma unroll 1
-    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
-        alone<In> loaded[AT_ONCE];
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
-        mine.template add<false>(op, loaded, place, apart, unsigned(left));
-        at += AT_ONCE * step;
-        left -= int(AT_ONCE * apart);
-    }
-    return mine.whole(op, mine.part(0), here);
-}
-
-// The bits of word `word` of a vector that lie in its bytes `from` to `to` - 1.
-__device__ inline uint32_t bits_between(int from, int to, int word) {
-    const int low = 8 * (from - 4 * word), high = 8 * (to - 4 * word);
-    return __funnelshift_lc(0, ~0u, unsigned(low < 0 ? 0 : low)) &
-           ~__funnelshift_lc(0, ~0u, unsigned(high < 0 ? 0 : high));
-}
-
-// The same by vectors for a row of narrow elements, at any alignment: elements of other rows are
-// replaced by the identity (TUNING.md A2).
-template <class Op, class In>
-__device__ typename Op::Acc add_staged_packs(const Op &op, const In *row, unsigned items,
-                                             unsigned lane, unsigned group) {
-    constexpr unsigned AT_ONCE = 2;
-    const pack<In> *stage = shared_memory<pack<In>>();
-    const unsigned begin = unsigned(row - shared_memory<In>()) * unsigned(sizeof(In)),
-                   end = begin + items * unsigned(sizeof(In)), last = (end - 1) / 16;
-    const neutral_items<In> others(op);
-    along<Op, In> mine;
-    add_finite(mine, [&](auto &to) {
-#pragma unroll 1
-        for (unsigned p = begin / 16 + lane; p <= last; p += AT_ONCE * group) {
-            pack<In> loaded[AT_ONCE];
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++) {
-                const unsigned at = p + k * group;
-                loaded[k] = stage[at < last ? at : last];
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const uint32_t kept = bits_between(int(begin - at * 16), int(end - at * 16), i);
-                    loaded[k].word[i] = others.beside(loaded[k].word[i], kept, unsigned(i));
-                }
-            }
-            to.template add<true>(op, loaded, 0, 0, 0);
-        }
-    });
-    return mine.folded(op, {0, 0});
-}
-
-template <class Op, class In>
-__device__ void staged(const Op &op, const In *in, void *out, const work &w) {
-    using Acc = typename Op::Acc;
-    const unsigned reduced = unsigned(w.reduced), inner = unsigned(w.inner),
-                   group = unsigned(w.group), slab = reduced * inner;
-    const uint64 first = blockIdx.x * w.wide;
-    const unsigned slabs = unsigned(w.outer - first < w.wide ? w.outer - first : w.wide);
-    const In *items = staged_items(in, w, first, slabs * slab);
-    const unsigned results = slabs * inner, lane = threadIdx.x & (group - 1),
-                   shift = log2_of(group);
-#pragma unroll 1
-    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-        const unsigned result = base + (threadIdx.x >> shift);
-        Acc value = Op::identity();
-        if (result < results) {
-            const unsigned s = inner == 1 ? result : result / inner;
-            const In *at = items + s * slab + (result - s * inner);
-            bool by_packs = false;
-            if constexpr (!has_places<Op> && sizeof(In) <= 2) {
-                by_packs = inner == 1 && reduced >= AXIS_STAGED_PACKS(sizeof(In));
-                if (by_packs)
-                    value = add_staged_packs(op, at, reduced, lane, group);
-            }
-            if (!by_packs)
-                value = add_staged(op, at + lane * inner, group * inner, int(reduced - lane), group,
-                                   {lane, group});
-        }
-        value = group_tree(value, group, applying<Op>{op});
-        if (result < results && lane == 0)
-            storing<Op>::store(op, w, out, first * inner + result, value);
-    }
-}
-
-// Stores a block's results, which its threads hold in any order, through shared memory, so that
-// adjacent threads store adjacent results.
-template <class Op>
-__device__ void store_results(const Op &op, void *out, const work &w, uint64 first,
-                              unsigned results) {
-    __syncthreads();
-#pragma unroll 1
-    for (unsigned r = threadIdx.x; r < results; r += BLOCK)
-        storing<Op>::store(op, w, out, first + r, shared_memory<typename Op::Acc>()[r]);
-}
-
-// Contiguous rows of a few whole vectors: `group` lanes take a row of `wide` vectors, one vector
-// each, and AT_ONCE rows.
-template <class Op, class In>
-__device__ void groups(const Op &op, const In *in, void *out, const work &w) {
-    using Row = short_row<Op, In>;
-    using Acc = typename Op::Acc;
-    constexpr unsigned AT_ONCE = AXIS_GROUP_ROWS,
-                       IN_TURN = sizeof(In) <= 2 && !has_places<Op> ? 2 : 4;
-    const unsigned group = unsigned(w.group), wide = unsigned(w.wide), shift = log2_of(group),
-                   rows = BLOCK >> shift, x = threadIdx.x & (group - 1), y = threadIdx.x >> shift;
-    const uint64 first = uint64(blockIdx.x) * (AT_ONCE * rows);
-    const unsigned there =
-        unsigned(w.outer - first < AT_ONCE * rows ? w.outer - first : AT_ONCE * rows);
-    const uint4 *packs = reinterpret_cast<const uint4 *>(in) + (first + y) * wide + x;
-    pack<In> loaded[AT_ONCE];
-    load_some(
-        loaded, w.streamed, [&](unsigned k) { return x < wide && y + k * rows < there; },
-        [&](unsigned k) { return packs + k * rows * wide; });
-    Acc *results = shared_memory<Acc>() + y;
-#pragma unroll 1
-    for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
-        typename Row::Part parts[IN_TURN];
-#pragma unroll
-        for (unsigned k = 0; k < IN_TURN; k++)
-            parts[k] = x < wide
-                           ? Row::template of<pack<In>::count>(op, loaded[k], x * pack<In>::count)
-                           : Row::nothing();
-#pragma unroll 1
-        for (unsigned distance = group / 2; distance > 0; distance /= 2)
-#pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++)
-                parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
-        if (x == 0)
-#pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++)
-                results[k * rows] = Row::whole(op, parts[k]);
-        results += IN_TURN * rows;
-        next_in_turn<IN_TURN>(loaded);
-    }
-    store_results(op, out, w, first, there);
-}
-
-// Contiguous rows of one word: a thread takes AT_ONCE of them, a block apart.
-template <class Word, class Op, class In>
-__device__ void words(const Op &op, const In *in, void *out, const work &w) {
-    if constexpr (sizeof(Word) > sizeof(In)) {
-        using Row = short_row<Op, In>;
-        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = sizeof(Word) == 2 ? 8 : 2;
-        const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x;
-        const Word *rows = reinterpret_cast<const Word *>(in);
-        Word loaded[AT_ONCE];
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing rows repeat the first
-            loaded[k] = rows[first + k * BLOCK < w.outer ? first + k * BLOCK : 0];
-#pragma unroll 1
-        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
-            const uint64 row = first + turn * BLOCK;
-#pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++) {
-                pack<In> one;
-                one.word[0] = uint32_t(loaded[k]);
-                one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
-                const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
-                if (row + k * BLOCK < w.outer)
-                    storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
-            }
-            next_in_turn<IN_TURN>(loaded);
-        }
-    }
-}
-
-// Contiguous rows of three elements, the first at a vector: a thread takes the rows of three
-// vectors, and stores their results as vectors if these are not much wider (TUNING.md A3).
-template <class Op, class In>
-__device__ void triples(const Op &op, const In *in, void *out, const work &w) {
-    using Row = short_row<Op, In>;
-    using Part = typename Row::Part;
-    constexpr unsigned count = pack<In>::count; // rows of a thread
-    const uint64 thread = uint64(blockIdx.x) * BLOCK + threadIdx.x, whole = w.outer / count;
-    const uint4 *packs = reinterpret_cast<const uint4 *>(in) + thread * 3;
-    const bool there = thread < whole;
-    pack<In> loaded[3];
-    load_some(
-        loaded, w.streamed, [&](unsigned) { return there; }, [&](unsigned k) { return packs + k; });
-    Part parts[count];
-#pragma unroll
-    for (unsigned r = 0; r < count; r++) {
-        triple<In> row = {};
-#pragma unroll
-        for (unsigned i = 0; i < 3; i++)
-            row.items[i] = loaded[(3 * r + i) / count].items[(3 * r + i) % count];
-        parts[r] = Row::template of<3>(op, row, 0);
-    }
-    if (const uint64 r = whole * count + threadIdx.x; blockIdx.x == 0 && r < w.outer) { // the rest
-        triple<In> row = {};
-#pragma unroll
-        for (unsigned i = 0; i < 3; i++)
-            row.items[i] = in[r * 3 + i];
-        storing<Op>::store(op, w, out, r, Row::whole(op, Row::template of<3>(op, row, 0)));
-    }
-    if (reinterpret_cast<uint64>(out) % 16 == 0) {
-        typename Op::Acc results[count];
-#pragma unroll
-        for (unsigned r = 0; r < count; r++)
-            results[r] = Row::whole(op, parts[r]);
-        if (storing<Op>::store_all(op, w, out, thread * count, results, there))
-            return; // the whole block
-    }
-    // One element of padding after those of a thread avoids bank conflicts.
-    Part *shared = shared_memory<Part>();
-#pragma unroll
-    for (unsigned r = 0; r < count; r++)
-        shared[threadIdx.x * (count + 1) + r] = parts[r];
-    __syncthreads();
-    const uint64 first = uint64(blockIdx.x) * (BLOCK * count), end = whole * count;
-#pragma unroll 1
-    for (unsigned r = threadIdx.x; r < BLOCK * count && first + r < end; r += BLOCK)
-        storing<Op>::store(op, w, out, first + r, Row::whole(op, shared[r + r / count]));
-}
 
 // Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
 // AT_ONCE of them are in flight before the first is waited for, also in the last round, where
 // missing vectors are identities.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
-__device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, int left,
-                          unsigned apart, bool streamed, const Items &which) {
+__device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step, int left,
+                            unsigned apart, bool streamed, const Items &which) {
     constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
@@ -410,8 +77,8 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
 #pragma unroll 1
-    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
-        pack<In> loaded[AT_ONCE];
+    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
+        vec<In> loaded[AT_ONCE];
         if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
             step = opaque_copy(step);
         if (left > int((AT_ONCE - 1) * apart))
@@ -419,24 +86,24 @@ __device__ void add_packs(const Op &op, Mine &mine, const In *first, Step step, 
         else if (FEW == AT_ONCE || left > int(FEW * apart))
             load_some(loaded, streamed, is_there, from);
         else { // half the loads, for columns of a few rows
-            pack<In> few[FEW];
+            vec<In> few[FEW];
             load_some(few, streamed, is_there, from);
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
                 loaded[k].words = k < FEW ? few[k].words : uint4{0, 0, 0, 0};
         }
         which.pick(loaded);
-        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        mine.template add<false>(op, loaded, position, apart, unsigned(left));
         at += int64(step) * AT_ONCE;
         left -= int(AT_ONCE * apart);
     }
 }
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
-__device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step, int left,
-                              unsigned apart, bool streamed, const Items &which) {
+__device__ void add_all_vectors(const Op &op, Mine &mine, const In *at, Step step, int left,
+                                unsigned apart, bool streamed, const Items &which) {
     add_finite(mine, [&](auto &to) {
-        add_packs<is_slow<decltype(to)> ? 1 : AT_ONCE>(op, to, at, step, left, apart, streamed,
-                                                       which);
+        add_vectors<is_slow<decltype(to)> ? 1 : AT_ONCE>(op, to, at, step, left, apart, streamed,
+                                                         which);
     });
 }
 
@@ -444,15 +111,15 @@ __device__ void add_all_packs(const Op &op, Mine &mine, const In *at, Step step,
 template <class In>
 __device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
     const uint64 o = w.splits == 1 ? number : number / w.splits;
-    const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.share;
-    const uint64 n = w.reduced - begin < w.share ? w.reduced - begin : w.share;
+    const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.chunk;
+    const uint64 n = w.reduced - begin < w.chunk ? w.reduced - begin : w.chunk;
     const uint64 first = begin * every;
     const In *items = in + w.outer_axes.offset(o) + first;
     const unsigned span = unsigned((n - 1) * every + 1),
                    off = unsigned(reinterpret_cast<uint64>(items) % 16 / sizeof(In)),
-                   to_boundary = off ? pack<In>::count - off : 0,
+                   to_boundary = off ? vec<In>::count - off : 0,
                    before = span < to_boundary ? span : to_boundary;
-    return {items, first, before, span - (span - before) % pack<In>::count, span, every};
+    return {items, first, before, span - (span - before) % vec<In>::count, span, every};
 }
 
 // `group` threads, or the block, reduce a row, or a chunk of one, by vectors along the row. If
@@ -462,7 +129,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     using Row = row_of<Op, In>;
     using Part = typename Row::Part;
     using Items = typename chosen<may_be_strided<Op, In>, strided_items<In>, every_item<In>>::type;
-    constexpr unsigned AT_ONCE = has_places<Op> && sizeof(In) == 8 ? 4 : 8, count = pack<In>::count;
+    constexpr unsigned AT_ONCE = has_index<Op> && sizeof(In) == 8 ? 4 : 8, count = vec<In>::count;
     const bool strided = may_be_strided<Op, In> && w.shape == AXIS_STRIDED;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
                    apart = strided ? unsigned(w.tiles) : side,
@@ -484,8 +151,8 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         const Items which(op, every, behind(first));
         if (left > 0 && which.any()) {
             along<Op, In> mine;
-            add_all_packs<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
-                                   which);
+            add_all_vectors<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart,
+                                     w.streamed, which);
             part = mine.folded(op, {int64(first), int64(apart * count)});
         }
     }
@@ -533,13 +200,13 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
 // This thread's elements of one column, every apart-th of `left`.
 template <class Op, class In>
 __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int left,
-                                      unsigned apart, places here) {
+                                      unsigned apart, positions here) {
     constexpr unsigned AT_ONCE = 8;
     lanes<Op, In, 1> mine;
     if (left <= 0)
         return Op::identity();
 #pragma unroll 1
-    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
+    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
         if (left > int((AT_ONCE - 1) * apart)) {
 #pragma unroll
@@ -550,7 +217,7 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
             for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing elements repeat the first
                 loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
         }
-        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        mine.template add<false>(op, loaded, position, apart, unsigned(left));
         at += AT_ONCE * step;
         left -= int(AT_ONCE * apart);
     }
@@ -559,8 +226,8 @@ __device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, in
 
 // The same for partial results, which have their indices already.
 template <class Op, class In>
-__device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *index, int64 step,
-                                       int64 left, unsigned apart) {
+__device__ typename Op::Acc add_indexed(const Op &op, const In *at, const int64 *index, int64 step,
+                                        int64 left, unsigned apart) {
     typename Op::Acc value = Op::identity();
 #pragma unroll 1
     for (; left > 0; left -= apart, at += step, index += step)
@@ -572,12 +239,12 @@ __device__ typename Op::Acc add_placed(const Op &op, const In *at, const int64 *
 // begin at `tail`.
 template <class In> struct slab_of {
     const In *items;
-    unsigned before, packs, tail;
+    unsigned before, vectors, tail;
     __device__ slab_of(const In *in, uint64 number, unsigned size) : items(in + number * size) {
-        constexpr unsigned count = pack<In>::count;
+        constexpr unsigned count = vec<In>::count;
         before = -unsigned(reinterpret_cast<uint64>(items) / sizeof(In)) % count;
-        packs = (size - before) / count;
-        tail = before + packs * count;
+        vectors = (size - before) / count;
+        tail = before + vectors * count;
     }
 };
 
@@ -587,20 +254,20 @@ template <class In> struct slab_of {
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    using Mine = lanes<Op, In, pack<In>::count>;
+    using Mine = lanes<Op, In, vec<In>::count>;
     using Part = typename Mine::Part;
-    constexpr unsigned count = pack<In>::count;
+    constexpr unsigned count = vec<In>::count;
     constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
     const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
                    size = unsigned(w.reduced) * inner;
-    const unsigned share_of_1 = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
-    const unsigned own = threadIdx.x * share_of_1 >> 16, x = threadIdx.x - own * side;
+    const unsigned reciprocal = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
+    const unsigned own = threadIdx.x * reciprocal >> 16, x = threadIdx.x - own * side;
     const uint64 first = uint64(blockIdx.x) * slabs;
     Mine mine;
     if (own < slabs && first + own < w.outer) {
         const slab_of<In> slab(in, first + own, size);
-        add_all_packs<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                         int(slab.packs - x), side, w.streamed, every_item<In>());
+        add_all_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
+                           int(slab.vectors - x), side, w.streamed, every_item<In>());
     }
     Part *shared = shared_memory<Part>();
 #pragma unroll
@@ -651,15 +318,15 @@ struct extent {
     uint64 begin, end;
 };
 
-// As add_packs, for unaligned vectors of which `items` elements count: two aligned loads each;
+// As add_vectors, for unaligned vectors of which `items` elements count: two aligned loads each;
 // surplus lanes are ignored (TUNING.md A8).
 template <unsigned AT_ONCE, class Op, class In, class Mine>
-__device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int64 step, int left,
-                                  unsigned apart, unsigned items, const extent &all) {
+__device__ void add_shifted_vectors(const Op &op, Mine &mine, const In *first, int64 step, int left,
+                                    unsigned apart, unsigned items, const extent &all) {
     uint64 at = reinterpret_cast<uint64>(first);
 #pragma unroll 1
-    for (uint32_t place = 0; left > 0; place += AT_ONCE) {
-        pack<In> loaded[AT_ONCE];
+    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
+        vec<In> loaded[AT_ONCE];
         uint4 behind[AT_ONCE];
         const auto begin_of = [&](unsigned k) { return at + uint64(step) * k; };
         const auto is_split = [&](unsigned k) {
@@ -673,17 +340,17 @@ __device__ void add_shifted_packs(const Op &op, Mine &mine, const In *first, int
         for (unsigned k = 0; k < AT_ONCE; k++) {
             const uint4 *from = reinterpret_cast<const uint4 *>(begin_of(k) / 16 * 16);
             const bool there = left > int(k * apart) && is_inside(k);
-            loaded[k].words = load_pack_if(there, from);
-            behind[k] = load_pack_if(there && is_split(k), from + 1);
+            loaded[k].words = load_vector_if(there, from);
+            behind[k] = load_vector_if(there && is_split(k), from + 1);
         }
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++) {
             loaded[k].words =
-                cut_pack<sizeof(In)>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
+                cut_vector<sizeof(In)>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
             if (left > int(k * apart) && !is_inside(k))
                 loaded[k] = some_items(reinterpret_cast<const In *>(begin_of(k)), items);
         }
-        mine.template add<false>(op, loaded, place, apart, unsigned(left));
+        mine.template add<false>(op, loaded, position, apart, unsigned(left));
         at += uint64(step) * AT_ONCE;
         left -= int(AT_ONCE * apart);
     }
@@ -734,21 +401,21 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    constexpr unsigned COUNT = pack<In>::count;
+    constexpr unsigned COUNT = vec<In>::count;
     using Mine = lanes<Op, In, COUNT>;
     using Part = typename Mine::Part;
     const bool by_items = w.shape == AXIS_ITEMS;
     const unsigned count = by_items ? 1 : COUNT, shift = by_items ? 0 : log2_of(COUNT);
     const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
-    const unsigned share_of_1 = (0xffff + wide) / wide; // in 2^-16: exact for indices up to BLOCK
-    const unsigned high = BLOCK * share_of_1 >> 16, y = threadIdx.x * share_of_1 >> 16,
+    const unsigned reciprocal = (0xffff + wide) / wide; // in 2^-16: exact for indices up to BLOCK
+    const unsigned high = BLOCK * reciprocal >> 16, y = threadIdx.x * reciprocal >> 16,
                    x = threadIdx.x - y * wide;
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
     const uint64 begin = uint64(tile) * wide * count, column = begin + x * count,
-                 first = split * w.share,
-                 n = w.reduced - first < w.share ? w.reduced - first : w.share;
+                 first = split * w.chunk,
+                 n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
     const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
     const int64 step = high * w.stride;
     int64 from = int64(first + y) * w.stride;
@@ -757,7 +424,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     // Shared memory holds parts of lanes, or values of elements.
     Part *shared = shared_memory<Part>();
     Acc *values = shared_memory<Acc>();
-    static_assert(sizeof(Part) * COUNT <= AXIS_PACK_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
+    static_assert(sizeof(Part) * COUNT <= AXIS_VECTOR_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
                   "shared memory");
     // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
     const unsigned turn = wide >= 32 ? 32 / COUNT : 0;
@@ -766,12 +433,12 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         return ((y << shift) + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and can store vectors.
-    const bool whole_vectors = high == 1 && w.group == 1 && !w.partials && w.shape == AXIS_PACKS &&
-                               reinterpret_cast<uint64>(out) % 16 == 0;
+    const bool whole_vectors = high == 1 && w.group == 1 && !w.partials &&
+                               w.shape == AXIS_VECTORS && reinterpret_cast<uint64>(out) % 16 == 0;
     if (by_items) {
         const Acc value =
             w.in_index
-                ? add_placed(op, in + from, w.in_index + from, step, left, high)
+                ? add_indexed(op, in + from, w.in_index + from, step, left, high)
                 : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
         if (high == 1 && !w.partials) { // nothing to join
             if (left > 0)
@@ -783,7 +450,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         Mine mine;
         const int64 bytes = step * int64(sizeof(In));
         constexpr bool few =
-            sizeof(In) <= 4 && sizeof(Mine) <= (has_places<Op> ? 32 : 16); // registers
+            sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
         bool shifts = false;
         if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM) {
             shifts = w.shape == AXIS_SHIFTED;
@@ -794,15 +461,15 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
                                     reinterpret_cast<uint64>(in + end)};
                 const uint64 items = w.inner - column;
                 add_finite(mine, [&](auto &to) {
-                    add_shifted_packs<is_slow<decltype(to)> ? 1 : 2>(
+                    add_shifted_vectors<is_slow<decltype(to)> ? 1 : 2>(
                         op, to, in + from, bytes, left, high,
                         items < COUNT ? unsigned(items) : COUNT, all);
                 });
             }
         }
         if (!shifts)
-            add_all_packs<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
-                                       every_item<In>());
+            add_all_vectors<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
+                                         every_item<In>());
         if (whole_vectors) {
             Acc results[COUNT];
 #pragma unroll
@@ -836,9 +503,9 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const uint64 inner = rows == 1 ? w.inner : results; // of the results
     constexpr unsigned AT_ONCE = 8;
     // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
-    unsigned of_shares = 0;
+    unsigned of_chunks = 0;
     const auto add_part = [&](Acc value, unsigned part, unsigned result) -> Acc {
-        if (of_shares) {
+        if (of_chunks) {
             Acc some[AT_ONCE];
             const unsigned parts = splits - part * AT_ONCE;
             const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
@@ -853,7 +520,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
             const unsigned slot = slot_of(part, result >> shift, result & (count - 1));
-            const places at = {int64((first + part) * rows + k), int64(high * rows)};
+            const positions at = {int64((first + part) * rows + k), int64(high * rows)};
             value = op.apply(value, by_items ? values[slot] : Mine::whole(op, shared[slot], at));
         }
         return value;
@@ -861,15 +528,15 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     unsigned parts = n < high ? unsigned(n) : high;
     for (;;) {
         combine_parts(op, results, parts, add_part, [&](unsigned result, Acc value) {
-            const uint64 at = (of_shares ? o : above) * inner + begin + result;
-            if (w.partials && !of_shares)
+            const uint64 at = (of_chunks ? o : above) * inner + begin + result;
+            if (w.partials && !of_chunks)
                 store_partial(op, w, at, value);
             else
                 storing<Op>::store(op, w, out, at, value);
         });
-        if (of_shares || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
+        if (of_chunks || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
             return;
-        of_shares = opaque_copy(1);
+        of_chunks = opaque_copy(1);
         parts = (splits + AT_ONCE - 1) / AT_ONCE;
     }
 }
@@ -901,7 +568,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
     case AXIS_STRIDED:
         rows(op, in, out, w);
         break;
-    case AXIS_PACKS:
+    case AXIS_VECTORS:
     case AXIS_SHIFTED:
     default:
         columns(op, in, out, w);
@@ -933,13 +600,13 @@ using type_float64 = float64;
         const type_##in *items, void *results, void *partials, int64 *partial_index,             \
         const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
         int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
-        float64 divisor, uint64 shape, uint64 splits, uint64 share, uint64 wide, uint64 group,   \
+        float64 divisor, uint64 shape, uint64 splits, uint64 chunk, uint64 wide, uint64 group,   \
         uint64 tiles, uint64 streamed) {                                                         \
         wait_for_kernel_before();                                                                \
         const work w = {partials,    partial_index, in_index, tickets,        outer,             \
                         reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
                         {key, mask}, finish,        divisor,  shape,          splits,            \
-                        share,       wide,          group,    tiles,          streamed != 0};    \
+                        chunk,       wide,          group,    tiles,          streamed != 0};    \
         reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
     }
 

@@ -4,22 +4,22 @@
 #pragma once
 
 enum {
-    AXIS_BLOCK = 256,        /* threads */
-    AXIS_GROUP_ROWS = 8,     /* rows of a few vectors that a group of lanes reduces at once */
-    AXIS_WORD_ROWS = 8,      /* the same for a thread, for rows of one word */
-    AXIS_STRIDED_ITEM = 8,   /* bytes: strided elements wider than this are read one by one */
-    AXIS_STRIDED_PLACED = 4, /* the same for argmin */
-    AXIS_SHIFTED_ITEM = 2,   /* bytes of the widest elements read by unaligned vectors */
-    AXIS_PACK_SHARED = 64,   /* bytes of shared memory a thread, for columns by vectors */
-    AXIS_ITEM_SHARED = 16,   /* the same for columns by elements */
-    AXIS_SHARE = 1 << 30,    /* elements of a row that a block reduces, at most: fits 32 bits */
-    AXIS_PLACES = 1 << 16,   /* upper bound of a vector's position among those of a thread */
-    AXIS_BYTE_PACKS =
+    AXIS_BLOCK = 256,         /* threads */
+    AXIS_GROUP_ROWS = 8,      /* rows of a few vectors that a group of lanes reduces at once */
+    AXIS_WORD_ROWS = 8,       /* the same for a thread, for rows of one word */
+    AXIS_STRIDED_ITEM = 8,    /* bytes: strided elements wider than this are read one by one */
+    AXIS_STRIDED_INDEXED = 4, /* the same for argmin */
+    AXIS_SHIFTED_ITEM = 2,    /* bytes of the widest elements read by unaligned vectors */
+    AXIS_VECTOR_SHARED = 64,  /* bytes of shared memory a thread, for columns by vectors */
+    AXIS_ITEM_SHARED = 16,    /* the same for columns by elements */
+    AXIS_CHUNK = 1 << 30,     /* elements of a row that a block reduces, at most: fits 32 bits */
+    AXIS_POSITIONS = 1 << 16, /* upper bound of a vector's position among those of a thread */
+    AXIS_BYTE_VECTORS =
         1 << 22, /* vectors of a thread that sums bytes in 32 bits, four bytes to a sum */
 };
 
 /* Elements of 1 or 2 bytes in the shortest row that is read from shared memory by vectors. */
-#define AXIS_STAGED_PACKS(item) ((item) == 1 ? 8 : 32)
+#define AXIS_STAGED_VECTORS(item) ((item) == 1 ? 8 : 32)
 
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of three elements; rows of a few
  * vectors; longer rows; the same with every second or third element; slabs of few inner elements;
@@ -32,7 +32,7 @@ enum axis_shape {
     AXIS_NARROW,
     AXIS_ROWS,
     AXIS_STRIDED,
-    AXIS_PACKS,
+    AXIS_VECTORS,
     AXIS_SHIFTED,
     AXIS_ITEMS
 };

@@ -14,10 +14,10 @@
 //   threads a block (least, most, default), words of output a thread (0: one a block, which loops),
 //   flags, the deck's time: it gives none
 RUNG(0, "copy", "roofline_copy",
-     "a plain copy: what memory gives a kernel that only reads and writes",
+     "a plain copy: the bandwidth of a kernel that only reads and writes",
      "D1 compare with a copy", 32, 1024, 128, 4, RUNG_BEST, 0)
 RUNG(-1, "read", "roofline_read",
-     "sums of all words, eight loads of 16 bytes in flight a thread; over again from the L2 cache",
+     "sums all words, eight loads of 16 bytes in flight per thread; repeated, from the L2 cache",
      "D2 bandwidth", 256, 256, 256, 0, 0, 0)
 RUNG(-1, "write", "roofline_write",
      "stores of 16 bytes, and no loads",
@@ -224,7 +224,7 @@ __device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64
                            from[8 * group + member + 4], from[8 * (group + 8) + member + 4]};
     const uint32_t b[2] = {b_words[8 * group + member], b_words[8 * group + member + 4]};
     // Sum j of product k is in rows `group` and `group` + 8, two adjacent columns.
-    const auto place = [&](unsigned k, unsigned j) {
+    const auto word_of = [&](unsigned k, unsigned j) {
         return (global_thread() / 32 * PRODUCTS + k) * 128 + (group + j / 2 * 8) * 8 + 2 * member +
                j % 2;
     };
@@ -233,7 +233,7 @@ __device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64
     for (unsigned k = 0; k < PRODUCTS; k++)
 #pragma unroll
         for (unsigned j = 0; j < 4; j++)
-            d[k][j] = first[place(k, j) % firsts];
+            d[k][j] = first[word_of(k, j) % firsts];
 #pragma unroll 8
     for (uint64 repeat = 0; repeat < repeats; repeat++)
 #pragma unroll
@@ -243,7 +243,7 @@ __device__ inline void multiply_tiles(const uint32_t *from, uint32_t *to, uint64
     for (unsigned k = 0; k < PRODUCTS; k++)
 #pragma unroll
         for (unsigned j = 0; j < 4; j++)
-            reinterpret_cast<float *>(to)[place(k, j)] = d[k][j];
+            reinterpret_cast<float *>(to)[word_of(k, j)] = d[k][j];
 }
 
 #define CEILING(name, bound, ...)                                                              \

@@ -32,22 +32,22 @@
 //   number, name, kernel, lesson, source,
 //   threads a block (least, most, default), items a thread, flags, the deck's time: it gives none
 RUNG(1, "global", "stencil1d_1",
-     "every thread reads its 2r + 1 inputs from global memory: every input is read 2r + 1 times",
+     "each thread reads its 2r + 1 inputs from global memory: every input is read 2r + 1 times",
      "D1 stencil, straightforward", 16, 1024, 256, 1, 0, 0)
 RUNG(2, "shared", "stencil1d_2",
-     "a block loads its inputs and the halo into shared memory once; a barrier, then the sum",
+     "a block loads its inputs and the halo into shared memory once; the sum follows a barrier",
      "D1 stencil with shared memory, blocks of 16", 16, 1024, 256, 1, 0, 0)
 RUNG(2, "2-historical", "stencil1d_2h",
-     "the deck's listing without the barrier: a thread reads the halo before it is there",
+     "the deck's listing without the barrier: a thread reads the halo before another has stored it",
      "D1 stencil, the data race", 16, 1024, 256, 1, RUNG_HISTORICAL, 0)
 RUNG(3, "registers", "stencil1d_3",
-     "several outputs a thread, from a window of inputs that slides through its registers",
+     "several outputs per thread, from a window of inputs that slides through its registers",
      "after D1 and D2", 32, 1024, 128, 4, RUNG_WIDE, 0)
 RUNG(4, "vector", "stencil1d_4",
-     "loads and stores of 16 bytes; the neighbours' packs come from the first-level cache",
+     "vector loads and stores of 16 bytes; the neighbours' vectors come from the L1 cache",
      "after the decks", 32, 1024, 128, 4, RUNG_WIDE, 0)
 RUNG(5, "shared-sums", "stencil1d_5",
-     "tiles in shared memory; in wide windows the sums of whole groups of inputs serve all that hold them",
+     "tiles in shared memory; wide windows reuse the sums of whole groups of inputs",
      "after the decks: van Herk 1992, Gil and Werman 1993", 128, 128, 128, 15,
      RUNG_BEST | RUNG_WIDE | RUNG_OVERLAPS, 0)
 // clang-format on
@@ -151,9 +151,9 @@ constexpr unsigned PIECE = 1024;
 
 // A call, as above.
 template <class Word>
-__device__ __noinline__ void load_piece(stencil<Word, Word> s, int64 from, unsigned places) {
+__device__ __noinline__ void load_piece(stencil<Word, Word> s, int64 from, unsigned positions) {
     const tile_of_rows<Word, Word> where(s, blockDim.x);
-    load_places(where, shared_memory<Word>(), from, places, blockDim.x, Word(0));
+    load_positions(where, shared_memory<Word>(), from, positions, blockDim.x, Word(0));
 }
 
 // Any radius, any block: a window wider than PIECE is processed in chunks.
@@ -297,9 +297,9 @@ __device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number
     }
 }
 
-template <class In, class Acc> __device__ void store_pack(In *to, const Acc (&sums)[OUTPUTS]) {
+template <class In, class Acc> __device__ void store_vector(In *to, const Acc (&sums)[OUTPUTS]) {
     union {
-        uint4 packs[OUTPUTS * sizeof(In) / 16];
+        uint4 vectors[OUTPUTS * sizeof(In) / 16];
         In items[OUTPUTS];
     } group;
 #pragma unroll
@@ -307,7 +307,7 @@ template <class In, class Acc> __device__ void store_pack(In *to, const Acc (&su
         group.items[j] = static_cast<In>(sums[j]);
 #pragma unroll
     for (unsigned p = 0; p < OUTPUTS * sizeof(In) / 16; p++)
-        store_pack(reinterpret_cast<uint4 *>(to) + p, group.packs[p]);
+        store_vector(reinterpret_cast<uint4 *>(to) + p, group.vectors[p]);
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_3(const stencil<In, Acc> &rows) {
@@ -326,7 +326,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
         sliding_window<0, Op>(s, s.in + left, sums);
     In *to = s.out + output;
     if (reinterpret_cast<uint64>(to) % 16 == 0) {
-        store_pack(to, sums);
+        store_vector(to, sums);
     } else {
 #pragma unroll
         for (unsigned j = 0; j < OUTPUTS; j++)
@@ -337,14 +337,14 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
 // New: a thread loads whole vectors: its own and both neighbours, which adjacent threads load as
 // well. For windows that reach at most 4 elements, of aligned arrays whose outputs have the indices
 // of their inputs; the host launches rung 3 for others.
-template <int Reach, class In> union packed_window {
-    static constexpr unsigned ITEMS = 2 * Reach + OUTPUTS, PACKS = ITEMS * sizeof(In) / 16;
-    uint4 packs[PACKS];
+template <int Reach, class In> union vector_window {
+    static constexpr unsigned ITEMS = 2 * Reach + OUTPUTS, VECTORS = ITEMS * sizeof(In) / 16;
+    uint4 vectors[VECTORS];
     In items[ITEMS];
 };
 
 template <int Radius, int Reach, class Op, class In, class Acc>
-__device__ void packed_sums(const stencil<In, Acc> &s, const packed_window<Reach, In> &window,
+__device__ void vector_sums(const stencil<In, Acc> &s, const vector_window<Reach, In> &window,
                             In *to) {
     Acc sums[OUTPUTS] = {};
 #pragma unroll
@@ -355,19 +355,19 @@ __device__ void packed_sums(const stencil<In, Acc> &s, const packed_window<Reach
             if (i - j >= 0 && i - j <= 2 * Radius)
                 sums[j] = Op::add(sums[j], item, s.weights, i - j);
     }
-    store_pack(to, sums);
+    store_vector(to, sums);
 }
 
 // The window of outputs of one row that is not entirely within the row: its own vector, and the
 // elements on either side that exist.
 template <int Reach, class In, class Acc>
-__device__ void load_items(const stencil<In, Acc> &s, packed_window<Reach, In> &window,
+__device__ void load_items(const stencil<In, Acc> &s, vector_window<Reach, In> &window,
                            int64 output) {
     const reflection ends(s.n, s.mode);
     const In constant = static_cast<In>(s.beyond);
     const int left = static_cast<int>(s.first + output) - Reach;
 #pragma unroll
-    for (int i = 0; i < int(packed_window<Reach, In>::ITEMS); i++) {
+    for (int i = 0; i < int(vector_window<Reach, In>::ITEMS); i++) {
         const bool own = i >= Reach && i < Reach + int(OUTPUTS);
         const bool beyond = i < Reach ? left + i < 0 : left + i >= ends.n;
         const int moved = ends.moved(left + i, i < Reach ? ends.low : ends.high);
@@ -378,12 +378,12 @@ __device__ void load_items(const stencil<In, Acc> &s, packed_window<Reach, In> &
 
 // Returns false if the thread is finished: it had outputs at the end of a row, or none.
 template <class Op, int Reach, class In, class Acc>
-__device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In> &window,
-                           int64 &number) {
+__device__ bool load_vectors(const stencil<In, Acc> &rows, vector_window<Reach, In> &window,
+                             int64 &number) {
     const int64 begin = static_cast<int64>(blockIdx.x) * blockDim.x * OUTPUTS;
     const int64 left = rows.first + begin - Reach;
     number = begin + threadIdx.x * OUTPUTS;
-    const int64 pack = rows.first + number - Reach, behind = pack + OUTPUTS + 2 * Reach;
+    const int64 vector = rows.first + number - Reach, behind = vector + OUTPUTS + 2 * Reach;
     if (rows.rows > 1 || !rows.whole(left, left + blockDim.x * OUTPUTS + 2 * Reach - 1)) {
         // Not all of the block's windows lie within the row.
         if (number >= rows.every_output())
@@ -391,7 +391,7 @@ __device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In
         int64 output = number;
         const stencil<In, Acc> s = rows.row_of(output);
         const int64 middle = s.first + output;
-        if (pack < 0 || behind > rows.n * rows.rows ||
+        if (vector < 0 || behind > rows.n * rows.rows ||
             !s.whole(middle - s.radius, middle + OUTPUTS - 1 + s.radius)) {
             if (output + OUTPUTS > s.outputs || !reflection::serves(s.n, Reach, s.mode) ||
                 (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond)) {
@@ -403,28 +403,28 @@ __device__ bool load_packs(const stencil<In, Acc> &rows, packed_window<Reach, In
         }
     }
 #pragma unroll
-    for (unsigned p = 0; p < packed_window<Reach, In>::PACKS; p++)
-        window.packs[p] = reinterpret_cast<const uint4 *>(rows.in + pack)[p];
+    for (unsigned p = 0; p < vector_window<Reach, In>::VECTORS; p++)
+        window.vectors[p] = reinterpret_cast<const uint4 *>(rows.in + vector)[p];
     return true;
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_4(const stencil<In, Acc> &s) {
-    packed_window<4, In> window;
+    vector_window<4, In> window;
     int64 number;
-    if (!load_packs<Op>(s, window, number))
+    if (!load_vectors<Op>(s, window, number))
         return;
     In *to = s.out + number;
     switch (static_cast<unsigned>(s.radius)) {
     case 0:
-        return packed_sums<0, 4, Op>(s, window, to);
+        return vector_sums<0, 4, Op>(s, window, to);
     case 1:
-        return packed_sums<1, 4, Op>(s, window, to);
+        return vector_sums<1, 4, Op>(s, window, to);
     case 2:
-        return packed_sums<2, 4, Op>(s, window, to);
+        return vector_sums<2, 4, Op>(s, window, to);
     case 3:
-        return packed_sums<3, 4, Op>(s, window, to);
+        return vector_sums<3, 4, Op>(s, window, to);
     case 4:
-        return packed_sums<4, 4, Op>(s, window, to);
+        return vector_sums<4, 4, Op>(s, window, to);
     }
 }
 
@@ -582,7 +582,7 @@ __device__ void sums_of_tile(const In *tile, In *outputs, Acc *group_sums, unsig
 
 // Stores a warp's outputs, 16 bytes a store where aligned.
 template <class In> __device__ void store_warp(In *to, const In *sums) {
-    constexpr unsigned PACKS = WARP * GROUP * sizeof(In) / 16;
+    constexpr unsigned VECTORS = WARP * GROUP * sizeof(In) / 16;
     const unsigned lane = threadIdx.x % WARP;
     if (reinterpret_cast<uint64>(to) % 16) {
 #pragma unroll
@@ -591,19 +591,20 @@ template <class In> __device__ void store_warp(In *to, const In *sums) {
         return;
     }
 #pragma unroll
-    for (unsigned p = lane, k = 0; k < (PACKS + WARP - 1) / WARP; k++, p += WARP)
-        if ((k + 1) * WARP <= PACKS || p < PACKS)
-            store_pack(reinterpret_cast<uint4 *>(to) + p, reinterpret_cast<const uint4 *>(sums)[p]);
+    for (unsigned p = lane, k = 0; k < (VECTORS + WARP - 1) / WARP; k++, p += WARP)
+        if ((k + 1) * WARP <= VECTORS || p < VECTORS)
+            store_vector(reinterpret_cast<uint4 *>(to) + p,
+                         reinterpret_cast<const uint4 *>(sums)[p]);
 }
 
 // Copies `count` vectors, the tile's own and the halo: the halo passes through registers, the
 // others do not, and all are in flight at once (TUNING.md S3).
 template <class In>
-__device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned count) {
+__device__ void load_vectors_of_tile(uint4 *tile, const uint4 *from, unsigned count) {
     constexpr unsigned LOADS = (TILE * sizeof(In) / 16 + THREADS - 1) / THREADS;
     const unsigned t = threadIdx.x;
     for (unsigned i = LOADS * THREADS + t; i < count; i += THREADS)
-        copy_pack(tile + i, from + i);
+        copy_vector(tile + i, from + i);
     uint4 loaded[LOADS];
 #pragma unroll
     for (unsigned k = 0; k < LOADS; k++)
@@ -613,18 +614,18 @@ __device__ void load_packs_of_tile(uint4 *tile, const uint4 *from, unsigned coun
     for (unsigned k = 0; k < LOADS; k++)
         if (k + 1 < LOADS || t + k * THREADS < count)
             tile[t + k * THREADS] = loaded[k];
-    copied_packs();
+    copied_vectors();
 }
 
 // A tile that is not entirely within one row. Calls, as above, on bits: one for all elements of a
 // size.
 template <class Word>
-__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned places) {
+__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned positions) {
     const tile_of_rows<Word, Word> where(s, TILE);
     if (reflection::serves(s.n, s.radius, s.mode))
-        load_rows(where, tile, places, THREADS, s.beyond);
+        load_rows(where, tile, positions, THREADS, s.beyond);
     else
-        load_places(where, tile, 0, places, THREADS, s.beyond);
+        load_positions(where, tile, 0, positions, THREADS, s.beyond);
 }
 template <class Word>
 __device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *tile,
@@ -660,16 +661,16 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     // The groups' sums and as many of EIGHT, or the weights.
     Acc *numbers = shared_memory<Acc>();
     const unsigned count = shares ? 2 * groups : Op::shares ? 0 : width;
-    uint4 *packs = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
-    In *tile = reinterpret_cast<In *>(packs);
+    uint4 *vectors = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
+    In *tile = reinterpret_cast<In *>(vectors);
     const tile_of_rows<In, Acc> where(s, TILE);
     const In *from = where.whole(inputs, ITEMS - 1);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // offset of the inputs in their vectors
     if (from) {
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
-        load_packs_of_tile<In>(packs, reinterpret_cast<const uint4 *>(from - shift),
-                               (shift + inputs + ITEMS - 1) / ITEMS);
+        load_vectors_of_tile<In>(vectors, reinterpret_cast<const uint4 *>(from - shift),
+                                 (shift + inputs + ITEMS - 1) / ITEMS);
     } else {
         load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs);
     }

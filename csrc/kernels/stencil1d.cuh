@@ -60,16 +60,16 @@ struct reflection {
 };
 
 // Copies 16 bytes from global to shared memory, without registers and without waiting, until
-// `copied_packs`; before sm_80 a thread waits for each.
-__device__ inline void copy_pack(uint4 *to, const uint4 *from) {
+// `copied_vectors`; before sm_80 a thread waits for each.
+__device__ inline void copy_vector(uint4 *to, const uint4 *from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    const unsigned place = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(place), "l"(from) : "memory");
+    const unsigned position = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(position), "l"(from) : "memory");
 #else
     *to = *from;
 #endif
 }
-__device__ inline void copied_packs() {
+__device__ inline void copied_vectors() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
@@ -164,63 +164,63 @@ template <class In, class Acc> struct tile_of_rows {
             row = split(begin, pitch);
         }
     }
-    __device__ int64 row_at(unsigned place, int64 &at) const {
-        at = begin + place;
+    __device__ int64 row_at(unsigned position, int64 &at) const {
+        at = begin + position;
         return alone ? row : row + split(at, pitch);
     }
-    // Address of `places` inputs, if all of them exist in one row, with `beside` more on either
+    // Address of `positions` inputs, if all of them exist in one row, with `beside` more on either
     // side; else NULL.
-    __device__ const In *whole(int64 places, int beside = 0) const {
+    __device__ const In *whole(int64 positions, int beside = 0) const {
         const int64 left = s.first - s.radius + begin;
-        return (alone || begin + places <= pitch) &&
-                       s.whole(left - beside, left + places - 1 + beside)
+        return (alone || begin + positions <= pitch) &&
+                       s.whole(left - beside, left + positions - 1 + beside)
                    ? s.in + row * s.n + left
                    : nullptr;
     }
     // The input's address; NULL for the constant, and past the last row.
-    __device__ const In *input(unsigned place) const {
+    __device__ const In *input(unsigned position) const {
         int64 at;
-        const int64 r = row_at(place, at);
+        const int64 r = row_at(position, at);
         if (r >= s.rows)
             return nullptr;
         at = inside(at + s.first - s.radius, s.n, s.mode);
         return at < 0 ? nullptr : s.in + r * s.n + at;
     }
     // The output's index among all; -1 if there is none.
-    __device__ int64 output(unsigned place) const {
+    __device__ int64 output(unsigned position) const {
         int64 at;
-        const int64 r = row_at(place, at);
+        const int64 r = row_at(position, at);
         return r < s.rows && at < s.outputs ? r * s.outputs + at : -1;
     }
 };
 
 // A thread's positions of a tile, `step` apart, of rows that reflection supports.
 struct walk {
-    int row, at, pitch, rows_on, places_on; // the row counts from the tile's first
+    int row, at, pitch, rows_on, positions_on; // the row counts from the tile's first
     template <class Tile>
-    __device__ walk(const Tile &tile, int64 place, int step)
-        : at(static_cast<int>(tile.begin + place)),
+    __device__ walk(const Tile &tile, int64 position, int step)
+        : at(static_cast<int>(tile.begin + position)),
           pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)) {
         row = at / pitch;
         at -= row * pitch;
         rows_on = step / pitch;
-        places_on = step - rows_on * pitch;
+        positions_on = step - rows_on * pitch;
     }
     __device__ void next() {
-        const bool over = at + places_on >= pitch;
-        at += places_on - (over ? pitch : 0);
+        const bool over = at + positions_on >= pitch;
+        at += positions_on - (over ? pitch : 0);
         row += rows_on + over;
     }
 };
 
-// Loads the inputs of `places` positions from `from` on; `constant` for that mode, and for those
+// Loads the inputs of `positions` positions from `from` on; `constant` for that mode, and for those
 // that no output needs.
 template <class In, class Acc>
-__device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
-                            unsigned places, unsigned step, In constant) {
+__device__ void load_positions(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
+                               unsigned positions, unsigned step, In constant) {
     const stencil<In, Acc> &s = where.s;
     if (!reflection::serves(s.n, s.radius, s.mode)) {
-        for (unsigned i = threadIdx.x; i < places; i += step) {
+        for (unsigned i = threadIdx.x; i < positions; i += step) {
             const In *there = where.input(from + i);
             tile[i] = there ? *there : constant;
         }
@@ -233,7 +233,7 @@ __device__ void load_places(const tile_of_rows<In, Acc> &where, In *tile, int64 
     const int64 left = s.rows - where.row;
     walk each(where, from + threadIdx.x, step);
 #pragma unroll 4
-    for (unsigned i = threadIdx.x; i < places; i += step, each.next()) {
+    for (unsigned i = threadIdx.x; i < positions; i += step, each.next()) {
         const int at = each.at + first;
         const bool unused =
             each.row >= left || at >= last || (s.mode == CONSTANT && ends.beyond(at));
@@ -256,37 +256,37 @@ struct rows_of_tile {
           before(static_cast<int>(before)),
           items((tile.alone ? 1 : tile.s.rows - tile.row) * length) {}
     // The first element at or after a position.
-    __device__ int from(int place) const {
-        const int row = place / pitch, at = place - row * pitch - before;
+    __device__ int from(int position) const {
+        const int row = position / pitch, at = position - row * pitch - before;
         const int64 item = row * static_cast<int64>(length) + min(max(at, 0), length);
         return static_cast<int>(min(item, items));
     }
-    // Calls move(k, place) for the k-th element of a vector, if it is one of first..end - 1.
+    // Calls move(k, position) for the k-th element of a vector, if it is one of first..end - 1.
     template <int ITEMS, class Move>
-    __device__ void each(int pack, int first, int end, Move move) const {
-        const int row = max(pack, 0) / length;
-        int at = pack - row * length, place = row * pitch + before + at;
-        if (pack >= first && pack + ITEMS <= end && at + ITEMS <= length) { // the common case
+    __device__ void each(int vector, int first, int end, Move move) const {
+        const int row = max(vector, 0) / length;
+        int at = vector - row * length, position = row * pitch + before + at;
+        if (vector >= first && vector + ITEMS <= end && at + ITEMS <= length) { // the common case
 #pragma unroll
             for (int k = 0; k < ITEMS; k++)
-                move(k, place + k);
+                move(k, position + k);
             return;
         }
 #pragma unroll
-        for (int k = 0; k < ITEMS; k++, at++, place++) {
+        for (int k = 0; k < ITEMS; k++, at++, position++) {
             if (at == length) {
                 at = 0;
-                place += pitch - length;
+                position += pitch - length;
             }
-            if (pack + k >= first && pack + k < end)
-                move(k, place);
+            if (vector + k >= first && vector + k < end)
+                move(k, position);
         }
     }
 };
 
-template <class In> union pack_of {
+template <class In> union vec_of {
     static constexpr int ITEMS = 16 / sizeof(In);
-    uint4 pack;
+    uint4 words;
     In items[ITEMS];
     // Number of elements between the start of its vector and `item`.
     static __device__ int begins_before(const In *item) {
@@ -297,22 +297,22 @@ template <class In> union pack_of {
 // The inputs of a tile, a vector at a time; those beyond the ends of its rows one by one.
 // `constant` for that mode, and for positions that no output needs.
 template <class In, class Acc>
-__device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int places, int step,
+__device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int positions, int step,
                           In constant) {
-    constexpr int ITEMS = pack_of<In>::ITEMS, LOADS = 4; // in flight at once
+    constexpr int ITEMS = vec_of<In>::ITEMS, LOADS = 4; // in flight at once
     const stencil<In, Acc> &s = where.s;
     const int begin = static_cast<int>(where.begin), t = static_cast<int>(threadIdx.x);
     const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + 2 * s.radius) - n;
     const rows_of_tile rows(where, n, s.radius - s.first);
     const In *in = s.in + where.row * n;
-    const int first = rows.from(begin), end = rows.from(begin + places);
-    int pack = first - pack_of<In>::begins_before(in + first) + t * ITEMS;
-    for (; pack < end; pack += LOADS * step * ITEMS) {
-        pack_of<In> loaded[LOADS];
+    const int first = rows.from(begin), end = rows.from(begin + positions);
+    int vector = first - vec_of<In>::begins_before(in + first) + t * ITEMS;
+    for (; vector < end; vector += LOADS * step * ITEMS) {
+        vec_of<In> loaded[LOADS];
 #pragma unroll
-        for (int l = 0, at = pack; l < LOADS; l++, at += step * ITEMS) {
+        for (int l = 0, at = vector; l < LOADS; l++, at += step * ITEMS) {
             if (at >= first && at + ITEMS <= end) {
-                loaded[l].pack = *reinterpret_cast<const uint4 *>(in + at);
+                loaded[l].words = *reinterpret_cast<const uint4 *>(in + at);
             } else {
 #pragma unroll
                 for (int k = 0; k < ITEMS; k++)
@@ -321,48 +321,48 @@ __device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int plac
             }
         }
 #pragma unroll
-        for (int l = 0, at = pack; l < LOADS; l++, at += step * ITEMS)
+        for (int l = 0, at = vector; l < LOADS; l++, at += step * ITEMS)
             if (at < end)
-                rows.each<ITEMS>(at, first, end, [&](int k, int place) {
-                    tile[place - begin] = loaded[l].items[k];
+                rows.each<ITEMS>(at, first, end, [&](int k, int position) {
+                    tile[position - begin] = loaded[l].items[k];
                 });
     }
     const reflection ends(n, s.mode);
     const int last =
         where.alone ? n + halo : static_cast<int>(min(rows.items / n * rows.pitch, int64(1 << 30)));
-    const int count = where.alone ? 1 : (begin + places) / rows.pitch + 1;
+    const int count = where.alone ? 1 : (begin + positions) / rows.pitch + 1;
     for (int i = t; i < count * halo; i += step) {
         const int row = i / halo, beyond = i - row * halo - rows.before;
         const int at = beyond < 0 ? beyond : n + beyond;
-        const int place = row * rows.pitch + rows.before + at - begin;
-        if (place >= 0 && place < min(places, last - begin))
-            tile[place] = s.mode == CONSTANT ? constant : in[row * n + ends.at(at)];
+        const int position = row * rows.pitch + rows.before + at - begin;
+        if (position >= 0 && position < min(positions, last - begin))
+            tile[position] = s.mode == CONSTANT ? constant : in[row * n + ends.at(at)];
     }
-    for (int place = max(last - begin, 0) + t; place < places; place += step)
-        tile[place] = constant;
+    for (int position = max(last - begin, 0) + t; position < positions; position += step)
+        tile[position] = constant;
 }
-// Stores the outputs of `places` positions from `from` on.
+// Stores the outputs of `positions` positions from `from` on.
 template <class In, class Acc>
-__device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, int from, int places,
-                           int lane, int lanes) {
-    constexpr int ITEMS = pack_of<In>::ITEMS;
+__device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, int from,
+                           int positions, int lane, int lanes) {
+    constexpr int ITEMS = vec_of<In>::ITEMS;
     const stencil<In, Acc> &s = where.s;
     const int begin = static_cast<int>(where.begin);
     const rows_of_tile rows(where, s.outputs, 0);
     In *out = s.out + where.row * s.outputs;
-    const int first = rows.from(begin + from), end = rows.from(begin + from + places);
-    int pack = first - pack_of<In>::begins_before(out + first) + lane * ITEMS;
-    for (; pack < end; pack += lanes * ITEMS) {
-        pack_of<In> made;
-        rows.each<ITEMS>(pack, first, end,
-                         [&](int k, int place) { made.items[k] = tile[place - begin]; });
-        if (pack >= first && pack + ITEMS <= end) {
-            store_pack(reinterpret_cast<uint4 *>(out + pack), made.pack);
+    const int first = rows.from(begin + from), end = rows.from(begin + from + positions);
+    int vector = first - vec_of<In>::begins_before(out + first) + lane * ITEMS;
+    for (; vector < end; vector += lanes * ITEMS) {
+        vec_of<In> made;
+        rows.each<ITEMS>(vector, first, end,
+                         [&](int k, int position) { made.items[k] = tile[position - begin]; });
+        if (vector >= first && vector + ITEMS <= end) {
+            store_vector(reinterpret_cast<uint4 *>(out + vector), made.words);
         } else {
 #pragma unroll
             for (int k = 0; k < ITEMS; k++)
-                if (pack + k >= first && pack + k < end)
-                    out[pack + k] = made.items[k];
+                if (vector + k >= first && vector + k < end)
+                    out[vector + k] = made.items[k];
         }
     }
 }

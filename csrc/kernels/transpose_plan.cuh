@@ -17,7 +17,7 @@ enum transpose_shape {
 
 /* TRANSPOSE_PACKED: how runs of the input are loaded: all begin at a vector; or at any offset,
  * which they keep within a vector in shared memory; or vectors are cut out of those. */
-enum { TRANSPOSE_LOADS_PACKS, TRANSPOSE_LOADS_AROUND, TRANSPOSE_LOADS_CUT };
+enum { TRANSPOSE_LOADS_VECTORS, TRANSPOSE_LOADS_AROUND, TRANSPOSE_LOADS_CUT };
 
 /* One axis: of the grid, with the steps in both arrays; of a tile, with those of a table. */
 struct transpose_axis {
@@ -39,7 +39,7 @@ enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 #define TRANSPOSE_TILE_COLUMNS(item) ((item) == 1 ? 128 : (item) <= 4 ? 64 : 32)
 
 /* TRANSPOSE_ROWS: vectors, or narrower elements, that a thread moves. */
-enum { TRANSPOSE_ROW_PACKS = 4, TRANSPOSE_ROW_ITEMS = 8 };
+enum { TRANSPOSE_ROW_VECTORS = 4, TRANSPOSE_ROW_ITEMS = 8 };
 
 /* TRANSPOSE_PACKED: bytes of a block's data on a tile, before the tables. */
 enum { TRANSPOSE_PART_BYTES = 32 };
@@ -63,7 +63,7 @@ struct transpose_plan {
     uint32_t tiles, load_run, load_runs, run, runs;
     uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
     uint32_t load_axes, run_axes, item_axes;
-    uint32_t loads, stores_packs;     /* the method; whether all runs begin at a vector */
+    uint32_t loads, stores_vectors;   /* the method; whether all runs begin at a vector */
     uint32_t load_magic, store_magic; /* for the vectors of a run that is not cut */
     /* In shared memory, all in bytes: the tables, followed by the tile. Along the output's
      * innermost axis `pad` bytes follow each 16 bytes of elements. If that axis is in the load's
@@ -74,9 +74,9 @@ struct transpose_plan {
      * `item_extent`, which is 2^32 / `item_magic`. Or `in_segments` of `item_extent`, none of which
      * ends within a vector if `segments_whole`: each segment lies `item_jump` after the previous
      * one, or at an offset in a table of `segments`. Or a table has the offsets of one
-     * `item_extent` and a vector's elements more, a `period`; or, of `packs` vectors, the offset of
-     * every element. */
-    uint32_t packs, in_segments, segments, segments_whole, period;
+     * `item_extent` and a vector's elements more, a `period`; or, of `vectors` vectors, the offset
+     * of every element. */
+    uint32_t vectors, in_segments, segments, segments_whole, period;
     uint32_t item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];

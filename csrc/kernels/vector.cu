@@ -20,10 +20,10 @@
 //   threads a block (least, most, default: the deck's), items a thread (0: a loop), flags,
 //   the deck's time: it gives none
 RUNG(1, "one-thread", "vector_1",
-     "one thread does it all: a GPU's thread is slow",
+     "one thread does everything: a single GPU thread is slow",
      "D1 add<<<1, 1>>>", 1, 1, 1, 0, 0, 0)
 RUNG(2, "blocks", "vector_2",
-     "N blocks of one thread: every warp has one lane that works",
+     "N blocks of one thread: every warp has one active lane",
      "D1 add<<<N, 1>>>", 1, 1, 1, 1, 0, 0)
 RUNG(3, "threads", "vector_3",
      "one block of N threads: one multiprocessor works, and N is at most 1,024",
@@ -32,13 +32,13 @@ RUNG(4, "blocks-threads", "vector_4",
      "N / M blocks of M threads: the whole GPU works, if M divides N",
      "D1 add<<<N/M, M>>>", 32, 1024, 512, 1, 0, 0)
 RUNG(5, "bounds", "vector_5",
-     "a block more and a bounds check: any N",
+     "one more block and a bounds check: any N",
      "D1 add<<<(N + M - 1)/M, M>>>", 32, 1024, 512, 1, 0, 0)
 RUNG(6, "grid-stride", "vector_6",
      "as many threads as the GPU holds, each with a loop: the grid no longer depends on N",
      "after D4, reduction 7", 32, 1024, 512, 0, 0, 0)
 RUNG(7, "vector", "vector_7",
-     "loads and stores of 16 bytes, all loads of a thread under way before the first is used",
+     "vector loads and stores of 16 bytes; all loads of a thread are in flight before the first is used",
      "after the decks: D2's copies of float4, today", 32, 1024, 128, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
 // clang-format on
 #else
@@ -100,11 +100,11 @@ __device__ void vector_6(const T *x, const T *y, T *out, uint64 n, T a) {
         out[i] = Op::apply(a, x[i], y[i]);
 }
 
-constexpr unsigned WARP = 32, PACK = 16, BOUNDARY = 64; // threads, bytes, bytes
+constexpr unsigned WARP = 32, VECTOR = 16, BOUNDARY = 64; // threads, bytes, bytes
 
-// A warp's contiguous words, of one element or of PACK bytes: Words a lane, WARP apart, so that the
-// accesses of one instruction are contiguous. A thread stores after all of its loads: `out` may be
-// x or y.
+// A warp's contiguous words, of one element or of VECTOR bytes: Words a lane, WARP apart, so that
+// the accesses of one instruction are contiguous. A thread stores after all of its loads: `out` may
+// be x or y.
 template <class Op, class Word, unsigned Words, class T>
 __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
     constexpr unsigned items = sizeof(Word) / sizeof(T);
@@ -139,24 +139,24 @@ __device__ void combine_words(const T *x, const T *y, T *out, uint64 n, T a) {
 
 // By vectors if x and y are aligned like `out`; else by elements, the same number of bytes a
 // thread.
-template <class Op, unsigned Packs, class T>
-__device__ void combine_packs(const T *x, const T *y, T *out, uint64 n, T a, bool packed) {
+template <class Op, unsigned Vectors, class T>
+__device__ void combine_vectors(const T *x, const T *y, T *out, uint64 n, T a, bool packed) {
     if (packed)
-        combine_words<Op, uint4, Packs>(x, y, out, n, a);
+        combine_words<Op, uint4, Vectors>(x, y, out, n, a);
     else
-        combine_words<Op, T, Packs * PACK / sizeof(T)>(x, y, out, n, a);
+        combine_words<Op, T, Vectors * VECTOR / sizeof(T)>(x, y, out, n, a);
 }
 
 // New: one or two vectors a thread. They are aligned in `out`, so that no store covers parts of
 // sectors; the last block processes the elements before them, and those after the last, fewer than
 // a warp has lanes.
 template <class Op, class T>
-__device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 packs) {
+__device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 vectors) {
     const uint64 to_boundary = -reinterpret_cast<uint64>(out) % BOUNDARY / sizeof(T);
     const unsigned before = static_cast<unsigned>(min(n, to_boundary));
     const bool packed =
-        (reinterpret_cast<uint64>(x + before) | reinterpret_cast<uint64>(y + before)) % PACK == 0;
-    const unsigned after = packed ? static_cast<unsigned>((n - before) % (PACK / sizeof(T))) : 0;
+        (reinterpret_cast<uint64>(x + before) | reinterpret_cast<uint64>(y + before)) % VECTOR == 0;
+    const unsigned after = packed ? static_cast<unsigned>((n - before) % (VECTOR / sizeof(T))) : 0;
 
     // Loaded first and stored last: it does not wait for the vectors, nor they for it.
     const bool single = blockIdx.x == gridDim.x - 1 && threadIdx.x < before + after;
@@ -166,10 +166,10 @@ __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 p
         single_x = x[i];
         single_y = y[i];
     }
-    if (packs == 1)
-        combine_packs<Op, 1>(x + before, y + before, out + before, n - before, a, packed);
+    if (vectors == 1)
+        combine_vectors<Op, 1>(x + before, y + before, out + before, n - before, a, packed);
     else
-        combine_packs<Op, 2>(x + before, y + before, out + before, n - before, a, packed);
+        combine_vectors<Op, 2>(x + before, y + before, out + before, n - before, a, packed);
     if (single)
         out[i] = Op::apply(a, single_x, single_y);
 }
@@ -187,12 +187,12 @@ using type_float64 = float64;
         type_##items a) {                                                          \
         rung<op_##op>(x, y, out, n, a);                                            \
     }
-#define VECTOR_KERNEL_PACKS(rung, op, items, same)                                                 \
+#define VECTOR_KERNEL_WIDE(rung, op, items, same)                                                  \
     extern "C" __global__ void rung##_##op##_##items##_##same(                                     \
         const type_##items *x, const type_##items *y, type_##items *out, uint64 n, type_##items a, \
-        uint64 packs) {                                                                            \
+        uint64 vectors) {                                                                          \
         wait_for_kernel_before();                                                                  \
-        rung<op_##op>(x, y, out, n, a, packs);                                                     \
+        rung<op_##op>(x, y, out, n, a, vectors);                                                   \
     }
 #define VECTOR_SAME_RUNGS(op, items, same)   \
     VECTOR_KERNEL(vector_1, op, items, same) \
@@ -201,7 +201,7 @@ using type_float64 = float64;
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
     VECTOR_KERNEL(vector_6, op, items, same)
-#define VECTOR_NEWER_RUNGS(op, items, same) VECTOR_KERNEL_PACKS(vector_7, op, items, same)
+#define VECTOR_NEWER_RUNGS(op, items, same) VECTOR_KERNEL_WIDE(vector_7, op, items, same)
 
 SAME_FOR_ALL_GPUS(ADD_SIGNATURES(VECTOR_SAME_RUNGS))
 ADD_SIGNATURES(VECTOR_NEWER_RUNGS)

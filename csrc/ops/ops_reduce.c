@@ -18,7 +18,7 @@ enum {
     BULK = 12,               /* chunks pass through a ring in shared memory, */
     DYNAMIC = 13,            /* blocks draw the last chunks of a long array */
     VECTOR = 16,             /* bytes */
-    RING_PART = REDUCE_RING_PACKS * VECTOR,
+    RING_PART = REDUCE_RING_VECTORS * VECTOR,
 };
 
 /* Blocks of the rungs with even chunks. */
@@ -70,7 +70,7 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
     const unsigned values = number < SHUFFLE ? block : number < SINGLE_PASS ? warps : 2 * warps + 1;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = block;
-    step->shared_bytes = number == BULK ? REDUCE_RING_PLACES * RING_PART
+    step->shared_bytes = number == BULK ? REDUCE_RING_STAGES * RING_PART
                                         : values * (unsigned)dtype_size(signature->accumulator);
     step->values[2] = n;
     step->value_count = 3;

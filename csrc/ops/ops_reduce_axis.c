@@ -111,11 +111,11 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
     const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
     splits = max_u64(1, min_u64(splits, reduced / share_least));
-    splits = max_u64(splits, ceil_div(reduced, AXIS_SHARE / apart));
+    splits = max_u64(splits, ceil_div(reduced, AXIS_CHUNK / apart));
     if (is_argmin(task) && !task->partial) /* a thread has an index for each of its vectors */
-        splits = max_u64(splits, ceil_div(reduced, share_unit * (AXIS_PLACES / 4) / apart));
+        splits = max_u64(splits, ceil_div(reduced, share_unit * (AXIS_POSITIONS / 4) / apart));
     if (adds_bytes(task)) /* 32-bit sums: columns whose rows overlap can be that long */
-        splits = max_u64(splits, ceil_div(reduced, share_unit * AXIS_BYTE_PACKS));
+        splits = max_u64(splits, ceil_div(reduced, share_unit * AXIS_BYTE_VECTORS));
     task->share = ceil_div(ceil_div(reduced, splits), share_unit) * share_unit;
     task->splits = ceil_div(reduced, task->share);
     task->blocks = blocks * task->splits;
@@ -125,7 +125,7 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
 static bool staged_by_vectors(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     return !is_argmin(task) && task->numbers[INNER] == 1 && item <= 2 &&
-           task->numbers[REDUCED] >= AXIS_STAGED_PACKS(item);
+           task->numbers[REDUCED] >= AXIS_STAGED_VECTORS(item);
 }
 
 static void plan_staged(const struct ops_queue *queue, struct task *task) {
@@ -250,7 +250,7 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
     const uint64_t vectors =
         max_u64(n[REDUCED] * inner / VECTOR, 1) - 1; /* whole ones, at any alignment */
     const bool possible = n[INNER] > 1 && inner <= fixed(narrow_most) && without_gaps(n) &&
-                          !task->partial && !task->in_index && vectors / BLOCK < AXIS_PLACES / 4;
+                          !task->partial && !task->in_index && vectors / BLOCK < AXIS_POSITIONS / 4;
     const uint64_t blocks = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t side = fixed(narrow_side);
     while (side < BLOCK && (side < unit || side * fixed(narrow_vectors) <= vectors ||
@@ -263,7 +263,7 @@ static uint64_t narrow_slabs(const struct ops_queue *queue, const struct task *t
 
 /* Returns whether the narrow shape serves. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
-    const uint64_t shared_bytes = (BLOCK + 1) * AXIS_PACK_SHARED;
+    const uint64_t shared_bytes = (BLOCK + 1) * AXIS_VECTOR_SHARED;
     const uint64_t inner = task->numbers[INNER],
                    count = VECTOR / dtype_size(task->signature->items);
     const uint64_t unit = inner / gcd(inner, count), slabs = narrow_slabs(queue, task, unit);
@@ -319,7 +319,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * at_once * tuned(task, share_passes)), high);
-    task->shared_bytes = BLOCK * (vectors ? AXIS_PACK_SHARED : AXIS_ITEM_SHARED);
+    task->shared_bytes = BLOCK * (vectors ? AXIS_VECTOR_SHARED : AXIS_ITEM_SHARED);
 }
 
 /* Whether each vector lies within one innermost row, and all rows begin at vectors. */
@@ -339,7 +339,7 @@ static bool is_row(const struct task *task) {
     const size_t item = dtype_size(task->signature->items);
     if (n[STRIDE] == 1 || n[REDUCED] == 1)
         return true;
-    return item <= (is_argmin(task) ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM) &&
+    return item <= (is_argmin(task) ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM) &&
            n[STRIDE] > (item <= 2 ? 1 : 2) && n[STRIDE] <= SECTOR / item &&
            n[REDUCED] >= fixed(strided_bytes) / item / n[STRIDE];
 }
@@ -388,7 +388,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     if (task->in_index)
         plan_columns(queue, task, AXIS_ITEMS);
     else if (task->in % VECTOR == 0 && vectors_along(n, count))
-        plan_columns(queue, task, AXIS_PACKS);
+        plan_columns(queue, task, AXIS_VECTORS);
     else
         plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);
 }
@@ -485,7 +485,7 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
     task->numbers[INNER] *= rows;
     task->numbers[STRIDE] *= rows;
     plan_shape(queue, task);
-    const bool whole = task->shape == AXIS_PACKS && task->tiles == 1;
+    const bool whole = task->shape == AXIS_VECTORS && task->tiles == 1;
     if (whole)
         task->group = rows;
     return whole;

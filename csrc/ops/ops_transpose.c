@@ -256,8 +256,8 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
                 "out: only square matrices can be transposed in place; pass another array");
         plan_rows(axes, plan);
         const bool by_vectors = axes->item < WORD && plan->columns * axes->item >= VECTOR;
-        const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_PACKS * (VECTOR / axes->item)
-                                  : axes->item == VECTOR ? TRANSPOSE_ROW_PACKS
+        const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_VECTORS * (VECTOR / axes->item)
+                                  : axes->item == VECTOR ? TRANSPOSE_ROW_VECTORS
                                                          : TRANSPOSE_ROW_ITEMS;
         grid = ceil_div(plan->items, a_thread * choice->block);
     } else {

@@ -172,11 +172,11 @@ static void choose_loads(struct packing *packing) {
         in |= store && !load ? axes->in[axis] * axes->item : 0;
         out |= load && !store ? axes->out[axis] * axes->item : 0;
     }
-    plan->stores_packs = out % VECTOR == 0;
+    plan->stores_vectors = out % VECTOR == 0;
     plan->block = (in | out) % VECTOR == 0 && axes->item >= WORD && !moves_rows(axes) ? 256 : 128;
     plan->loads = TRANSPOSE_LOADS_AROUND;
     if (in % VECTOR == 0)
-        plan->loads = TRANSPOSE_LOADS_PACKS;
+        plan->loads = TRANSPOSE_LOADS_VECTORS;
     else if (packing->load.has[inner] && needs_pads(packing, inner))
         plan->loads = TRANSPOSE_LOADS_CUT;
     const uint64_t before = plan->loads == TRANSPOSE_LOADS_AROUND ? items - 1 : 0;
@@ -392,11 +392,11 @@ static void list_items(struct packing *packing) {
         plan->item_extent = (uint32_t)period;
         plan->period = (uint32_t)(period + items);
     } else {
-        plan->packs = (uint32_t)ceil_div(plan->run_most, items);
+        plan->vectors = (uint32_t)ceil_div(plan->run_most, items);
     }
-    plan->item_magic = plan->packs ? 0 : magic(plan->item_extent);
+    plan->item_magic = plan->vectors ? 0 : magic(plan->item_extent);
     plan->segments_whole = plan->item_extent >= plan->run_most ||
-                           (plan->stores_packs && plan->item_extent % items == 0);
+                           (plan->stores_vectors && plan->item_extent % items == 0);
 }
 
 /* Lists the tile, and the tables with the offsets of its runs and of their elements. */
@@ -433,7 +433,7 @@ static bool list_tile(struct packing *packing) {
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
-                            (uint64_t)plan->packs * (VECTOR / axes->item) * 2 +
+                            (uint64_t)plan->vectors * (VECTOR / axes->item) * 2 +
                             (uint64_t)(plan->segments + plan->period) * 2;
     plan->table_bytes = (uint32_t)(ceil_div(tables, VECTOR) * VECTOR);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
@@ -495,7 +495,8 @@ bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigne
     }
     struct transpose_plan other;
     if (items && bytes >= fixed(large)) {
-        const bool begins_anywhere = plan->loads != TRANSPOSE_LOADS_PACKS || !plan->stores_packs;
+        const bool begins_anywhere =
+            plan->loads != TRANSPOSE_LOADS_VECTORS || !plan->stores_vectors;
         const uint64_t larger = fixed(tile_bytes) + fixed(tile_bytes) / 2;
         const uint64_t longer =
             begins_anywhere && axes->item <= WORD ? longest_runs(axes, arrays, larger, &other) : 0;

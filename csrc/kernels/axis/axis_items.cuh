@@ -3,8 +3,8 @@
 // shape of work.
 #pragma once
 
-#include "common.cuh"
-#include "reduce_axis_plan.cuh"
+#include "../common.cuh"
+#include "../reduce_axis_plan.cuh"
 
 namespace axis {
 
@@ -172,7 +172,7 @@ template <class In, class Out> struct op_min {
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
 };
-template <class V> struct placed {
+template <class V> struct indexed {
     V value;
     int64 index;
 };
@@ -181,7 +181,7 @@ template <class V> struct placed {
 // number of elements, which is added to the result.
 template <class In, class Out> struct op_argmin {
     using V = typename compared<In>::type;
-    using Acc = placed<V>;
+    using Acc = indexed<V>;
     using Raw = In;
     settings s;
     static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
@@ -199,12 +199,12 @@ template <class In, class Out> struct op_argmin {
     __device__ In neutral() const { return raw(identity()); }
 };
 
-template <class Op> constexpr bool has_places = false;
-template <class In, class Out> constexpr bool has_places<op_argmin<In, Out>> = true;
+template <class Op> constexpr bool has_index = false;
+template <class In, class Out> constexpr bool has_index<op_argmin<In, Out>> = true;
 
 // --- vectors of 16 bytes
 
-template <class In> union alignas(16) pack {
+template <class In> union alignas(16) vec {
     static constexpr unsigned count = 16 / sizeof(In);
     uint4 words;
     uint32_t word[4];
@@ -216,7 +216,7 @@ template <class In> struct alone { In items[1]; };
 // The same load, or a streaming (evict-first) one.
 template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
     if (!Streamed)
-        return load_pack_if(there, from);
+        return load_vector_if(there, from);
     uint4 words = {0, 0, 0, 0};
     asm volatile("{ .reg .pred there;\n"
                  "setp.ne.u32 there, %5, 0;\n"
@@ -229,13 +229,13 @@ template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4
 
 // Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
 template <bool Streamed, class In, unsigned N, class There, class From>
-__device__ inline void load_some(pack<In> (&loaded)[N], const There &there, const From &from) {
+__device__ inline void load_some(vec<In> (&loaded)[N], const There &there, const From &from) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
         loaded[k].words = load_if<Streamed>(there(k), from(k));
 }
 template <class In, unsigned N, class There, class From>
-__device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const There &there,
+__device__ inline void load_some(vec<In> (&loaded)[N], bool streamed, const There &there,
                                  const From &from) {
     if (streamed)
         load_some<true>(loaded, there, from);
@@ -243,9 +243,9 @@ __device__ inline void load_some(pack<In> (&loaded)[N], bool streamed, const The
         load_some<false>(loaded, there, from);
 }
 
-// The same where all packs are there: no predicates, no zeros.
+// The same where all vectors are there: no predicates, no zeros.
 template <class In, unsigned N, class From>
-__device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const From &from) {
+__device__ inline void load_every(vec<In> (&loaded)[N], bool streamed, const From &from) {
     if (streamed) {
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
@@ -258,13 +258,13 @@ __device__ inline void load_every(pack<In> (&loaded)[N], bool streamed, const Fr
 }
 
 // The first `items` elements of a vector, one by one.
-template <class In> __device__ pack<In> some_items(const In *at, unsigned items) {
+template <class In> __device__ vec<In> some_items(const In *at, unsigned items) {
     constexpr unsigned bits = 8 * sizeof(In);
-    pack<In> found;
+    vec<In> found;
     found.words = {0, 0, 0, 0};
 #pragma unroll 1
     for (unsigned i = items; i-- > 0;) {
-        pack<In> one;
+        vec<In> one;
         one.words = {0, 0, 0, 0};
         one.items[0] = at[i];
 #pragma unroll
@@ -281,7 +281,7 @@ template <class In> struct neutral_items {
     uint32_t words[WORDS];
 
     template <class Op> __device__ explicit neutral_items(const Op &op) {
-        pack<In> all;
+        vec<In> all;
 #pragma unroll
         for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
             all.items[i] = op.neutral();
@@ -305,14 +305,14 @@ template <class In> struct every_item {
     template <class Op> __device__ every_item(const Op &, unsigned, unsigned) {}
     __device__ every_item() {}
     __device__ bool any() const { return true; }
-    template <unsigned N> __device__ void pick(pack<In> (&)[N]) const {}
+    template <unsigned N> __device__ void pick(vec<In> (&)[N]) const {}
 };
 template <class Op, class In>
 constexpr bool may_be_strided = sizeof(In) <=
-                                (has_places<Op> ? AXIS_STRIDED_PLACED : AXIS_STRIDED_ITEM);
+                                (has_index<Op> ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM);
 template <class In> struct strided_items {
-    bool all;      // then pick() is one branch
-    pack<In> kept; // all bits of an element, or none
+    bool all;     // then pick() is one branch
+    vec<In> kept; // all bits of an element, or none
     neutral_items<In> others;
 
     template <class Op>
@@ -322,7 +322,7 @@ template <class In> struct strided_items {
         if (all)
             return;
 #pragma unroll
-        for (unsigned i = 0; i < pack<In>::count; i++) {
+        for (unsigned i = 0; i < vec<In>::count; i++) {
 #pragma unroll
             for (unsigned at = i * sizeof(In); phase == 0 && at < (i + 1) * sizeof(In); at++)
                 kept.word[at / 4] |= 0xffu << at % 4 * 8;
@@ -332,14 +332,14 @@ template <class In> struct strided_items {
     __device__ bool any() const {
         return all || (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
     }
-    template <unsigned N> __device__ void pick(pack<In> (&packs)[N]) const {
+    template <unsigned N> __device__ void pick(vec<In> (&vectors)[N]) const {
         if (all)
             return;
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                packs[k].word[i] = others.beside(packs[k].word[i], kept.word[i], i);
+                vectors[k].word[i] = others.beside(vectors[k].word[i], kept.word[i], i);
     }
 };
 

@@ -54,7 +54,7 @@ struct work {
     settings s;
     uint64 finish;
     float64 divisor;
-    uint64 shape, splits, share, wide, group, tiles;
+    uint64 shape, splits, chunk, wide, group, tiles;
     bool streamed; // streaming loads: results stay in L2 (TUNING.md A7)
 };
 
@@ -175,7 +175,7 @@ template <class Op> struct storing {
     template <unsigned Count>
     static __device__ bool store_all(const Op &op, const work &, void *out, uint64 at,
                                      const typename Op::Acc (&results)[Count], bool there) {
-        pack<typename Op::Raw> items;
+        vec<typename Op::Raw> items;
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             items.items[i] = op.raw(results[i]);
@@ -228,7 +228,7 @@ template <class In> struct storing<op_argmin<In, int64>> {
 template <class Op>
 __device__ void store_partial(const Op &op, const work &w, uint64 at, typename Op::Acc a) {
     static_cast<typename Op::Raw *>(w.partials)[at] = op.raw(a);
-    if constexpr (has_places<Op>)
+    if constexpr (has_index<Op>)
         w.partial_index[at] = a.index;
 }
 // Bypasses L1, which does not see other blocks' stores.
@@ -253,7 +253,7 @@ template <class T> __device__ T load_of_others(const T *from) {
 template <class Op>
 __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at) {
     const auto raw = load_of_others(static_cast<const typename Op::Raw *>(w.partials) + at);
-    if constexpr (has_places<Op>)
+    if constexpr (has_index<Op>)
         return op.again(raw, load_of_others(w.partial_index + at));
     else
         return op.again(raw);

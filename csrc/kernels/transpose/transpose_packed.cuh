@@ -5,29 +5,9 @@
 // of its elements, for all its tiles. Knows no rung.
 #pragma once
 
-#include "common.cuh"
-#include "transpose_plan.cuh"
+#include "transpose_loads.cuh"
 
 namespace transpose {
-
-// Type that holds an element in shared memory, also in the other tiles of rung 7; and 16 bytes of
-// both.
-template <unsigned Item> struct word_of { using type = unsigned; };
-template <> struct word_of<8> { using type = uint64; };
-template <> struct word_of<16> { using type = uint4; };
-
-template <class T> struct pack {
-    using word = typename word_of<sizeof(T)>::type;
-    static constexpr unsigned ITEMS = 16 / sizeof(T);
-    static constexpr unsigned WORDS = 16 / sizeof(word);
-    union {
-        uint4 all;
-        word words[WORDS];
-        T items[ITEMS];
-    };
-};
-
-__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
 
 // Iterates over parts of runs, `parts` a run, `blockDim.x` at a time, without division.
 struct run_walk {
@@ -106,7 +86,7 @@ struct packed_tables {
     packed_tile *part;
     uint64 *from,
         *to; // first elements of the load's runs in the input; of the store's, in the output
-    unsigned *base, *place; // and both in the tile
+    unsigned *base, *slot; // and both in the tile
     // Offsets of elements in the store's runs: the first of each segment, or those of a period; or
     // all, first those that come first in vectors, and so on.
     unsigned short *items;
@@ -118,8 +98,8 @@ struct packed_tables {
         t.from = reinterpret_cast<uint64 *>(t.part + 1);
         t.to = t.from + plan.load_runs_most;
         t.base = reinterpret_cast<unsigned *>(t.to + plan.runs_most);
-        t.place = t.base + plan.load_runs_most;
-        t.items = reinterpret_cast<unsigned short *>(t.place + plan.runs_most);
+        t.slot = t.base + plan.load_runs_most;
+        t.items = reinterpret_cast<unsigned short *>(t.slot + plan.runs_most);
         t.tile = shared_memory<char>() + plan.table_bytes;
 
         const transpose_axis *load_axes = plan.axes + plan.grid_axes;
@@ -134,14 +114,14 @@ struct packed_tables {
 #pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
-            t.place[k] = static_cast<unsigned>(run.in);
+            t.slot[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
-        if (plan.packs)
+        if (plan.vectors)
 #pragma unroll 1
             for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
                 const steps item(item_axes, plan.item_axes, k, Items);
-                t.items[k % Items * plan.packs + k / Items] =
+                t.items[k % Items * plan.vectors + k / Items] =
                     static_cast<unsigned short>(item.in + item.pads * plan.pad);
             }
 #pragma unroll 1
@@ -156,11 +136,11 @@ struct packed_tables {
 
 // 16 bytes of a run on their way into the tile. For TRANSPOSE_LOADS_CUT: its words, or the two
 // vectors that hold narrower elements.
-template <unsigned Loads, class T> struct pack_source {
-    using word = typename pack<T>::word;
-    static constexpr unsigned ITEMS = pack<T>::ITEMS, WORDS = pack<T>::WORDS;
+template <unsigned Loads, class T> struct vector_source {
+    using word = typename vec<T>::word;
+    static constexpr unsigned ITEMS = vec<T>::ITEMS, WORDS = vec<T>::WORDS;
     static constexpr bool CUTS = Loads == TRANSPOSE_LOADS_CUT && sizeof(T) < sizeof(word);
-    pack<T> low;
+    vec<T> low;
     uint4 high;
     unsigned skipped; // bytes of the first
 
@@ -169,7 +149,7 @@ template <unsigned Loads, class T> struct pack_source {
     __device__ bool load_if(bool wanted, const T *from, const T *in, const T *end) {
         skipped = CUTS ? static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 16 : 0;
         const T *first = from - skipped / sizeof(T);
-        const bool begins = Loads == TRANSPOSE_LOADS_PACKS || first >= in;
+        const bool begins = Loads == TRANSPOSE_LOADS_VECTORS || first >= in;
         const bool whole = wanted && begins && first + (skipped ? 2 : 1) * ITEMS <= end;
         if constexpr (Loads == TRANSPOSE_LOADS_CUT && !CUTS) {
             if (whole)
@@ -177,20 +157,20 @@ template <unsigned Loads, class T> struct pack_source {
                 for (unsigned j = 0; j < WORDS; j++)
                     low.words[j] = reinterpret_cast<const word *>(from)[j];
         } else {
-            low.all = load_pack_if(whole, reinterpret_cast<const uint4 *>(first));
+            low.all = load_vector_if(whole, reinterpret_cast<const uint4 *>(first));
             if (CUTS)
-                high = load_pack_if(whole && skipped, reinterpret_cast<const uint4 *>(first) + 1);
+                high = load_vector_if(whole && skipped, reinterpret_cast<const uint4 *>(first) + 1);
         }
         return whole;
     }
     __device__ void put(char *to) const {
-        pack<T> found = low;
+        vec<T> found = low;
         if (Loads == TRANSPOSE_LOADS_AROUND) {
             *reinterpret_cast<uint4 *>(to) = low.all;
             return;
         }
         if (CUTS)
-            found.all = cut_pack<sizeof(T)>(low.all, high, skipped);
+            found.all = cut_vector<sizeof(T)>(low.all, high, skipped);
 #pragma unroll
         for (unsigned j = 0; j < WORDS; j++)
             reinterpret_cast<word *>(to)[j] = found.words[j];
@@ -201,12 +181,12 @@ template <unsigned Loads, class T> struct pack_source {
 template <unsigned Loads, class T>
 __device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
                             const packed_tile &part) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS, NOWHERE = ~0u;
-    constexpr unsigned IN_FLIGHT = pack_source<Loads, T>::CUTS ? 2 : 4;
+    constexpr unsigned ITEMS = vec<T>::ITEMS, NOWHERE = ~0u;
+    constexpr unsigned IN_FLIGHT = vector_source<Loads, T>::CUTS ? 2 : 4;
     // Number of elements before a run that may be loaded with it.
     constexpr unsigned BEFORE = Loads == TRANSPOSE_LOADS_AROUND ? ITEMS - 1 : 0;
     const T *tile = in + part.in, *end = in + plan.items;
-    const auto after_pack = [](const T *at) {
+    const auto after_vector = [](const T *at) {
         return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16 / unsigned(sizeof(T));
     };
     run_walk walk((part.load_run + BEFORE + ITEMS - 1) / ITEMS,
@@ -214,7 +194,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     const unsigned parts = walk.parts * part.load_runs;
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < parts; i += IN_FLIGHT * blockDim.x) {
-        pack_source<Loads, T> taken[IN_FLIGHT];
+        vector_source<Loads, T> taken[IN_FLIGHT];
         unsigned at[IN_FLIGHT];
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++, walk.next()) {
@@ -223,9 +203,9 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
             const T *from = tile + tables.from[run];
             at[k] = tables.base[run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
             if (BEFORE) {
-                const unsigned before = after_pack(from);
+                const unsigned before = after_vector(from);
                 wanted = wanted && walk.part * ITEMS < before + part.load_run;
-                at[k] += (after_pack(tile) - before) * unsigned(sizeof(T));
+                at[k] += (after_vector(tile) - before) * unsigned(sizeof(T));
                 from -= before;
             }
             from += walk.part * ITEMS;
@@ -257,10 +237,10 @@ enum packed_items {
 
 // Offset in the tile of element `item` of a run, from the run's first.
 template <unsigned How, unsigned Items>
-__device__ unsigned item_place(const transpose_plan &plan, const packed_tables &tables,
-                               unsigned item) {
+__device__ unsigned item_offset(const transpose_plan &plan, const packed_tables &tables,
+                                unsigned item) {
     if (How == ITEMS_OF_TABLE)
-        return tables.items[item % Items * plan.packs + item / Items];
+        return tables.items[item % Items * plan.vectors + item / Items];
     const unsigned before = __umulhi(item, plan.item_magic);
     const unsigned within = item - before * plan.item_extent;
     if (How >= ITEMS_IN_SEGMENTS)
@@ -275,8 +255,8 @@ __device__ unsigned item_place(const transpose_plan &plan, const packed_tables &
 template <unsigned How, class T>
 __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &tables,
                                const char *run, unsigned first) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS;
-    pack<T> gathered;
+    constexpr unsigned ITEMS = vec<T>::ITEMS;
+    vec<T> gathered;
     if constexpr (How >= ITEMS_IN_SEGMENTS) {
         const unsigned segment = __umulhi(first, plan.item_magic);
         const unsigned within = first - segment * plan.item_extent;
@@ -295,17 +275,17 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
                                                              j * plan.item_step);
     } else if constexpr (How == ITEMS_OF_PERIOD) {
         const unsigned before = __umulhi(first, plan.item_magic);
-        const unsigned short *places = tables.items + (first - before * plan.item_extent);
+        const unsigned short *offsets = tables.items + (first - before * plan.item_extent);
         const char *from = run + before * plan.item_jump;
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] = *reinterpret_cast<const T *>(from + places[j]);
+            gathered.items[j] = *reinterpret_cast<const T *>(from + offsets[j]);
     } else {
         constexpr unsigned EVERY = How == ITEMS_OF_TABLE ? ITEMS : How;
         const char *from[EVERY];
 #pragma unroll
         for (unsigned j = 0; j < EVERY; j++)
-            from[j] = run + item_place<How, ITEMS>(plan, tables, first + j);
+            from[j] = run + item_offset<How, ITEMS>(plan, tables, first + j);
         const unsigned step = EVERY * plan.item_step + plan.item_jump;
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
@@ -322,7 +302,7 @@ template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned byt
         constexpr unsigned SIZE = sizeof(word), BITS = SIZE % 4 * 8;
         if (SIZE < sizeof(T) || !now || !(bytes & SIZE))
             return;
-        const pack<decltype(word)> found = {items};
+        const vec<decltype(word)> found = {items};
         *reinterpret_cast<decltype(word) *>(at) = found.items[0];
         at += SIZE;
         if (SIZE < 4)
@@ -343,44 +323,44 @@ template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned byt
 template <unsigned How, class T>
 __device__ void store_packed(T *out, const transpose_plan &plan, const packed_tables &tables,
                              const packed_tile &part, unsigned shift) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS;
-    const unsigned run = part.run, packs = run / ITEMS;
-    const auto before_packs = [](const T *to) {
+    constexpr unsigned ITEMS = vec<T>::ITEMS;
+    const unsigned run = part.run, vectors = run / ITEMS;
+    const auto before_vectors = [](const T *to) {
         return ITEMS == 1 ? 0
                           : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
                                 unsigned(sizeof(T));
     };
     out += part.out;
-    if (packs) {
-        const unsigned parts = packs * part.runs;
-        run_walk walk(packs, run == plan.run_most ? plan.store_magic : 0);
+    if (vectors) {
+        const unsigned parts = vectors * part.runs;
+        run_walk walk(vectors, run == plan.run_most ? plan.store_magic : 0);
         for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
             T *to = out + tables.to[walk.run];
-            const unsigned first = before_packs(to) + walk.part * ITEMS;
-            const char *from = tables.tile + (tables.place[walk.run] + shift);
+            const unsigned first = before_vectors(to) + walk.part * ITEMS;
+            const char *from = tables.tile + (tables.slot[walk.run] + shift);
             if (first + ITEMS <= run)
-                store_pack(reinterpret_cast<uint4 *>(to + first),
-                           gather_packed<How, T>(plan, tables, from, first));
+                store_vector(reinterpret_cast<uint4 *>(to + first),
+                             gather_packed<How, T>(plan, tables, from, first));
         }
     }
-    if (plan.stores_packs && run % ITEMS == 0)
+    if (plan.stores_vectors && run % ITEMS == 0)
         return;
     for (unsigned i = threadIdx.x; i < 2 * part.runs; i += blockDim.x) {
         const bool ends = i >= part.runs; // the tail of the run
         const unsigned index = ends ? i - part.runs : i;
         T *to = out + tables.to[index];
-        const char *from = tables.tile + (tables.place[index] + shift);
-        const unsigned before = before_packs(to), left = run - before;
+        const char *from = tables.tile + (tables.slot[index] + shift);
+        const unsigned before = before_vectors(to), left = run - before;
         const unsigned items = ends ? left % ITEMS : before;
-        if (!packs) { // a vector may hold all of it
+        if (!vectors) { // a vector may hold all of it
 #pragma unroll 1
             for (unsigned k = ends; k < run; k += 2)
                 to[k] =
-                    *reinterpret_cast<const T *>(from + item_place<How, ITEMS>(plan, tables, k));
+                    *reinterpret_cast<const T *>(from + item_offset<How, ITEMS>(plan, tables, k));
         } else if (items) {
             uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
             if (ends)
-                found = cut_pack<sizeof(T)>(found, found, (ITEMS - items) * sizeof(T));
+                found = cut_vector<sizeof(T)>(found, found, (ITEMS - items) * sizeof(T));
             store_pieces(ends ? to + run - items : to, found, items * sizeof(T), !ends);
         }
     }
@@ -388,7 +368,7 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
 
 template <class T>
 __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &plan) {
-    constexpr unsigned ITEMS = pack<T>::ITEMS;
+    constexpr unsigned ITEMS = vec<T>::ITEMS;
     const auto tables = packed_tables::filled<ITEMS>(plan);
     for (unsigned index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
         __syncthreads(); // the previous tile is stored
@@ -397,8 +377,8 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
         __syncthreads(); // and the shared data are ready
         const packed_tile &part = *tables.part;
         unsigned shift = 0; // offset of the tile within a vector
-        if (plan.loads == TRANSPOSE_LOADS_PACKS) {
-            load_packed<TRANSPOSE_LOADS_PACKS>(in, plan, tables, part);
+        if (plan.loads == TRANSPOSE_LOADS_VECTORS) {
+            load_packed<TRANSPOSE_LOADS_VECTORS>(in, plan, tables, part);
         } else if (plan.loads == TRANSPOSE_LOADS_AROUND) {
             load_packed<TRANSPOSE_LOADS_AROUND>(in, plan, tables, part);
             shift = static_cast<unsigned>(reinterpret_cast<uint64>(in + part.in)) % 16;
@@ -406,7 +386,7 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
             load_packed<TRANSPOSE_LOADS_CUT>(in, plan, tables, part);
         }
         __syncthreads();
-        if (plan.packs)
+        if (plan.vectors)
             store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, shift);
         else if (plan.period)
             store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);

@@ -11,7 +11,7 @@ namespace axis {
 // part() is the stored form of a lane; whole() converts it to the operation's value.
 
 // Position p of lane 0 is element first + p * step.
-struct places {
+struct positions {
     int64 first, step;
 };
 
@@ -21,13 +21,13 @@ template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, 
 
 // add() in terms of add_one(), which takes one vector and its position.
 template <class Mine> struct one_by_one {
-    template <bool All, class Op, class Pack, unsigned N>
-    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+    template <bool All, class Op, class Vec, unsigned N>
+    __device__ void add(const Op &op, const Vec (&vectors)[N], uint32_t position, unsigned apart,
                         unsigned left) {
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
             if (is_there<All>(k, apart, left))
-                static_cast<Mine *>(this)->add_one(op, packs[k], place + k);
+                static_cast<Mine *>(this)->add_one(op, vectors[k], position + k);
     }
 };
 
@@ -39,17 +39,17 @@ template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op
         for (unsigned i = 0; i < Count; i++)
             values[i] = Op::identity();
     }
-    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t) {
+    template <class Vec> __device__ void add_one(const Op &op, const Vec &one, uint32_t) {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             values[i] = op.apply(values[i], op.load(one.items[i], 0));
     }
     __device__ Part part(unsigned i) const { return values[i]; }
-    static __device__ Part whole(const Op &, Part part, places) { return part; }
+    static __device__ Part whole(const Op &, Part part, positions) { return part; }
 };
 
-// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_PACKS vectors. A multiplication by
-// 1 at the byte's place and 0 elsewhere selects it.
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors. A multiplication
+// by 1 at the byte's place and 0 elsewhere selects it.
 template <unsigned Count> struct byte_sums {
     using Part = int32;
     int32 values[Count];
@@ -64,7 +64,7 @@ template <>
 struct lanes<op_sum<int8_t, int64>, int8_t, 16>
     : byte_sums<16>, one_by_one<lanes<op_sum<int8_t, int64>, int8_t, 16>> {
     using Op = op_sum<int8_t, int64>;
-    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<int8_t> &one, uint32_t) {
         const bool is_signed = op.s.key == -1;
 #pragma unroll
         for (unsigned i = 0; i < 16; i++) {
@@ -73,7 +73,7 @@ struct lanes<op_sum<int8_t, int64>, int8_t, 16>
                                   : int32(__dp4a(word, pick, uint32_t(values[i])));
         }
     }
-    static __device__ int64 whole(const Op &op, Part part, places) {
+    static __device__ int64 whole(const Op &op, Part part, positions) {
         return op.s.key == -1 ? part : int64(uint32_t(part));
     }
 };
@@ -85,14 +85,16 @@ template <>
 struct lanes<op_count<int8_t, int64>, int8_t, 16>
     : byte_sums<16>, one_by_one<lanes<op_count<int8_t, int64>, int8_t, 16>> {
     using Op = op_count<int8_t, int64>;
-    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<int8_t> &one, uint32_t) {
         const uint32_t kept = keys_of<int8_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 16; i++)
             values[i] = int32(__dp4a(nonzero_bytes(one.word[i / 4] & kept), 1u << i % 4 * 8,
                                      uint32_t(values[i])));
     }
-    static __device__ int64 whole(const Op &, Part part, places) { return uint32_t(part) / 0x80; }
+    static __device__ int64 whole(const Op &, Part part, positions) {
+        return uint32_t(part) / 0x80;
+    }
 };
 
 // Sums of 16-bit floats: a few in float32, then in float64. If these few may overflow, a result
@@ -100,13 +102,13 @@ struct lanes<op_count<int8_t, int64>, int8_t, 16>
 template <class Mine> constexpr bool may_overflow = false;
 template <class Mine> struct item_by_item {
     Mine &mine;
-    template <bool All, class Op, class Pack, unsigned N>
-    __device__ void add(const Op &, const Pack (&packs)[N], uint32_t, unsigned, unsigned) {
+    template <bool All, class Op, class Vec, unsigned N>
+    __device__ void add(const Op &, const Vec (&vectors)[N], uint32_t, unsigned, unsigned) {
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
-            for (unsigned i = 0; i < Pack::count; i++)
-                mine.values[i % Mine::VALUES] += widened(packs[k].items[i]);
+            for (unsigned i = 0; i < Vec::count; i++)
+                mine.values[i % Mine::VALUES] += widened(vectors[k].items[i]);
     }
 };
 template <class Kept>
@@ -142,18 +144,18 @@ template <class In, unsigned Count> struct small_float_sums : wide_sums<Count> {
     using Op = op_sum<In, float64>;
     using Part = float64;
     template <bool All, unsigned N>
-    __device__ void add(const Op &op, const pack<In> (&packs)[N], uint32_t, unsigned, unsigned) {
+    __device__ void add(const Op &op, const vec<In> (&vectors)[N], uint32_t, unsigned, unsigned) {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++) { // missing vectors are zeros
-            float32 sum = widened(packs[0].items[i]);
+            float32 sum = widened(vectors[0].items[i]);
 #pragma unroll
             for (unsigned k = 1; k < N; k++)
-                sum += widened(packs[k].items[i]);
+                sum += widened(vectors[k].items[i]);
             this->values[i] += sum;
         }
     }
     __device__ Part part(unsigned i) const { return this->values[i]; }
-    static __device__ float64 whole(const Op &, Part part, places) { return part; }
+    static __device__ float64 whole(const Op &, Part part, positions) { return part; }
 };
 template <> struct lanes<op_sum<half, float64>, half, 8> : small_float_sums<half, 8> {};
 template <> struct lanes<op_sum<bfloat, float64>, bfloat, 8> : small_float_sums<bfloat, 8> {};
@@ -164,9 +166,9 @@ template <class In, unsigned Count>
 struct lanes<op_bits<In, In>, In, Count> : one_by_one<lanes<op_bits<In, In>, In, Count>> {
     using Op = op_bits<In, In>;
     using Part = In;
-    pack<In> values;
+    vec<In> values;
     __device__ lanes() { values.words = {0, 0, 0, 0}; }
-    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t) {
         const uint32_t key = uint32_t(op.s.key), mask = uint32_t(op.s.mask);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
@@ -175,18 +177,18 @@ struct lanes<op_bits<In, In>, In, Count> : one_by_one<lanes<op_bits<In, In>, In,
         }
     }
     __device__ Part part(unsigned i) const { return values.items[i]; }
-    static __device__ In whole(const Op &, Part part, places) { return part; }
+    static __device__ In whole(const Op &, Part part, positions) { return part; }
 };
 template <class In>
 struct lanes<op_bits<In, In>, In, 1> : one_by_one<lanes<op_bits<In, In>, In, 1>> {
     using Op = op_bits<In, In>;
     using Part = In;
     Part value = 0;
-    template <class Pack> __device__ void add_one(const Op &op, const Pack &one, uint32_t) {
+    template <class Vec> __device__ void add_one(const Op &op, const Vec &one, uint32_t) {
         value = op.apply(value, op.load(one.items[0], 0));
     }
     __device__ Part part(unsigned) const { return value; }
-    static __device__ In whole(const Op &, Part part, places) { return part; }
+    static __device__ In whole(const Op &, Part part, positions) { return part; }
 };
 
 // The smaller of the signed halves of two words.
@@ -207,14 +209,14 @@ struct lanes<op_min<int16_t, int16_t>, int16_t, 8>
     using Op = op_min<int16_t, int16_t>;
     using Part = int16_t;
     uint32_t values[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
-    __device__ void add_one(const Op &op, const pack<int16_t> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<int16_t> &one, uint32_t) {
         const uint32_t keys = keys_of<int16_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)
             values[i] = min_halves(values[i], one.word[i] ^ keys);
     }
     __device__ Part part(unsigned i) const { return Part(values[i / 2] >> i % 2 * 16); }
-    static __device__ int16_t whole(const Op &, Part part, places) { return part; }
+    static __device__ int16_t whole(const Op &, Part part, positions) { return part; }
     static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
         return min_halves(min_halves(words[0], words[1]), min_halves(words[2], words[3]));
     }
@@ -227,7 +229,7 @@ struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
     using Part = int8_t;
     uint32_t odd[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
     uint32_t even[4] = {0x7fff7fff, 0x7fff7fff, 0x7fff7fff, 0x7fff7fff};
-    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<int8_t> &one, uint32_t) {
         const uint32_t keys = keys_of<int8_t>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
@@ -239,7 +241,7 @@ struct lanes<op_min<int8_t, int8_t>, int8_t, 16>
     __device__ Part part(unsigned i) const {
         return Part((i % 2 ? odd : even)[i / 4] >> (i % 4 / 2 * 16 + 8));
     }
-    static __device__ int8_t whole(const Op &, Part part, places) { return part; }
+    static __device__ int8_t whole(const Op &, Part part, positions) { return part; }
     static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
         uint32_t least = min_halves(words[0], words[0] << 8);
 #pragma unroll
@@ -280,20 +282,20 @@ template <class In> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
 template <class In> struct min_small_floats : one_by_one<min_small_floats<In>> {
     using Op = op_min<In, float32>;
     using Part = In;
-    pack<In> values;
+    vec<In> values;
     __device__ min_small_floats() {
 #pragma unroll
         for (unsigned i = 0; i < 8; i++)
             values.items[i] = compared<In>::back(Op::identity());
     }
-    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t) {
+    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t) {
         const uint32_t keys = keys_of<In>(op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)
             values.word[i] = min_floats<In>(values.word[i], one.word[i] ^ keys);
     }
     __device__ Part part(unsigned i) const { return values.items[i]; }
-    static __device__ float32 whole(const Op &, Part part, places) { return widened(part); }
+    static __device__ float32 whole(const Op &, Part part, positions) { return widened(part); }
     static __device__ uint32_t least_halves(const uint32_t (&words)[4]) {
         return min_floats<In>(min_floats<In>(words[0], words[1]),
                               min_floats<In>(words[2], words[3]));
@@ -310,7 +312,7 @@ template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count
     using V = typename compared<In>::type;
     struct Part {
         V value;
-        uint32_t place;
+        uint32_t position;
     };
     Part best[Count];
     __device__ lanes() {
@@ -318,39 +320,42 @@ template <class In, unsigned Count> struct lanes<op_argmin<In, int64>, In, Count
         for (unsigned i = 0; i < Count; i++)
             best[i] = {compared<In>::highest(), 0};
     }
-    template <bool Last, bool All, class Pack, unsigned N>
-    __device__ void add_in_order(const Op &op, const Pack (&packs)[N], uint32_t place,
+    template <bool Last, bool All, class Vec, unsigned N>
+    __device__ void add_in_order(const Op &op, const Vec (&vectors)[N], uint32_t position,
                                  unsigned apart, unsigned left) {
 #pragma unroll
         for (unsigned k = 0; k < N; k++)
 #pragma unroll
             for (unsigned i = 0; i < Count; i++) {
-                const V a = best[i].value, b = compared<In>::of(keyed(packs[k].items[i], op.s.key));
+                const V a = best[i].value,
+                        b = compared<In>::of(keyed(vectors[k].items[i], op.s.key));
                 const bool better = Last ? b <= a || b != b : !(a <= b) && a == a;
                 if (is_there<All>(k, apart, left) && better)
-                    best[i] = {b, place + k};
+                    best[i] = {b, position + k};
             }
     }
-    template <bool All, class Pack, unsigned N>
-    __device__ void add(const Op &op, const Pack (&packs)[N], uint32_t place, unsigned apart,
+    template <bool All, class Vec, unsigned N>
+    __device__ void add(const Op &op, const Vec (&vectors)[N], uint32_t position, unsigned apart,
                         unsigned left) {
         if (op.s.mask)
-            add_in_order<true, All>(op, packs, place, apart, left);
+            add_in_order<true, All>(op, vectors, position, apart, left);
         else
-            add_in_order<false, All>(op, packs, place, apart, left);
+            add_in_order<false, All>(op, vectors, position, apart, left);
     }
     __device__ Part part(unsigned i) const { return best[i]; }
-    static __device__ placed<V> whole(const Op &op, Part part, places at) {
-        return {part.value, (at.first + int64(part.place) * at.step) ^ op.s.mask};
+    static __device__ indexed<V> whole(const Op &op, Part part, positions at) {
+        return {part.value, (at.first + int64(part.position) * at.step) ^ op.s.mask};
     }
 };
 // A position as the low bits of a number, below an element: with mask -1 later positions are
 // smaller.
-template <uint32_t PLACE> __device__ uint32_t as_lower_part(uint32_t place, const settings &s) {
-    return (place - uint32_t(s.mask) ^ uint32_t(s.mask)) & PLACE;
+template <uint32_t POSITION_BITS>
+__device__ uint32_t as_lower_part(uint32_t position, const settings &s) {
+    return (position - uint32_t(s.mask) ^ uint32_t(s.mask)) & POSITION_BITS;
 }
-template <uint32_t PLACE> __device__ uint32_t place_of(uint32_t number, const settings &s) {
-    return ((number ^ uint32_t(s.mask)) & PLACE) + uint32_t(s.mask);
+template <uint32_t POSITION_BITS>
+__device__ uint32_t position_of(uint32_t number, const settings &s) {
+    return ((number ^ uint32_t(s.mask)) & POSITION_BITS) + uint32_t(s.mask);
 }
 // A byte above its position forms one number. No thread has 2^24 - 1 vectors.
 template <>
@@ -358,15 +363,16 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
     : one_by_one<lanes<op_argmin<int8_t, int64>, int8_t, 16>> {
     using Op = op_argmin<int8_t, int64>;
     using Part = uint32_t;
-    static constexpr uint32_t PLACE = 0xffffff;
+    static constexpr uint32_t POSITION_BITS = 0xffffff;
     int32 best[16];
     __device__ lanes() {
 #pragma unroll
         for (unsigned i = 0; i < 16; i++)
             best[i] = INT32_MAX;
     }
-    __device__ void add_one(const Op &op, const pack<int8_t> &one, uint32_t place) {
-        const uint32_t keys = keys_of<int8_t>(op.s), below = as_lower_part<PLACE>(place, op.s);
+    __device__ void add_one(const Op &op, const vec<int8_t> &one, uint32_t position) {
+        const uint32_t keys = keys_of<int8_t>(op.s),
+                       below = as_lower_part<POSITION_BITS>(position, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 16; i++) {
             const int32 item =
@@ -375,11 +381,11 @@ struct lanes<op_argmin<int8_t, int64>, int8_t, 16>
         }
     }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
-    static __device__ placed<int8_t> whole(const Op &op, Part part, places at) {
+    static __device__ indexed<int8_t> whole(const Op &op, Part part, positions at) {
         if (part == INT32_MAX)
             return Op::identity();
-        const uint32_t place = place_of<PLACE>(part, op.s);
-        return {int8_t(part >> 24), (at.first + int64(place) * at.step) ^ op.s.mask};
+        const uint32_t position = position_of<POSITION_BITS>(part, op.s);
+        return {int8_t(part >> 24), (at.first + int64(position) * at.step) ^ op.s.mask};
     }
 };
 
@@ -452,20 +458,21 @@ template <> struct ordered_words<float32> {
         return __int_as_float(int32(bits >> 31 ? bits ^ 0x7fffffffu : bits));
     }
 };
-template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
+template <class In> struct indexed_halves : one_by_one<indexed_halves<In>> {
     using Op = op_argmin<In, int64>;
     using V = typename compared<In>::type;
     using Part = uint32_t;
-    static constexpr uint32_t PLACE = AXIS_PLACES - 1;
-    static_assert(PLACE == 0xffff, "the lower half");
+    static constexpr uint32_t POSITION_BITS = AXIS_POSITIONS - 1;
+    static_assert(POSITION_BITS == 0xffff, "the lower half");
     int32 best[8];
-    __device__ placed_halves() {
+    __device__ indexed_halves() {
 #pragma unroll
         for (unsigned i = 0; i < 8; i++)
             best[i] = INT32_MAX;
     }
-    __device__ void add_one(const Op &op, const pack<In> &one, uint32_t place) {
-        const uint32_t keys = keys_of<In>(op.s), below = as_lower_part<PLACE>(place, op.s);
+    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t position) {
+        const uint32_t keys = keys_of<In>(op.s),
+                       below = as_lower_part<POSITION_BITS>(position, op.s);
 #pragma unroll
         for (unsigned i = 0; i < 4; i++) {
             const uint32_t two = ordered_halves<In>::of(one.word[i] ^ keys);
@@ -476,16 +483,16 @@ template <class In> struct placed_halves : one_by_one<placed_halves<In>> {
         }
     }
     __device__ Part part(unsigned i) const { return uint32_t(best[i]); }
-    static __device__ placed<V> whole(const Op &op, Part part, places at) {
+    static __device__ indexed<V> whole(const Op &op, Part part, positions at) {
         if (part == INT32_MAX)
             return Op::identity();
-        const uint32_t place = place_of<PLACE>(part, op.s);
+        const uint32_t position = position_of<POSITION_BITS>(part, op.s);
         return {compared<In>::of(ordered_halves<In>::back(int16_t(part >> 16))),
-                (at.first + int64(place) * at.step) ^ op.s.mask};
+                (at.first + int64(position) * at.step) ^ op.s.mask};
     }
 };
-template <> struct lanes<op_argmin<int16_t, int64>, int16_t, 8> : placed_halves<int16_t> {};
-template <> struct lanes<op_argmin<half, int64>, half, 8> : placed_halves<half> {};
-template <> struct lanes<op_argmin<bfloat, int64>, bfloat, 8> : placed_halves<bfloat> {};
+template <> struct lanes<op_argmin<int16_t, int64>, int16_t, 8> : indexed_halves<int16_t> {};
+template <> struct lanes<op_argmin<half, int64>, half, 8> : indexed_halves<half> {};
+template <> struct lanes<op_argmin<bfloat, int64>, bfloat, 8> : indexed_halves<bfloat> {};
 
 } // namespace axis

@@ -1,0 +1,61 @@
+// transpose_loads.cuh: vectors and loads of rung 7 of transpose.cu. Contains no kernel.
+#pragma once
+
+#include "../common.cuh"
+#include "../transpose_plan.cuh"
+
+namespace transpose {
+
+constexpr unsigned TILES_BLOCK = 256; // threads
+
+// Type that holds an element in shared memory, also in the other tiles of rung 7; and 16 bytes of
+// both.
+template <unsigned Item> struct word_of { using type = unsigned; };
+template <> struct word_of<8> { using type = uint64; };
+template <> struct word_of<16> { using type = uint4; };
+
+template <class T> struct vec {
+    using word = typename word_of<sizeof(T)>::type;
+    static constexpr unsigned ITEMS = 16 / sizeof(T);
+    static constexpr unsigned WORDS = 16 / sizeof(word);
+    union {
+        uint4 all;
+        word words[WORDS];
+        T items[ITEMS];
+    };
+};
+
+__device__ inline unsigned least(uint64 a, unsigned b) { return a < b ? unsigned(a) : b; }
+
+// A load that lets L2 fetch the 256 bytes around it: tiles whose rows are shorter, or unaligned,
+// read the rest of them next (TUNING.md T5).
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+__device__ inline uint4 load_around(const uint4 *from) {
+    uint4 v;
+    asm volatile("ld.global.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from));
+    return v;
+}
+__device__ inline unsigned load_around(const unsigned *from) {
+    unsigned v;
+    asm volatile("ld.global.L2::256B.u32 %0, [%1];" : "=r"(v) : "l"(from));
+    return v;
+}
+__device__ inline uint64 load_around(const uint64 *from) {
+    uint64 v;
+    asm volatile("ld.global.L2::256B.u64 %0, [%1];" : "=l"(v) : "l"(from));
+    return v;
+}
+#else
+template <class Word> __device__ inline Word load_around(const Word *from) { return *from; }
+#endif
+// The same for elements that may be narrower, for which there is no such load.
+template <class T> __device__ inline T load_near(const T *from) {
+    if constexpr (sizeof(T) >= 4)
+        return load_around(from);
+    else
+        return *from;
+}
+
+} // namespace transpose
