@@ -46,15 +46,10 @@ from gpuopt.observe.profile import (
 )
 from gpuopt.observe.source import Diff as Diff, Source as Source, diff as diff, source as source
 from gpuopt.observe.trace import Trace as Trace, trace as trace
-from gpuopt.ptx.module import (
-    Buffer as Buffer,
-    Kernel as Kernel,
-    Module as Module,
-    Parameter as Parameter,
-    Resources as Resources,
-    Texture as Texture,
-    load_ptx as load_ptx,
-)
+from gpuopt.ptx.buffers import Buffer as Buffer, Texture as Texture
+from gpuopt.ptx.entries import Parameter as Parameter
+from gpuopt.ptx.kernel import Kernel as Kernel, Resources as Resources
+from gpuopt.ptx.module import Module as Module, load_ptx as load_ptx
 from gpuopt.util.errors import (
     DeviceError as DeviceError,
     DeviceLost as DeviceLost,

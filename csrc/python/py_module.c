@@ -1,5 +1,5 @@
 /* py_module.c: Module: a user's PTX, or the embedded images, on a device: memory, textures, kernels
- * and launches. Arguments arrive as bytes; gpuopt/ptx/module.py gives them their meaning. Every
+ * and launches. Arguments arrive as bytes; gpuopt/ptx/arguments.py gives them their meaning. Every
  * size is checked here against the kernel's own, so that no caller makes a device read past a
  * value.
  */

@@ -17,7 +17,8 @@ import numpy as np
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.measure.race import Contender, Effort, VerificationError, race
 from gpuopt.observe.profile import Launch, profile
-from gpuopt.ptx.module import Buffer, Module, Prepared
+from gpuopt.ptx.buffers import Buffer, Prepared
+from gpuopt.ptx.module import Module
 from gpuopt.util.checks import whole
 
 CACHES = 4  # cold: size of all copies over that of the last-level cache

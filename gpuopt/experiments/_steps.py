@@ -10,7 +10,8 @@ import numpy as np
 from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
 from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
-from gpuopt.ptx.module import Module, Prepared
+from gpuopt.ptx.buffers import Prepared
+from gpuopt.ptx.module import Module
 
 SAMPLE_SECONDS = 10e-3  # how long a sample shall take at least
 RUNS_MOST = 500  # fewer launches than the driver's queue holds

@@ -11,7 +11,8 @@ from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
 from gpuopt.families import oracle
-from gpuopt.ptx.module import Buffer, Module, Prepared
+from gpuopt.ptx.buffers import Buffer, Prepared
+from gpuopt.ptx.module import Module
 
 BLOCK = 256
 ROUNDS = 7

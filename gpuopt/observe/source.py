@@ -25,6 +25,7 @@ _HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
 _WIDTHS = (12, 10, 10, 13)
 _NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_INCLUDE = re.compile(r'^#include "([^"]+\.(?:h|cuh))"', re.M)
 
 
 # --- the files, and the definitions in them
@@ -129,30 +130,50 @@ def _function(rung: Rung, file: str) -> str:
     return next((each for each in known if each in names), "")
 
 
-def _needed(file: str, function: str) -> list[_Definition]:
-    """Return a function's definition and its dependencies in the file, in the file's order."""
-    definitions, lines = _definitions(file), embedded()[file]
+@cache
+def _with_headers(file: str) -> tuple[str, ...]:
+    """Return a file and the embedded files that it includes, directly or not."""
+    found = {file: None}
+    for name in _INCLUDE.findall("\n".join(embedded()[file])):
+        if (header := PurePath(name).name) in embedded():
+            found.update(dict.fromkeys(_with_headers(header)))
+    return tuple(found)
+
+
+@cache
+def _words(file: str) -> tuple[tuple[_Definition, frozenset[str]], ...]:
+    """Return a file's definitions, each with the words of its code."""
+    lines = embedded()[file]
+    return tuple(
+        (each, frozenset(_WORD.findall("\n".join(map(_bare, lines[each.code - 1 : each.last])))))
+        for each in _definitions(file)
+    )
+
+
+def _needed(file: str, function: str) -> dict[str, list[_Definition]]:
+    """Return a function's definition and its dependencies by file, in the files' order."""
+    every = {name: _words(name) for name in _with_headers(file)}
+    known = [pair for pairs in every.values() for pair in pairs]
+    names = {each.name for each, _ in known}
     wanted, new = {function}, {function}
     while new:
-        words: set[str] = set()
-        for each in definitions:
-            if each.name in new:
-                code = (_bare(text) for text in lines[each.code - 1 : each.last])
-                words.update(_WORD.findall("\n".join(code)))
-        new = {each.name for each in definitions} & words - wanted
+        new = names & {word for each, words in known if each.name in new for word in words} - wanted
         wanted |= new
-    return [each for each in definitions if each.name in wanted]
+    return {
+        name: [each for each, _ in pairs if each.name in wanted] for name, pairs in every.items()
+    }
 
 
 # --- results
 
 
 class SourceLine(NamedTuple):
-    """A line of a source file, its number there, and its counters."""
+    """A line of a source file, its number there, its counters, and the file's name."""
 
     number: int
     text: str
     counters: Counters | None
+    file: str = ""
 
 
 def _cells(counters: Counters | None) -> tuple[str, str, str, str]:
@@ -189,9 +210,10 @@ class Source:
     file, function : str
         "reduce.cu", and the name of the rung's function in it.
     lines : list of SourceLine
-        (number, text, counters): the rung's row in the table, its function, and the function's
-        dependencies in the same file. The counters are None without ``annotate=True``, and for
-        lines without instructions.
+        (number, text, counters, file): the rung's row in the table, its function, and the
+        function's dependencies, first those in the same file, then those in each header, below a
+        line of number 0 with the header's name. The counters are None without ``annotate=True``,
+        and for lines without instructions.
     counted : str
         The run that was counted; "" without counters.
 
@@ -227,14 +249,14 @@ class Source:
             shown.append(f"{_columns(_HEADINGS)}  line")
         for each in self.lines:
             beside = _columns(_cells(each.counters)) if self.counted else ""
-            shown.append(f"{beside}{each.number:>6}  {each.text}" if each.number else "")
+            shown.append(f"{beside}{each.number or '':>6}  {each.text}")
         return "\n".join(text.rstrip() for text in shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers, strings, lists and dicts, for JSON.
 
-        A line between two definitions has number 0. Counters that are 0 are left out; they are
-        null without annotations, and for lines without instructions.
+        A line between two definitions, or above a header's, has number 0. Counters that are 0 are
+        left out; they are null without annotations, and for lines without instructions.
         """
         return {
             "kind": "source",
@@ -247,7 +269,12 @@ class Source:
             "function": self.function,
             "counted": self.counted,
             "lines": [
-                {"number": each.number, "text": each.text, "counters": _not_zero(each.counters)}
+                {
+                    "number": each.number,
+                    "text": each.text,
+                    "counters": _not_zero(each.counters),
+                    "file": each.file,
+                }
                 for each in self.lines
             ],
         }
@@ -269,8 +296,9 @@ class Diff:
     Examples
     --------
     >>> import gpuopt
-    >>> print(gpuopt.diff("transpose", "shared", "padded").unified.splitlines()[-2])
-    +    transpose_tile<1>(in, out, rows, columns, layer);
+    >>> unified = gpuopt.diff("transpose", "shared", "padded").unified
+    >>> [line for line in unified.splitlines() if line.startswith("+    ")][-1]
+    '+    transpose_tile<1>(in, out, rows, columns, layer);'
     """
 
     before: Source
@@ -397,7 +425,7 @@ def _html(title: str, counted: str, head: str, rows: list[str]) -> str:
 # --- the functions
 
 
-def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
+def _counters(rung: Rung) -> tuple[dict[tuple[str, int], Counters], str]:
     """Count a run of the rung on the simulated GPU; return the counters by line, and its title."""
     if rung.host:
         raise ValueError(
@@ -414,10 +442,10 @@ def _counters(rung: Rung, file: str) -> tuple[dict[int, Counters], str]:
     radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
     case = cases.make(rung.family, items, radius=radius)
     counted = profile(_collect, case, rung)
-    lines: dict[int, Counters] = {}
-    for (path, number), counters in counted.by_line().items():
-        if path and PurePath(path).name == file:
-            lines[number] = counters
+    lines = {
+        (PurePath(path).name, number): counters
+        for (path, number), counters in counted.by_line().items()
+    }
     return lines, f"counted on a simulated H200: {case.title}"
 
 
@@ -460,16 +488,19 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     rung = find(family, variant)
     file, row = _row(rung)
     function = _function(rung, file)
-    found = [row, *_needed(file, function)]
-    counters, counted = _counters(rung, file) if annotate else ({}, "")
+    counters, counted = _counters(rung) if annotate else ({}, "")
     lines: list[SourceLine] = []
-    texts, before = embedded()[file], 0
-    for each in found:
-        if before and each.first > before:
-            lines.append(SourceLine(0, "", None))
-        for number in range(max(each.first, before), each.last + 1):
-            lines.append(SourceLine(number, texts[number - 1], counters.get(number)))
-        before = each.last + 1
+    for name, found in _needed(file, function).items():
+        before = 0
+        if name != file and found:
+            lines += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
+        for each in [row, *found] if name == file else found:
+            if before and each.first > before:
+                lines.append(SourceLine(0, "", None, name))
+            for number in range(max(each.first, before), each.last + 1):
+                text = embedded()[name][number - 1]
+                lines.append(SourceLine(number, text, counters.get((name, number)), name))
+            before = each.last + 1
     return Source(rung, file, function, lines, counted)
 
 

@@ -16,7 +16,7 @@ from gpuopt.families import cases
 from gpuopt.observe import pictures, recording
 from gpuopt.observe.events import Access, Instruction, Recorded
 from gpuopt.observe.profile import launch_of
-from gpuopt.ptx import module
+from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
@@ -459,7 +459,7 @@ def trace(
         )
     sink, result = _record(call, what, device)
     if sink.told is None:
-        if isinstance(family_or_kernel, module.Kernel) and not sink.launches:
+        if isinstance(family_or_kernel, Kernel) and not sink.launches:
             where = family_or_kernel._module.device
             raise ValueError(
                 f"family_or_kernel: {family_or_kernel.name} runs on {where}, which cannot be "

@@ -334,3 +334,60 @@ def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int
     if writable and not value.flags.writeable:
         raise ValueError(f"{name}: is read-only")
     return value.__array_interface__["data"][0], value.nbytes
+
+
+class Memory:
+    """The device and the memory of a loaded module, which its kernels use."""
+
+    def __init__(self, core: _core.Module) -> None:
+        self._core = core
+        self.device = core.device
+        self._lock = threading.RLock()  # calls on one module take turns
+
+    def _reaches(self, core: _core.Module) -> bool:
+        """Tell whether kernels may use another module's memory: on GPUs, streams order it."""
+        return core is self._core or (self.device.startswith("sim") and core.device == self.device)
+
+    def empty(self, nbytes: int) -> Buffer:
+        """Allocate device memory; its bytes are undefined.
+
+        Parameters
+        ----------
+        nbytes : int
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device is out of memory.
+        """
+        try:
+            number = index(nbytes)
+        except TypeError:
+            raise TypeError(f"nbytes: must be an int, not {nbytes!r:.60}") from None
+        if not 0 <= number < 1 << 63:
+            raise ValueError(f"nbytes: {number} is not a number of bytes")
+        with self._lock:
+            return Buffer(self._core, self._lock, number)
+
+    def copy(self, array: ArrayLike) -> Buffer:
+        """Copy an array to device memory, in C order and native byte order.
+
+        Parameters
+        ----------
+        array : array_like
+            An array of any dtype except Python objects.
+
+        Raises
+        ------
+        DeviceMemoryError
+            The device is out of memory.
+        """
+        given = np.asarray(array)
+        if given.dtype.hasobject:
+            raise TypeError("array: holds Python objects; convert it to a number's dtype")
+        data = given.astype(given.dtype.newbyteorder("="), order="C", copy=False)
+        with self._lock:
+            buffer = Buffer(self._core, self._lock, data.nbytes)
+            if data.nbytes:
+                self._core.copy_in(buffer.address, data.reshape(-1).view(np.uint8))
+        return buffer

@@ -1,15 +1,11 @@
-"""Users' CUDA kernels from PTX: loading, launching, counting, checking."""
+"""Users' CUDA kernels from PTX: loading, timing, memory, textures and streams."""
 
 from __future__ import annotations
 
-import math
 import os
 import re
-import struct
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from operator import index
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -18,439 +14,18 @@ from gpuopt import _core
 from gpuopt.ptx.buffers import (
     TIMES,
     Buffer,
+    Memory,
     Prepared,
-    Resident,
     Texture,
     beside,
     is_ours,
     pinned,
-    resident,
     span,
     stream_of,
     texture_plan,
 )
-from gpuopt.ptx.entries import ONLY_ASCII, Embedded, Parameter, entries, ptx_error
-
-# --- arguments
-
-_INTEGER = re.compile(r"\.[usb](8|16|32|64)")
-_ADDRESS = (".u64", ".b64", ".s64")
-_FLOATS = {".f16": "<e", ".f32": "<f", ".f64": "<d"}
-
-
-def _an(value: object) -> str:
-    """Describe an argument, for an error message."""
-    if isinstance(value, np.ndarray):
-        return f"an array of {value.dtype}"
-    return f"{type(value).__name__} {value!r:.60}"
-
-
-def _integer(value: Any, parameter: Parameter) -> bytes | None:
-    """Return an integer's bytes, None for another type; ValueError if it does not fit."""
-    if not isinstance(value, int | np.integer | np.bool_):
-        return None
-    number, bits = int(value), 8 * parameter.size
-    least = 0 if parameter.type[1] == "u" else -(1 << bits - 1)
-    most = (1 << bits - 1) - 1 if parameter.type[1] == "s" else (1 << bits) - 1
-    if not least <= number <= most:
-        raise ValueError(f"{number} does not fit into {parameter.type}, {least} to {most}")
-    return (number & (1 << bits) - 1).to_bytes(parameter.size, "little")
-
-
-def _is_structure(parameter: Parameter) -> bool:
-    return not (parameter.type in _FLOATS or _INTEGER.fullmatch(parameter.type)) or (
-        parameter.type == ".b8" and parameter.size > 1
-    )
-
-
-def _scalar(value: Any, parameter: Parameter) -> bytes | None:
-    """Return the bytes of a scalar argument, None for the wrong type."""
-    if _is_structure(parameter) or (parameter.type == ".b8" and isinstance(value, bytes)):
-        if not isinstance(value, bytes | bytearray | np.generic):
-            return None
-        data = bytes(value) if isinstance(value, bytes | bytearray) else value.tobytes()
-        if len(data) != parameter.size:
-            raise ValueError(f"has {len(data)} bytes, the parameter has {parameter.size}")
-        return data
-    if parameter.type in _FLOATS:
-        if not isinstance(value, int | float | np.integer | np.floating):
-            return None
-        try:
-            return struct.pack(_FLOATS[parameter.type], float(value))
-        except OverflowError:
-            raise ValueError(f"{value!r:.60} is too large for {parameter.type}") from None
-    if isinstance(value, np.floating) and parameter.type[1] == "b":
-        return value.tobytes() if value.dtype.itemsize == parameter.size else None
-    return _integer(value, parameter)
-
-
-def _wanted(parameter: Parameter) -> str:
-    """Describe the arguments that a parameter accepts, for an error message."""
-    if _is_structure(parameter):
-        return f"bytes or a NumPy scalar of {parameter.size} bytes"
-    if parameter.type in _FLOATS:
-        return "a number"
-    if parameter.size == 8:
-        return "a NumPy array, a Buffer, a Texture, an array on the GPU, or an integer"
-    exact = f", or a NumPy float of {parameter.size} bytes" if parameter.type[1] == "b" else ""
-    return f"an integer{exact}" if parameter.size > 1 else "an integer or a bool"
-
-
-def _dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return a grid or a block as three numbers."""
-    given = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if not 1 <= len(given) <= 3:
-        raise ValueError(f"{name}: has {len(given)} dimensions; give 1 to 3")
-    try:
-        numbers = tuple(index(each) for each in given)
-    except TypeError:
-        raise TypeError(f"{name}: must be an int or a tuple of ints, not {value!r:.60}") from None
-    for axis, number in enumerate(numbers):
-        if not 1 <= number <= most[axis]:
-            raise ValueError(
-                f"{name}: {number} in dimension {'xyz'[axis]} is not from 1 to {most[axis]:,}"
-            )
-    x, y, z = (*numbers, 1, 1)[:3]
-    return x, y, z
-
-
-IDLE_SECONDS = 45.0  # a launch none of whose warps ends for this long counts as endless
-
-
-def _limits(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float]:
-    """Return a launch's limits in the form of `_core`."""
-    if steps is None and time_limit is None:
-        return 0, 0.0, IDLE_SECONDS
-    if not device.startswith("sim"):
-        name = "steps" if time_limit is None else "time_limit"
-        raise ValueError(f"{name}: only a simulated GPU can end a kernel, and this is {device}")
-    try:
-        number = 0 if steps is None else index(steps)
-    except TypeError:
-        raise TypeError(f"steps: must be an int, not {steps!r:.60}") from None
-    if steps is not None and not 1 <= number < 1 << 64:
-        raise ValueError(f"steps: {number} is not a number of warp instructions; use 1 or more")
-    if time_limit is None:
-        return number, 0.0, IDLE_SECONDS
-    if not isinstance(time_limit, int | float | np.integer | np.floating):
-        raise TypeError(f"time_limit: must be a number of seconds, not {time_limit!r:.60}")
-    if not time_limit > 0:
-        raise ValueError(f"time_limit: {time_limit} is not above 0; use seconds, or math.inf")
-    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0
-
-
-# --- public objects
-
-
-class _Launch(NamedTuple):
-    """A launch whose arguments were checked."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared: int
-    limits: tuple[int, float, float]  # steps, seconds, seconds without a warp's end; 0: none
-    values: list[bytes | None]  # None: a host array that is not copied yet
-    arrays: list[Resident]  # the arrays on the GPU
-
-
-class _Argument(NamedTuple):
-    """A host array during a launch."""
-
-    number: int
-    array: np.ndarray
-    data: np.ndarray  # its elements in C order
-    buffer: Buffer
-    writable: bool
-
-
-class Resources(NamedTuple):
-    """The resources of a kernel: see `Kernel.resources`.
-
-    Examples
-    --------
-    >>> import gpuopt
-    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
-    >>> gpuopt.load_ptx(ptx, device="sim")["k"].resources.shared_bytes
-    0
-    """
-
-    registers: int
-    local_bytes: int
-    shared_bytes: int
-
-
-class Kernel:
-    """A kernel of a `Module`: call it as ``kernel(grid, block, *args, shared=0)``.
-
-    Attributes
-    ----------
-    name : str
-    parameters : list of Parameter
-        (type, size) of each: the PTX type, ".u64" or ".f32", and the size in bytes;
-        ".b8" for a structure passed by value.
-    symbol : str
-        Its name in the machine code or the PTX; `gpuopt.profile` shows it.
-    module : Module
-
-    Examples
-    --------
-    >>> import gpuopt
-    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
-    >>> kernel = gpuopt.load_ptx(ptx, device="sim")["k"]
-    >>> kernel(2, 32)  # two blocks of a warp
-    >>> gpuopt.profile(kernel, 2, 32).counters.warp_instructions
-    2
-    """
-
-    def __init__(
-        self, module: Module, name: str, parameters: list[Parameter], symbol: str | None = None
-    ) -> None:
-        self.name = name
-        self.parameters = parameters
-        self.symbol = symbol or name
-        self._module = module
-
-    def __repr__(self) -> str:
-        types = ", ".join(each.type for each in self.parameters)
-        return f"<Kernel {self.name}({types}) on {self._module.device}>"
-
-    @property
-    def module(self) -> Module:
-        """The module that it belongs to."""
-        return self._module
-
-    @property
-    def resources(self) -> Resources:
-        """Registers and bytes of local memory per thread, static shared memory per block.
-
-        On a GPU they are the compiler's figures; local memory holds arrays and spilled registers.
-        A simulated GPU runs PTX, which has no spills, and estimates the registers.
-        """
-        with self._module._lock:
-            return Resources(*self._module._core.resources(self.symbol))
-
-    def __call__(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *args: Any,
-        shared: int = 0,
-        steps: int | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        """Run the kernel and wait for it.
-
-        Parameters
-        ----------
-        grid, block : int or tuple of up to 3 ints
-            Blocks per grid, threads per block.
-        *args
-            One argument for each parameter. For 64-bit parameters:
-
-            - a NumPy array: its elements are copied to the device in C order and native byte order,
-              and back after the launch unless the array is read-only; an array passed twice is
-              copied once;
-            - an array on the module's GPU (CuPy, PyTorch, Numba, `gpuopt.asarray`, ...; on a
-              simulated GPU `gpuopt.asarray`), C-contiguous and writable: the kernel receives its
-              address, after the work queued on the array's stream. Neither its dtype nor its size
-              is checked. Its library is notified of the write, for PyTorch's autograd;
-            - a `Buffer`, a `Texture`, or an address. On a simulated GPU also those of its other
-              modules: they share its memory.
-
-            For other parameters: a number in range; bytes or a NumPy scalar for a structure.
-        shared : int
-            Bytes of dynamic shared memory per block.
-        steps : int, optional
-            On a simulated GPU: end the launch after this number of warp instructions. Default:
-            2**40.
-        time_limit : float, optional
-            On a simulated GPU: end the launch after this many seconds of host time; math.inf:
-            never. Default: end it when no warp of the grid has ended for 45 s. That ends an endless
-            loop within a minute, and no long grid whose warps end one after the other.
-
-        Raises
-        ------
-        TypeError, ValueError
-            The number, type or value of an argument; an array on another device, with gaps, or
-            read-only, as JAX's are; a grid, block or `shared` beyond the device's limits; `steps`
-            or `time_limit` on a GPU. Nothing was launched.
-        SimError, DeviceError
-            The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
-        """
-        limits = _limits(steps, time_limit, self._module.device)
-        with self._module._lock:
-            self._run(self._checked(grid, block, shared, limits, args), args)
-
-    def _checked(
-        self,
-        grid: Any,
-        block: Any,
-        shared: Any,
-        limits: tuple[int, float, float],
-        args: tuple[Any, ...],
-    ) -> _Launch:
-        """Check a launch's extents and arguments."""
-        sizes = (
-            _dimensions(grid, "grid", (2**31 - 1, 65535, 65535)),
-            _dimensions(block, "block", (1024, 1024, 64)),
-        )
-        try:
-            shared = index(shared)
-        except TypeError:
-            raise TypeError(f"shared: must be an int, not {shared!r:.60}") from None
-        if not 0 <= shared < 1 << 31:
-            raise ValueError(f"shared: {shared} is not a number of bytes that a block can have")
-        if len(args) != len(self.parameters):
-            types = ", ".join(each.type for each in self.parameters)
-            raise TypeError(
-                f"kernel {self.name} takes {len(self.parameters)} arguments ({types}), "
-                f"{len(args)} were given"
-            )
-        values: list[bytes | None] = []
-        arrays = []
-        for i, argument in enumerate(args):
-            array = self._resident(i, argument)
-            if array:
-                arrays.append(array)
-                values.append(array.address.to_bytes(8, "little"))
-            else:
-                values.append(self._value(i, argument))
-        return _Launch(*sizes, shared, limits, values, arrays)
-
-    def bind(
-        self,
-        grid: int | tuple[int, ...],
-        block: int | tuple[int, ...],
-        *args: Any,
-        shared: int = 0,
-        steps: int | None = None,
-        time_limit: float | None = None,
-    ) -> Prepared:
-        """Check a launch and keep it, to be timed by `Module.time`.
-
-        Parameters
-        ----------
-        grid, block, shared, steps, time_limit
-            As for a call.
-        *args
-            As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
-            and keeps its current stream.
-
-        Returns
-        -------
-        Prepared
-        """
-        limits = _limits(steps, time_limit, self._module.device)
-        launch = self._checked(grid, block, shared, limits, args)
-        for i, value in enumerate(launch.values):
-            if value is None:
-                raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array of NumPy, which a launch "
-                    "that is timed does not copy; pass a Buffer, made by the module's copy()"
-                )
-        keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
-        values = tuple(launch.values)
-        bound = self.symbol, launch.grid, launch.block, launch.shared, values, limits
-        return Prepared(bound, keep, tuple(launch.arrays))
-
-    def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
-        core, (grid, block, shared, limits, values, residents) = self._module._core, launch
-        arrays: list[_Argument] = []
-        try:
-            for i, argument in enumerate(args):
-                if values[i] is None:
-                    arrays.append(self._array(i, argument, arrays))
-                    values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
-            for each in residents:
-                each.writes()
-            bound = self.symbol, grid, block, shared, tuple(values), limits
-            core.launch(bound, *beside(residents))
-            results = {}
-            for each in arrays:  # fetch all before changing the first
-                if each.writable and each.data.nbytes and each.buffer.address not in results:
-                    host = each.buffer.get().view(each.data.dtype).reshape(each.data.shape)
-                    results[each.buffer.address] = each.array, host
-        finally:
-            for each in arrays:  # a traceback may keep this frame alive
-                each.buffer._free()
-        for array, host in results.values():
-            array[...] = host
-
-    def _resident(self, i: int, argument: Any) -> Resident | None:
-        """Return an array on the module's GPU; None for any other argument."""
-        if self.parameters[i].type not in _ADDRESS or isinstance(argument, Buffer | Texture):
-            return None
-        return resident(argument, f"argument {i + 1}", f"kernel {self.name}: ", self._module.device)
-
-    def _value(self, i: int, argument: Any) -> bytes | None:
-        """Return an argument's bytes; None for a NumPy array, which is not copied yet."""
-        parameter = self.parameters[i]
-        address = parameter.type in _ADDRESS
-        if isinstance(argument, Buffer) and address:
-            if not self._module._reaches(argument._core):
-                raise ValueError(
-                    f"kernel {self.name}: argument {i + 1} is a Buffer of another module; make it "
-                    f"with this one's copy()"
-                )
-            return argument.address.to_bytes(8, "little")
-        if isinstance(argument, Texture) and address:
-            if not self._module._reaches(argument._core):
-                raise ValueError(
-                    f"kernel {self.name}: argument {i + 1} is a Texture of another module; make it "
-                    f"with this one's texture()"
-                )
-            return argument.handle.to_bytes(8, "little")
-        if isinstance(argument, np.ndarray) and address:
-            if isinstance(argument, np.ma.MaskedArray):
-                raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is a masked array, which kernels do not "
-                    f"know; pass .filled() or .data"
-                )
-            if argument.dtype.hasobject:
-                raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array of Python objects; convert "
-                    f"it to a number's dtype"
-                )
-            return None
-        try:
-            value = _scalar(argument, parameter)
-        except ValueError as error:
-            raise ValueError(f"kernel {self.name}: argument {i + 1}: {error}") from None
-        if value is None:
-            raise TypeError(
-                f"kernel {self.name}: argument {i + 1} is {_an(argument)}; parameter "
-                f"{parameter.type} takes {_wanted(parameter)}"
-            )
-        return value
-
-    def _array(self, i: int, array: np.ndarray, others: list[_Argument]) -> _Argument:
-        """Copy an array to the device, unless an earlier argument was the same array."""
-        for other in others:
-            same = (
-                array.dtype == other.array.dtype
-                and array.__array_interface__["data"][0]
-                == other.array.__array_interface__["data"][0]
-                and array.shape == other.array.shape
-                and array.strides == other.array.strides
-            )
-            if same:
-                array = array if array.flags.writeable else other.array
-                return other._replace(number=i + 1, array=array, writable=array.flags.writeable)
-            if (array.flags.writeable or other.writable) and _overlap(array, other.array):
-                raise ValueError(
-                    f"kernel {self.name}: arguments {other.number} and {i + 1} are different views "
-                    f"of the same memory; pass a copy of one"
-                )
-        native = array.dtype.newbyteorder("=")
-        data = np.asarray(array).astype(native, order="C", copy=False)
-        return _Argument(i + 1, array, data, self._module.copy(data), array.flags.writeable)
-
-
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    try:
-        return np.shares_memory(a, b, max_work=100_000)
-    except RuntimeError:  # unknown overlap
-        return True
+from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
+from gpuopt.ptx.kernel import Kernel
 
 
 class Source(Protocol):
@@ -460,7 +35,7 @@ class Source(Protocol):
     text: str
 
 
-class Module:
+class Module(Memory):
     """A loaded PTX module: a mapping from names to kernels, ``module["add"]``; see `load_ptx`.
 
     Attributes
@@ -494,8 +69,7 @@ class Module:
         source: Source | None = None,
         log: str = "",
     ) -> None:
-        self._core = _core.Module(image or ptx, device)
-        self.device = self._core.device
+        super().__init__(_core.Module(image or ptx, device))
         self.source, self.log, self.ptx = source, log, ptx
         known = Embedded() if ptx is None else entries(ptx)
         self._symbols = symbols or {}
@@ -503,11 +77,6 @@ class Module:
             {name: known[symbol] for name, symbol in symbols.items()} if symbols else known
         )
         self._checked: set[str] = set()
-        self._lock = threading.RLock()  # calls on one module take turns
-
-    def _reaches(self, core: _core.Module) -> bool:
-        """Tell whether kernels may use another module's memory: on GPUs, streams order it."""
-        return core is self._core or (self.device.startswith("sim") and core.device == self.device)
 
     @property
     def kernels(self) -> list[str]:
@@ -726,57 +295,13 @@ class Module:
         with self._lock:
             self._core.adopt(number, kept)
 
-    def empty(self, nbytes: int) -> Buffer:
-        """Allocate device memory; its bytes are undefined.
-
-        Parameters
-        ----------
-        nbytes : int
-
-        Raises
-        ------
-        DeviceMemoryError
-            The device is out of memory.
-        """
-        try:
-            number = index(nbytes)
-        except TypeError:
-            raise TypeError(f"nbytes: must be an int, not {nbytes!r:.60}") from None
-        if not 0 <= number < 1 << 63:
-            raise ValueError(f"nbytes: {number} is not a number of bytes")
-        with self._lock:
-            return Buffer(self._core, self._lock, number)
-
-    def copy(self, array: ArrayLike) -> Buffer:
-        """Copy an array to device memory, in C order and native byte order.
-
-        Parameters
-        ----------
-        array : array_like
-            An array of any dtype except Python objects.
-
-        Raises
-        ------
-        DeviceMemoryError
-            The device is out of memory.
-        """
-        given = np.asarray(array)
-        if given.dtype.hasobject:
-            raise TypeError("array: holds Python objects; convert it to a number's dtype")
-        data = given.astype(given.dtype.newbyteorder("="), order="C", copy=False)
-        with self._lock:
-            buffer = Buffer(self._core, self._lock, data.nbytes)
-            if data.nbytes:
-                self._core.copy_in(buffer.address, data.reshape(-1).view(np.uint8))
-        return buffer
-
 
 def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = None) -> Module:
     """Load CUDA kernels from PTX, for a GPU or a simulated GPU.
 
     ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX for both; `gpuopt.compile` compiles
-    CUDA C++ by itself. The simulated GPU checks
-    and counts kernels (`gpuopt.check`, `gpuopt.profile`) on a machine without a GPU.
+    CUDA C++ by itself. The simulated GPU checks and counts kernels (`gpuopt.check`,
+    `gpuopt.profile`) on a machine without a GPU.
 
     Parameters
     ----------

@@ -54,9 +54,9 @@ PLAN = np.dtype(
     + [(name, "u4") for name in ("block", "tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
     + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
-    + [(name, "u4") for name in ("loads", "stores_packs", "load_magic", "store_magic")]
+    + [(name, "u4") for name in ("loads", "stores_vectors", "load_magic", "store_magic")]
     + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
-    + [(name, "u4") for name in ("packs", "in_segments", "segments", "segments_whole", "period")]
+    + [(name, "u4") for name in ("vectors", "in_segments", "segments", "segments_whole", "period")]
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
     + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
     align=True,

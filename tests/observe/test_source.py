@@ -26,8 +26,9 @@ def test_every_rung_is_found(rung):
     assert definition, "the function is not there"
     assert rung.lesson in source.text and rung.name in source.text.split("\n")[0]
     assert source.text.count("{") == source.text.count("}"), "a definition is cut"
-    numbers = [each.number for each in source.lines if each.number]
-    assert numbers == sorted(set(numbers))
+    for file, lines in itertools.groupby(source.lines, lambda each: each.file):
+        numbers = [each.number for each in lines if each.number]
+        assert numbers == sorted(set(numbers)), file
     if not rung.host:
         called = rung.family == "roofline"  # its kernels only call a function of another name
         assert called or any(kernel.startswith(source.function) for kernel in rung.kernels)
@@ -62,6 +63,21 @@ def test_source_includes_the_functions_it_calls():
     assert "reduce_5" not in text and "KERNEL" not in text
     assert "// New: no loop is left." in text
     assert gpuopt.source("reduce").rung.best and not gpuopt.source("reduce").rung.host
+
+
+def test_source_includes_the_headers_functions():
+    lines = gpuopt.source("matmul", 8).lines
+    files = [file for file, _ in itertools.groupby(each.file for each in lines)]
+    assert files == ["matmul.cu", "matmul_ring.cuh", "matmul_tile.cuh", "common.cuh"]
+    for file, needed in (
+        ("matmul_ring.cuh", "struct loader"),
+        ("matmul_tile.cuh", "struct outputs"),
+        ("common.cuh", "shared_memory()"),
+    ):
+        assert any(needed in each.text and each.number for each in lines if each.file == file)
+        heading = next(each for each in lines if each.text == f"// --- {file}")
+        assert heading.number == 0
+    assert "global_thread" not in "".join(each.text for each in lines if each.file == "common.cuh")
 
 
 def test_a_diff_is_the_lesson():

@@ -14,7 +14,9 @@ BASE = {".", "kernels"}  # files directly in csrc, and the plans that kernels an
 LAYERS = {  # a folder, and those that its files may include besides their own
     # devices.c and registry.c alone
     ".": {"devices", "devices/cpu", "devices/cpu/reduce", "devices/cuda", "kernels"},
-    "kernels": set(),
+    "kernels": {"kernels/axis", "kernels/transpose"},
+    "kernels/axis": {"kernels"},
+    "kernels/transpose": {"kernels"},
     "sim": {"sim/core", "sim/ptx", "sim/decode", "sim/exec", "sim/observe"},
     "sim/core": {"sim"},  # sim.h
     "sim/ptx": {"sim/core"},

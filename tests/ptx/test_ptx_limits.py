@@ -10,7 +10,7 @@ import pytest
 from conftest import run_python
 
 import gpuopt
-from gpuopt.ptx import module as ptx_module
+from gpuopt.ptx import arguments as checks
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
@@ -75,8 +75,8 @@ def test_a_kernel_that_does_not_end_is_ended(name, limit):
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_without_a_limit_it_is_ended_when_no_warp_ends_any_more(name, monkeypatch):
-    assert 0 < ptx_module.IDLE_SECONDS < 60
-    monkeypatch.setattr(ptx_module, "IDLE_SECONDS", 0.4)
+    assert 0 < checks.IDLE_SECONDS < 60
+    monkeypatch.setattr(checks, "IDLE_SECONDS", 0.4)
     body, parameters = ENDLESS[name]
     arguments = [np.zeros(192, np.uint32)] if parameters else []
     begin = time.monotonic()
@@ -94,7 +94,7 @@ LONG = (
 
 def test_a_long_launch_whose_warps_end_goes_on(monkeypatch):
     """Far longer than a loop without an end may run."""
-    monkeypatch.setattr(ptx_module, "IDLE_SECONDS", 0.25)
+    monkeypatch.setattr(checks, "IDLE_SECONDS", 0.25)
     kernel = kernel_of(LONG)
     blocks, took = 100, 0.0
     while took < 1:
