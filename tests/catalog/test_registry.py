@@ -58,7 +58,8 @@ def test_the_ptx_of_a_kernel_is_a_module_of_its_own(file, target):
             )
         paths = re.findall(r'^\.file \d+ "(.*)"$', ptx, re.MULTILINE)
         assert all(
-            re.match(r"(csrc/kernels(/\w+)?|cuda/targets/include)/[\w.]+$", path) for path in paths
+        files = re.compile(r"(csrc/kernels(/\w+)?|cuda/targets/include)/[\w.]+$")
+        assert all(map(files.match, paths))
         )
 
 
