@@ -36,9 +36,9 @@ struct device_info {
     uint64_t cache_bytes; /* of the last-level cache */
 };
 
-/* A zlib stream within the embedded archive, and the length of its text. */
+/* A text within a block of the embedded archive. */
 struct image_chunk {
-    uint32_t offset, packed, bytes;
+    uint32_t block, offset, bytes;
 };
 
 /* The virtual architectures whose PTX is embedded. */
@@ -67,10 +67,13 @@ struct image_kernel {
 extern const struct image_kernel gpuopt_kernels[]; /* sorted by symbol */
 extern const size_t gpuopt_kernel_count;
 
-/* Decompresses a zlib stream of known length; the Python layer sets it. It may take the GIL, so no
- * caller holds a lock that a thread with the GIL waits for. */
-extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, char *to,
-                                     size_t bytes);
+/* Decompresses an xz stream of `whole` bytes and copies `bytes` of them from `offset`; the Python
+ * layer sets it. It may take the GIL, so no caller holds a lock that a thread with the GIL waits
+ * for. */
+extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole,
+                                     size_t offset, char *to, size_t bytes);
+/* Bytes of the compressed PTX and source text. */
+extern const size_t gpuopt_archive_bytes;
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);

@@ -1,5 +1,5 @@
 /* image.c: the embedded kernels and their source. csrc/build_kernels.py writes their table
- * images.def and the archive kernels.z of zlib streams; the Python layer sets the decompressor.
+ * images.def and the archive kernels.xz of xz streams; the Python layer sets the decompressor.
  * Knows no device.
  */
 #include "device.h"
@@ -16,7 +16,7 @@
             ".popsection\n");                                               \
     extern __attribute__((visibility("hidden"))) const char symbol[], symbol##_end[]
 
-EMBED(gpuopt_archive, "kernels.z");
+EMBED(gpuopt_archive, "kernels.xz");
 
 /* CODE or NO_CODE: whether an image has machine code beside its PTX. */
 #define EMBED_CODE(name) EMBED(gpuopt_code_##name, #name ".fatbin")
@@ -26,6 +26,7 @@ EMBED(gpuopt_archive, "kernels.z");
 
 #define KERNEL(symbol, image, ...)
 #define SOURCES(...)
+#define BLOCK(...)
 #define IMAGE(name, code, ...) EMBED_##code(name);
 #include "images.def"
 #undef IMAGE
@@ -47,13 +48,29 @@ const struct image_kernel gpuopt_kernels[] = {
 };
 #undef KERNEL
 #undef SOURCES
+#undef BLOCK
 const size_t gpuopt_kernel_count = sizeof gpuopt_kernels / sizeof *gpuopt_kernels;
 
+/* The archive's streams: where each begins, its compressed bytes and those of its text. */
 #define KERNEL(symbol, image, ...)
+#define SOURCES(...)
+#define BLOCK(...) __VA_ARGS__,
+static const struct {
+    uint32_t offset, packed, bytes;
+} blocks[] = {
+#include "images.def"
+};
+#undef SOURCES
+#undef BLOCK
+const size_t gpuopt_archive_bytes = blocks[sizeof blocks / sizeof *blocks - 1].offset +
+                                    blocks[sizeof blocks / sizeof *blocks - 1].packed;
+
+#define BLOCK(...)
 #define SOURCES(...) static const struct image_chunk sources = __VA_ARGS__;
 #include "images.def"
 
-enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, char *to, size_t bytes);
+enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole, size_t offset,
+                              char *to, size_t bytes);
 
 static int by_symbol(const void *symbol, const void *kernel) {
     return strcmp(symbol, ((const struct image_kernel *)kernel)->symbol);
@@ -68,7 +85,8 @@ enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **ker
 }
 
 static enum status inflate(struct image_chunk chunk, char *to) {
-    return gpuopt_inflate(gpuopt_archive + chunk.offset, chunk.packed, to, chunk.bytes);
+    return gpuopt_inflate(gpuopt_archive + blocks[chunk.block].offset, blocks[chunk.block].packed,
+                          blocks[chunk.block].bytes, chunk.offset, to, chunk.bytes);
 }
 
 /* Joins two chunks to one text with a NUL at its end, which the caller frees. */

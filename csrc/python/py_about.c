@@ -162,48 +162,49 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     const enum status status = devices_about(&about);
     if (status)
         return py_raise(py_state_of(module), status);
-    Py_ssize_t machine_code = 0, ptx[PTX_TARGETS] = {0};
+    Py_ssize_t machine_code = 0, newer = 0;
     for (size_t i = 0; i < gpuopt_image_count; i++)
         machine_code += gpuopt_images[i].machine_code_end - gpuopt_images[i].machine_code;
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
-        for (int target = 0; target < PTX_TARGETS; target++)
-            ptx[target] += gpuopt_kernels[i].ptx[target].packed;
+        newer += gpuopt_kernels[i].ptx[PTX_90].bytes;
     return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
                          GPUOPT_VERSION, "kernel_compiler", GPUOPT_KERNEL_COMPILER, "toolkit",
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
-                         GPUOPT_REASON, "ptx_targets", ptx[PTX_90] ? "75 90" : "75",
-                         "machine_code_bytes", machine_code, "ptx_bytes", ptx[PTX_75] + ptx[PTX_90],
-                         "compiler", __VERSION__, "instruction_set", about.cpu_instruction_set);
+                         GPUOPT_REASON, "ptx_targets", newer ? "75 90" : "75", "machine_code_bytes",
+                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes, "compiler",
+                         __VERSION__, "instruction_set", about.cpu_instruction_set);
 }
 
 /* --- texts of the embedded kernels */
 
 /* The decompressor of the devices. Called by threads that released the GIL, which it takes. */
-static enum status inflate(const char *packed, size_t packed_bytes, char *to, size_t bytes) {
+static enum status inflate(const char *packed, size_t packed_bytes, size_t whole, size_t offset,
+                           char *to, size_t bytes) {
     const PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *kind, *value, *trace; /* an exception of the caller stays pending */
     PyErr_Fetch(&kind, &value, &trace);
-    PyObject *zlib = PyImport_ImportModule("zlib");
-    PyObject *text = zlib ? PyObject_CallMethod(zlib, "decompress", "y#in", packed,
-                                                (Py_ssize_t)packed_bytes, 15, (Py_ssize_t)bytes)
-                          : NULL;
+    PyObject *lzma = PyImport_ImportModule("lzma");
+    PyObject *text =
+        lzma ? PyObject_CallMethod(lzma, "decompress", "y#", packed, (Py_ssize_t)packed_bytes)
+             : NULL;
     char *data = NULL;
     Py_ssize_t length = 0;
-    const bool whole =
-        text && !PyBytes_AsStringAndSize(text, &data, &length) && (size_t)length == bytes;
-    if (whole)
-        memcpy(to, data, bytes);
+    const bool right =
+        text && !PyBytes_AsStringAndSize(text, &data, &length) && (size_t)length == whole;
+    if (right)
+        memcpy(to, data + offset, bytes);
     Py_XDECREF(text);
-    Py_XDECREF(zlib);
+    Py_XDECREF(lzma);
     PyErr_Clear();
     PyErr_Restore(kind, value, trace);
     PyGILState_Release(gil);
-    return whole ? STATUS_OK
+    return right ? STATUS_OK
                  : status_fail(STATUS_DEVICE_ERROR,
-                               "gpuopt's compiled kernels cannot be decompressed: Python's zlib "
-                               "module or the memory for %zu bytes is missing",
-                               bytes);
+                               "gpuopt's compiled kernels cannot be decompressed: this Python has "
+                               "no lzma module (build Python where liblzma's headers are "
+                               "installed), or the memory for %zu bytes is missing",
+                               whole);
 }
 
 void py_image_begin(void) { gpuopt_inflate = inflate; }

@@ -2,12 +2,12 @@
 
 import importlib.util
 import json
+import lzma
 import os
 import re
 import shutil
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
@@ -302,15 +302,31 @@ def test_machine_code_is_made_from_text_without_lines(build):
 def test_the_archive_holds_every_text_as_it_was(build):
     texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90").replace("ret;", "exit;")}
     packed, table = build.archive(texts)
+
+    def text_of(row):
+        block, offset, size = row
+        start, count, whole = table["blocks"][block]
+        text = lzma.decompress(packed[start : start + count])
+        assert len(text) == whole
+        return text[offset : offset + size].decode()
+
     kernels = {name: rows for name, _, rows in table["kernels"]}
     for target, number in ((75, 0), (90, 1)):
         common, split = build.split(texts["one", target], build.PTX_TARGETS[target][0])
         for name, text in split.items():
-            offset, count, size = kernels[name][number]
-            assert zlib.decompress(packed[offset : offset + count]).decode() == text
-            assert size == len(text)
-        offset, count, _ = table["images"][0][1][number]
-        assert zlib.decompress(packed[offset : offset + count]).decode() == common
+            assert text_of(kernels[name][number]) == text
+        assert text_of(table["images"][0][1][number]) == common
+
+
+def test_blocks_of_the_archive_are_bounded_and_keep_a_kernel_s_texts_together(build):
+    archive = build.Archive()
+    sizes = [100, archive.BLOCK - 100, 1, 3 * archive.BLOCK, 5]
+    rows = [row for size in sizes for row in archive.add("a" * size, "b")]
+    assert [row[0] for row in rows] == [0, 0, 1, 1, 1, 1, 2, 2, 3, 3]
+    streams, blocks = archive.compressed()
+    for (block, offset, size), text in zip(rows[::2], sizes, strict=True):
+        start, count, _ = blocks[block]
+        assert lzma.decompress(streams[start : start + count])[offset:][:size] == b"a" * text
 
 
 def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
@@ -376,9 +392,9 @@ def carried(build, tmp_path, monkeypatch, **changes):
     packed, table = build.archive({("one", 75): PTX, ("one", 90): PTX})
     fields = {
         "sources": build.source_hash(), "compiler": "nvcc 13.0.88", "table": table,
-        "z": build.hashlib.sha256(packed).hexdigest(), **changes,
+        "xz": build.hashlib.sha256(packed).hexdigest(), **changes,
     }  # fmt: skip
-    (tmp_path / "kernels.z").write_bytes(packed)
+    (tmp_path / "kernels.xz").write_bytes(packed)
     (tmp_path / "kernels.json").write_text(json.dumps(fields))
     return packed, table
 
@@ -395,11 +411,11 @@ def test_carried_ptx_is_used_without_nvcc(build, tmp_path, monkeypatch):
         monkeypatch.setattr(build, "capabilities_by_smi", lambda found=capabilities: found)
         images = build.build(tmp_path / "build")
         assert images.codes == () and why in images.why and "nvcc 13.0.88" in images.compiler
-        assert (images.folder / "kernels.z").read_bytes().startswith(packed)
+        assert (images.folder / "kernels.xz").read_bytes().startswith(packed)
         assert "KERNEL(first, 0, " in (images.folder / "images.def").read_text()
 
 
-@pytest.mark.parametrize("changes", [{"sources": "other"}, {"z": "other"}])
+@pytest.mark.parametrize("changes", [{"sources": "other"}, {"xz": "other"}])
 def test_a_changed_source_or_a_damaged_archive_is_not_used(build, tmp_path, monkeypatch, changes):
     carried(build, tmp_path, monkeypatch, **changes)
     assert build.prebuilt() is None
