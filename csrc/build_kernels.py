@@ -551,7 +551,7 @@ class Archive:
         return rows
 
     def compressed(self):
-        """Return (bytes of all streams, a row for each block: [offset, compressed bytes, bytes])."""
+        """Return all streams, and a row for each block: [offset, compressed bytes, bytes]."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             streams = list(pool.map(lzma.compress, self.blocks))
         ends = list(accumulate(map(len, streams), initial=0))
