@@ -535,8 +535,8 @@ def test_an_own_kernel_shows_its_source(tmp_path):
 
 @pytest.mark.parametrize("variant", [9, 12])
 def test_a_tree_that_is_too_wide_recommends_what_works(variant):
-    with pytest.raises(ValueError, match="too many for a picture; trace one warp: warp=0$"):
+    with pytest.raises(ValueError, match=r"too many for a picture; trace one warp: warp=0$"):
         gpuopt.trace("reduce", variant).tree()
     assert gpuopt.trace("reduce", variant, warp=0).tree().data["steps"]
-    with pytest.raises(ValueError, match="trace fewer elements: a smaller n=$"):
+    with pytest.raises(ValueError, match=r"trace fewer elements: a smaller n=$"):
         gpuopt.trace("reduce", variant, warp=0, n=1 << 17).tree()
