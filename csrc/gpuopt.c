@@ -18,11 +18,12 @@ enum status status_fail(enum status code, const char *format, ...) {
     return code;
 }
 
-enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free) {
+enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free,
+                                    const char *note) {
     status_fail(STATUS_NO_DEVICE_MEMORY,
-                "%s: cannot allocate %llu bytes, %llu bytes are free; pass a smaller array, or "
+                "%s: cannot allocate %llu bytes, %llu bytes are free%s; pass a smaller array, or "
                 "device='cpu', which works in place",
-                device, (unsigned long long)bytes_asked, (unsigned long long)bytes_free);
+                device, (unsigned long long)bytes_asked, (unsigned long long)bytes_free, note);
     record.bytes_asked = bytes_asked;
     record.bytes_free = bytes_free;
     return STATUS_NO_DEVICE_MEMORY;

@@ -47,7 +47,9 @@ struct status_record {
 
 /* Records the text and returns the code: `return status_fail(...)`. */
 enum status status_fail(enum status code, const char *format, ...) PRINTF_LIKE(2, 3);
-enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free);
+/* note: why so little is free, with a leading space, or "". */
+enum status status_no_device_memory(const char *device, uint64_t bytes_asked, uint64_t bytes_free,
+                                    const char *note);
 enum status status_ptx_error(unsigned line, unsigned column, const char *text);
 enum status status_sim_finding(const struct status_finding *finding);
 const struct status_record *status_last(void);

@@ -4,6 +4,8 @@
  */
 #include "host_threads.h"
 
+#include "host_cgroup.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <omp.h>
@@ -13,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS_MOST = 4096, PATH_BYTES = 4096 + 64 };
+enum { THREADS_MOST = 4096 };
 
 /* --- the affinity mask */
 
@@ -34,99 +36,24 @@ static int affinity(void) {
 
 /* --- the cgroup's quota */
 
-/* The number that a file begins with; 0 where it begins with none ("max", -1 microseconds). */
-static long long number_of(const char *path, long long *second) {
-    char line[64] = "";
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    char *end = line;
-    if (!fgets(line, sizeof line, file))
-        *line = 0;
-    fclose(file);
-    const long long first = strtoll(line, &end, 10);
-    if (second)
-        *second = strtoll(end, NULL, 10);
-    return end > line && first > 0 ? first : 0;
+static long long cores_of(long long quota, long long period) {
+    return quota <= 0 || period <= 0 ? LLONG_MAX : quota / period + (quota % period != 0);
 }
 
-static int cores_of(long long quota, long long period) {
-    if (quota <= 0 || period <= 0)
-        return INT_MAX;
-    const long long cores = quota / period + (quota % period != 0);
-    return cores < INT_MAX ? (int)cores : INT_MAX;
-}
-
-static int quota_at(const char *folder, int version) {
-    char path[PATH_BYTES + 64];
+static long long cores_at(const char *folder, int version) {
     long long quota, period = 0;
     if (version == 2) {
-        snprintf(path, sizeof path, "%s/cpu.max", folder);
-        quota = number_of(path, &period);
+        quota = host_cgroup_number(folder, "cpu.max", &period);
     } else {
-        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-        quota = number_of(path, NULL);
-        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-        period = number_of(path, NULL);
+        quota = host_cgroup_number(folder, "cpu.cfs_quota_us", NULL);
+        period = host_cgroup_number(folder, "cpu.cfs_period_us", NULL);
     }
     return cores_of(quota, period);
 }
 
-/* The least of a group's and of all above it: each limits those within it. A container may see its
- * own group as the root, whatever the path says, so a folder that is not there is no reason to
- * stop.
- */
-static int quota_along(const char *mount, const char *group, int version) {
-    char folder[PATH_BYTES];
-    int least = INT_MAX;
-    if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder)
-        return INT_MAX;
-    for (size_t length = strlen(folder);; folder[length] = 0) {
-        const int cores = quota_at(folder, version);
-        least = cores < least ? cores : least;
-        while (length > strlen(mount) && folder[length - 1] != '/')
-            length--;
-        if (length <= strlen(mount))
-            return least;
-        length--;
-    }
-}
-
-static bool has_controller(const char *list, const char *name) {
-    const size_t length = strlen(name);
-    for (const char *at = list; at && *at; at = strchr(at, ','), at += at != NULL)
-        if (strncmp(at, name, length) == 0 && (at[length] == ',' || !at[length]))
-            return true;
-    return false;
-}
-
 int host_threads_quota(const char *cgroup_file, const char *mount) {
-    char line[PATH_BYTES], version_1[PATH_BYTES];
-    int least = INT_MAX;
-    FILE *file = fopen(cgroup_file, "re");
-    while (file && fgets(line, sizeof line, file)) { /* number:controllers:group */
-        char *controllers = strchr(line, ':'), *group;
-        if (!controllers || !(group = strchr(controllers + 1, ':')))
-            continue;
-        *controllers++ = *group++ = 0;
-        group[strcspn(group, "\n")] = 0;
-        const bool unified = !*controllers;
-        int cores = INT_MAX;
-        snprintf(version_1, sizeof version_1, "%s/%s", mount, controllers);
-        if (unified)
-            cores = quota_along(mount, group, 2);
-        else if (has_controller(controllers, "cpu"))
-            cores = quota_along(version_1, group, 1);
-        least = cores < least ? cores : least;
-        if (!unified && has_controller(controllers, "cpu")) { /* a link where it has two names */
-            snprintf(version_1, sizeof version_1, "%s/cpu", mount);
-            cores = quota_along(version_1, group, 1);
-            least = cores < least ? cores : least;
-        }
-    }
-    if (file)
-        fclose(file);
-    return least;
+    const long long cores = host_cgroup_least(cgroup_file, mount, "cpu", cores_at);
+    return cores < INT_MAX ? (int)cores : INT_MAX;
 }
 
 /* --- what the user says */

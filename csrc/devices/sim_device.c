@@ -223,12 +223,11 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     const enum status status = find_preset(which, &preset);
     if (status)
         return status;
-    struct sim_limits limits;
-    sim_default_limits(&limits);
     snprintf(info->name, sizeof info->name, "sim:%s", preset->name);
     snprintf(info->description, sizeof info->description, "simulated %s", preset->title);
     info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
-    info->memory_total = info->memory_free = limits.device_bytes;
+    info->memory_total = sim_home_total_bytes(preset);
+    info->memory_free = sim_home_free_bytes(preset);
     info->multiprocessors = (int)preset->sm_count;
     info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
     info->shared_per_block = (int)preset->shared_per_block;
@@ -250,9 +249,12 @@ static enum status sim_device_alloc(struct device *device, size_t bytes, device_
     if (status == SIM_LIMIT || status == SIM_NO_MEMORY) {
         char name[32];
         uint64_t used, limit;
+        const struct sim_preset *preset = sim_gpu_preset(queue->gpu);
         sim_memory_use(queue->gpu, &used, &limit);
-        snprintf(name, sizeof name, "sim:%s", sim_gpu_preset(queue->gpu)->name);
-        return status_no_device_memory(name, bytes, limit - used);
+        const uint64_t room = sim_home_free_bytes(preset);
+        snprintf(name, sizeof name, "sim:%s", preset->name);
+        return status_no_device_memory(name, bytes, room,
+                                       room < limit - used ? " (each costs 3 of the host's)" : "");
     }
     return fail(queue, &error);
 }

@@ -4,6 +4,8 @@
  */
 #include "sim_home.h"
 
+#include "../host_memory.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -23,7 +25,8 @@ struct sim_home {
     struct sim_gpu *gpu;
     unsigned users;
     pthread_mutex_t turn, late_lock;
-    pid_t holder; /* process of the turn's holder; 0: nobody */
+    pid_t holder;  /* process of the turn's holder; 0: nobody */
+    uint64_t lent; /* bytes that are allocated, as of the last turn's end */
     struct late *late;
     struct sim_module **embedded; /* by the kernel's number; NULL: not loaded */
 };
@@ -36,6 +39,60 @@ static void lock_registry(void) { pthread_mutex_lock(&registry); }
 static void unlock_registry(void) { pthread_mutex_unlock(&registry); }
 __attribute__((constructor)) static void watch_forks(void) {
     pthread_atfork(lock_registry, unlock_registry, unlock_registry);
+}
+
+/* --- the host's memory */
+
+/* A simulated byte costs the host itself, two bytes of race cells and 3/64 of marks, most of them
+ * only once a kernel has touched it: free memory falls after the allocation. Three quarters of the
+ * free memory are lent, so that the host does not swap. */
+enum { COST_64TH = 195, CHECKED_BYTES = 16 << 20 };
+
+static uint64_t most_available; /* the largest reading: as if nothing were lent */
+static uint64_t unchecked;      /* allocated since the last reading */
+
+static uint64_t simulated(uint64_t host_bytes) { return host_bytes / 4 * 3 / COST_64TH * 64; }
+
+/* Simulated bytes that the host has room for, beside those that are lent. */
+static uint64_t host_room(void) {
+    const uint64_t available = host_memory_available();
+    uint64_t lent = 0;
+    pthread_mutex_lock(&registry);
+    most_available = available > most_available ? available : most_available;
+    for (const struct sim_home *home = homes; home; home = home->next)
+        lent += __atomic_load_n(&home->lent, __ATOMIC_RELAXED);
+    const uint64_t in_all = simulated(most_available), now = simulated(available);
+    pthread_mutex_unlock(&registry);
+    const uint64_t left = in_all > lent ? in_all - lent : 0;
+    return left < now ? left : now;
+}
+
+/* Reads the host's state once per CHECKED_BYTES, not for every small allocation. */
+static int host_admits(uint64_t bytes) {
+    const uint64_t before = __atomic_fetch_add(&unchecked, bytes, __ATOMIC_RELAXED);
+    if (bytes < CHECKED_BYTES && before < CHECKED_BYTES)
+        return 1;
+    __atomic_store_n(&unchecked, 0, __ATOMIC_RELAXED);
+    return bytes <= host_room();
+}
+
+uint64_t sim_home_total_bytes(const struct sim_preset *preset) {
+    struct sim_limits limits;
+    (void)preset;
+    sim_default_limits(&limits);
+    return limits.device_bytes;
+}
+
+uint64_t sim_home_free_bytes(const struct sim_preset *preset) {
+    const uint64_t room = host_room();
+    uint64_t lent = 0;
+    pthread_mutex_lock(&registry);
+    for (const struct sim_home *home = homes; home; home = home->next)
+        if (home->preset == preset)
+            lent = __atomic_load_n(&home->lent, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&registry);
+    const uint64_t total = sim_home_total_bytes(preset), left = total > lent ? total - lent : 0;
+    return left < room ? left : room;
 }
 
 /* --- releasing memory, textures and modules */
@@ -125,7 +182,10 @@ enum status sim_home_begin(struct sim_home *home, struct device *device) {
 }
 
 void sim_home_end(struct sim_home *home) {
+    uint64_t used, limit;
     give_back_late(home);
+    sim_memory_use(home->gpu, &used, &limit);
+    __atomic_store_n(&home->lent, used, __ATOMIC_RELAXED);
     __atomic_store_n(&home->holder, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&home->turn);
 }
@@ -134,10 +194,14 @@ void sim_home_end(struct sim_home *home) {
 
 static struct sim_home *make(const struct sim_preset *preset) {
     struct sim_error error = {0};
+    struct sim_limits limits;
+    sim_default_limits(&limits);
+    limits.device_bytes = sim_home_total_bytes(preset);
+    limits.admits = host_admits;
     struct sim_home *home = calloc(1, sizeof *home);
     if (home)
         home->embedded = calloc(gpuopt_kernel_count, sizeof *home->embedded);
-    if (!home || !home->embedded || sim_gpu_open(preset->name, NULL, &home->gpu, &error)) {
+    if (!home || !home->embedded || sim_gpu_open(preset->name, &limits, &home->gpu, &error)) {
         free(home ? home->embedded : NULL);
         free(home);
         return NULL;

@@ -15,6 +15,11 @@ enum status sim_home_open(const struct sim_preset *preset, struct sim_home **hom
 void sim_home_close(struct sim_home *home, uint64_t *leaks, uint64_t *leaked_bytes);
 struct sim_gpu *sim_home_gpu(struct sim_home *home);
 
+/* The memory of a preset's GPU, and what it could allocate now: what it has left, if the host has
+ * room for it. */
+uint64_t sim_home_total_bytes(const struct sim_preset *preset);
+uint64_t sim_home_free_bytes(const struct sim_preset *preset);
+
 /* Between these the GPU is the caller's. The first waits for its turn and polls meanwhile. */
 enum status sim_home_begin(struct sim_home *home, struct device *device);
 void sim_home_end(struct sim_home *home);

@@ -158,6 +158,8 @@ struct sim_limits {
     uint64_t call_depth;
     uint64_t steps;    /* warp instructions of one launch; 0 for no bound */
     uint64_t findings; /* findings kept per launch */
+    int (*admits)(
+        uint64_t bytes); /* whether the host has room for an allocation; NULL: not asked */
 };
 
 enum sim_coalescing {

@@ -79,7 +79,7 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
             if rung.block_min <= block <= min(rung.block_max, limits.threads_per_block)
             and block & (block - 1) == 0
         ]
-        case = cases.make(family, n, timed=lab.timed)
+        case = cases.make(family, n, timed=lab.timed, device=described.name)
         sweep = _timed if lab.timed else _counted
         rows += sweep(case, rung, blocks, described, copy)
     return Experiment(

@@ -34,6 +34,8 @@ ITEMS = {
     "saxpy": (2048 * 2048, 1024),
     "matmul": (1024**2, 128**2),
 }
+# Arrays on the device, of n elements each.
+ARRAYS = {"reduce": 1, "transpose": 2, "stencil1d": 2, "add": 3, "saxpy": 3, "matmul": 3}
 # Operations per element, except matmul's: the stencil of radius 3 adds up seven.
 OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 
@@ -197,6 +199,18 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
     return np.dtype(name)
 
 
+def _check_room(family: str, n: int, items: np.dtype, device: str) -> None:
+    """Raise DeviceMemoryError if a case does not fit, before its data are drawn."""
+    asked, free = ARRAYS[family] * n * items.itemsize, _core.device_info(device)["memory_free"]
+    if asked > free:
+        error = _core.DeviceMemoryError(
+            f"n: {ARRAYS[family]} arrays of {n:,} {items.name} take {asked:,} bytes, but {device} "
+            f"has {free:,} free; use fewer elements"
+        )
+        error.bytes_asked, error.bytes_free = asked, free
+        raise error
+
+
 def make(
     family: str,
     n: int | None = None,
@@ -206,6 +220,7 @@ def make(
     timed: bool = False,
     op: str | None = None,
     radius: int | None = None,
+    device: str | None = None,
 ) -> Case:
     """Make a family's case.
 
@@ -225,9 +240,13 @@ def make(
         The reduction's, by default "sum"; other families have none.
     radius : int, optional
         A stencil's, by default 3.
+    device : str, optional
+        The device that will run it, which must have the memory.
 
     Raises
     ------
+    DeviceMemoryError
+        The device has too little memory for n elements.
     ValueError, TypeError
         A wrong argument, which the message names.
     """
@@ -240,7 +259,10 @@ def make(
         raise ValueError(f"op: {op!r} is not measured; use one of {', '.join(map(repr, UFUNCS))}")
     items = _items(family, op or "sum", dtype)
     n = ITEMS[family][0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)
-    rng = np.random.default_rng(whole(seed, "seed", 0))
+    seed = whole(seed, "seed", 0)
+    if device:
+        _check_room(family, n, items, device)
+    rng = np.random.default_rng(seed)
     if family == "reduce":
         return _reduce(n, op or "sum", items, rng)
     maker, function = _MAKERS[family]

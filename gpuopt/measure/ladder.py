@@ -133,7 +133,8 @@ def ladder(
             "'cuda' or 'cpu' gives times"
         )
     # The decks' reduction table is of a size that a simulated GPU counts as well.
-    case = cases.make(family, n, dtype, seed, timed=timed or family == "reduce", op=op)
+    large = timed or family == "reduce"
+    case = cases.make(family, n, dtype, seed, timed=large, op=op, device=device)
     if block is not None and family == "matmul":
         raise ValueError("block: matmul's rungs have blocks of their own; leave block out")
     wanted = [
@@ -265,7 +266,7 @@ def count(
     rung = None if variant is None else find(family, variant)
     if rung:
         check_kernel(rung, "count")
-    case = cases.make(family, n, dtype, op=op)
+    case = cases.make(family, n, dtype, op=op, device=device)
     rung = rung or find(family, case.bench(device).rung())
     counted = profile(case.call, rung, _block(rung, block), device, device=device)
     _verify(case, rung, counted.result)

@@ -313,7 +313,7 @@ def _subjects(family: str, n: int, dtype: str, device: str) -> list[Callable[[],
         ]
 
     def make() -> _Subject:
-        case = cases.make(family, n, dtype, timed=True)
+        case = cases.make(family, n, dtype, timed=True, device=device)
         return _Subject(case.title, case.bench(device), case.error)
 
     return [make]

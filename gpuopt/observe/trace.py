@@ -356,7 +356,7 @@ def _rung_call(
         )
     n, threads = SIZES[family]
     n = n if keywords.get("n") is None else keywords["n"]
-    case = cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"))
+    case = cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"), device=device)
     variant = arguments[0] if arguments else keywords.get("variant")
     rung = find(family, case.bench(device).rung() if variant is None else variant)
     check_kernel(rung, "trace")

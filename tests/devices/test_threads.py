@@ -122,7 +122,8 @@ def quota(tmp_path_factory):
         pytest.skip("no C compiler, or no source tree")
     folder = tmp_path_factory.mktemp("quota")
     (folder / "main.c").write_text(DRIVER)
-    sources = [folder / "main.c", CSRC / "host_threads.c", CSRC / "gpuopt.c"]
+    sources = [folder / "main.c", CSRC / "host_threads.c", CSRC / "host_cgroup.c"]
+    sources.append(CSRC / "gpuopt.c")
     command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-fopenmp", "-pthread", f"-I{CSRC}"]
     subprocess.run([*command, *sources, "-o", folder / "quota"], check=True)
 

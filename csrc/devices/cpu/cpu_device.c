@@ -3,6 +3,7 @@
  */
 #include "cpu_device.h"
 
+#include "../../host_memory.h"
 #include "../../host_threads.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
@@ -69,16 +70,14 @@ static enum status cpu_info(const char *which, struct device_info *info) {
     const enum status status = device_ordinal("cpu", which, 1, &ordinal);
     if (status)
         return status;
-    char kib[32];
     proc_value("/proc/cpuinfo", "model name", info->description, sizeof info->description);
     if (!*info->description)
         snprintf(info->description, sizeof info->description, "CPU");
-    proc_value("/proc/meminfo", "MemAvailable", kib, sizeof kib);
     const long page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
     snprintf(info->name, sizeof info->name, "cpu");
     info->capabilities = DEVICE_HOST_MEMORY | DEVICE_TIMER;
     info->memory_total = page > 0 && pages > 0 ? (uint64_t)page * (uint64_t)pages : 0;
-    info->memory_free = strtoull(kib, NULL, 10) * 1024;
+    info->memory_free = host_memory_available();
     info->multiprocessors = cpu_threads();
     info->threads_per_multiprocessor = 1;
     info->cache_bytes = cpu_cache_bytes();
@@ -95,7 +94,7 @@ static enum status cpu_alloc(struct device *device, size_t bytes, device_address
     if (!memory) {
         struct device_info info = {0};
         cpu_info("", &info);
-        return status_no_device_memory("cpu", bytes, info.memory_free);
+        return status_no_device_memory("cpu", bytes, info.memory_free, "");
     }
     *address = (device_address)(uintptr_t)memory;
     return STATUS_OK;

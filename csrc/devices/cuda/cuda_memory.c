@@ -14,7 +14,7 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
     size_t free_bytes = 0, total_bytes = 0;
     snprintf(name, sizeof name, "cuda:%d", gpu->ordinal);
     cuda.cuMemGetInfo(&free_bytes, &total_bytes);
-    return status_no_device_memory(name, bytes, free_bytes);
+    return status_no_device_memory(name, bytes, free_bytes, "");
 }
 
 enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer) {

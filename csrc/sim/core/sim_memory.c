@@ -65,6 +65,10 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
                         "cannot allocate %llu bytes: %llu of the simulated %llu are in use",
                         (unsigned long long)bytes, (unsigned long long)gpu->used_bytes,
                         (unsigned long long)gpu->limits.device_bytes);
+    if (gpu->limits.admits && !gpu->limits.admits(room))
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0,
+                        "cannot allocate %llu simulated bytes: the host's free memory is too small",
+                        (unsigned long long)bytes);
     if (gpu->region_count == gpu->region_capacity) {
         size_t capacity = gpu->region_capacity ? gpu->region_capacity * 2 : 64;
         struct sim_region *grown = realloc(gpu->regions, capacity * sizeof *grown);
