@@ -15,8 +15,8 @@ enum status sim_home_open(const struct sim_preset *preset, struct sim_home **hom
 void sim_home_close(struct sim_home *home, uint64_t *leaks, uint64_t *leaked_bytes);
 struct sim_gpu *sim_home_gpu(struct sim_home *home);
 
-/* The memory of a preset's GPU, and what it could allocate now: what it has left, if the host has
- * room for it. */
+/* The memory of a preset's GPU, and the bytes that it can allocate now: the host needs room for
+ * them, too. */
 uint64_t sim_home_total_bytes(const struct sim_preset *preset);
 uint64_t sim_home_free_bytes(const struct sim_preset *preset);
 
