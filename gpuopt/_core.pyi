@@ -39,7 +39,9 @@ def reduce(
     device: str | None,
     /,
 ) -> Any: ...
-def axis_kind(device: str | None, /) -> str: ...
+def call_kind(
+    head: tuple[str, str, str, str], variant: Any, block: Any, device: str | None, /
+) -> str: ...
 def call(
     problem: tuple[Any, ...], variant: int | str | None, block: int | None, device: str | None, /
 ) -> Literal[False] | None: ...  # False: an input has gaps, and it would have to be copied

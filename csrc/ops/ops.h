@@ -10,7 +10,7 @@
 
 enum {
     OPS_STEPS_MAX = 16,
-    OPS_VALUES_MAX = 35,
+    OPS_VALUES_MAX = 38,
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and their count */
     OPS_WIDE_BYTES = 2048,

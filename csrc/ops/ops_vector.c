@@ -1,7 +1,7 @@
 /* ops_vector.c: plans add and saxpy: one launch of one rung. Inputs: x and y; numbers: elements,
- * and the factor as bits (unused by add). If an input is broadcast, which only the cpu supports,
- * the number of axes follows, the last axis first, and for each its size and the steps of x and y,
- * in elements.
+ * and the factor as bits (unused by add). If an array is strided or broadcast, which only the cpu
+ * supports, the number of axes follows, the last axis first, and for each its size and the steps of
+ * x, y and the result, in elements.
  */
 #include "ops.h"
 
@@ -22,7 +22,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
     step->values[step->value_count++] = n;
     step->values[step->value_count++] = problem->numbers[1];
     if (rung->flags & RUNG_HOST) {
-        const uint64_t axes = problem->numbers[2], count = 1 + 3 * axes;
+        const uint64_t axes = problem->numbers[2], count = 1 + 4 * axes;
         if (axes > DEVICE_AXES)
             return status_fail(STATUS_BAD_VALUE, "x, y: %llu axes are more than %d",
                                (unsigned long long)axes, DEVICE_AXES);

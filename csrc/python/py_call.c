@@ -8,17 +8,24 @@
 
 enum { FAMILY, OP, ITEMS, RESULT, INPUTS, OUTPUT, NUMBERS, FIELDS };
 
-static int dtype_by_name(PyObject *value, const char *argument, enum dtype *dtype) {
-    const char *name = py_text(value, argument);
-    if (!name)
-        return -1;
+int py_dtype_named(const char *name, enum dtype *dtype) {
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (strcmp(dtype_name((enum dtype)i), name) == 0) {
             *dtype = (enum dtype)i;
             return 0;
         }
-    PyErr_Format(PyExc_TypeError, "%s: %R is not a dtype of gpuopt", argument, value);
     return -1;
+}
+
+static int dtype_by_name(PyObject *value, const char *argument, enum dtype *dtype) {
+    const char *name = py_text(value, argument);
+    if (!name)
+        return -1;
+    if (py_dtype_named(name, dtype)) {
+        PyErr_Format(PyExc_TypeError, "%s: %R is not a dtype of gpuopt", argument, value);
+        return -1;
+    }
+    return 0;
 }
 
 /* The registry's own string of an operation, which outlives the caller's; NULL if there is none. */
@@ -85,29 +92,48 @@ static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, i
     return 0;
 }
 
+int py_problem_read(PyObject *head, struct py_problem *problem) {
+    *problem = (struct py_problem){0};
+    if (PyTuple_Size(head) <= RESULT) {
+        PyErr_SetString(PyExc_TypeError, "problem: must begin with family, op, items and result");
+        return -1;
+    }
+    const char *family = py_text(PyTuple_GetItem(head, FAMILY), "family");
+    problem->family = family ? reg_family(family) : NULL;
+    if (family && !problem->family)
+        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family of kernels", family);
+    if (!problem->family)
+        return -1;
+    problem->op = op_of(problem->family, PyTuple_GetItem(head, OP));
+    return !problem->op || dtype_by_name(PyTuple_GetItem(head, ITEMS), "items", &problem->given) ||
+                   dtype_by_name(PyTuple_GetItem(head, RESULT), "result", &problem->result)
+               ? -1
+               : 0;
+}
+
+int py_numbers_read(PyObject *tuple, uint64_t numbers[OPS_NUMBERS_MAX]) {
+    if (PyTuple_Size(tuple) > OPS_NUMBERS_MAX) {
+        PyErr_Format(PyExc_TypeError, "problem: has more than %d numbers", OPS_NUMBERS_MAX);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_Size(tuple); i++)
+        numbers[i] = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(tuple, i));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 int py_call_read(PyObject *tuple, struct py_family_call *read) {
     memset(read, 0, sizeof *read);
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != FIELDS ||
         !PyTuple_Check(PyTuple_GetItem(tuple, INPUTS)) ||
         !PyTuple_Check(PyTuple_GetItem(tuple, NUMBERS)) ||
-        PyTuple_Size(PyTuple_GetItem(tuple, INPUTS)) > OPS_INPUTS_MAX ||
-        PyTuple_Size(PyTuple_GetItem(tuple, NUMBERS)) > OPS_NUMBERS_MAX) {
+        PyTuple_Size(PyTuple_GetItem(tuple, INPUTS)) > OPS_INPUTS_MAX) {
         PyErr_SetString(PyExc_TypeError, "problem: must be a tuple (family, op, items, result, "
                                          "inputs, output, numbers)");
         return -1;
     }
     PyObject *inputs = PyTuple_GetItem(tuple, INPUTS), *numbers = PyTuple_GetItem(tuple, NUMBERS);
     int resident;
-    const char *family = py_text(PyTuple_GetItem(tuple, FAMILY), "family");
-    read->problem.family = family ? reg_family(family) : NULL;
-    if (family && !read->problem.family)
-        PyErr_Format(PyExc_ValueError, "family: '%s' is not a family of kernels", family);
-    if (!read->problem.family)
-        return -1;
-    read->problem.op = op_of(read->problem.family, PyTuple_GetItem(tuple, OP));
-    if (!read->problem.op ||
-        dtype_by_name(PyTuple_GetItem(tuple, ITEMS), "items", &read->problem.given) ||
-        dtype_by_name(PyTuple_GetItem(tuple, RESULT), "result", &read->problem.result) ||
+    if (py_problem_read(tuple, &read->problem) ||
         run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes,
                &resident, &read->gaps, &read->problem.may_convert))
         return -1;
@@ -121,9 +147,20 @@ int py_call_read(PyObject *tuple, struct py_family_call *read) {
         read->call.resident |= resident ? 1u << i : 0;
         read->call.inputs[i] = data;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_Size(numbers); i++)
-        read->call.numbers[i] = PyLong_AsUnsignedLongLongMask(PyTuple_GetItem(numbers, i));
-    return PyErr_Occurred() ? -1 : 0;
+    return py_numbers_read(numbers, read->call.numbers);
+}
+
+PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_problem problem;
+    struct py_target target;
+    if (count != 4 || !PyTuple_Check(arguments[0])) {
+        PyErr_SetString(PyExc_TypeError, "call_kind() takes a tuple, variant, block and device");
+        return NULL;
+    }
+    if (py_problem_read(arguments[0], &problem) ||
+        py_choose(py_state_of(module), &problem, arguments[1], arguments[2], arguments[3], &target))
+        return NULL;
+    return PyUnicode_FromString(target.kind->kind);
 }
 
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {

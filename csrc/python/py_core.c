@@ -14,7 +14,8 @@ static int module_exec(PyObject *module) {
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
         py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
-        py_view_add(module, state) || py_prepared_add(module))
+        py_view_add(module, state) || py_prepared_add(module) || py_plan_add(module, state) ||
+        py_entry_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -30,6 +31,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
         Py_VISIT(state->gpu_names[i]);
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
+    Py_VISIT(state->plan_type);
     Py_VISIT(state->recording);
     return 0;
 }
@@ -45,6 +47,7 @@ static int module_clear(PyObject *module) {
         Py_CLEAR(state->gpu_names[i]);
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
+    Py_CLEAR(state->plan_type);
     Py_CLEAR(state->recording);
     return 0;
 }
@@ -59,9 +62,9 @@ static PyMethodDef module_methods[] = {
     {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
      "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
      "Reduce an array; see gpuopt.reduce. initial=... means that none is given."},
-    {"axis_kind", py_axis_kind, METH_O,
-     "axis_kind($module, device, /)\n--\n\n"
-     "Return the kind of device that a call of the family reduce_axis without a rung runs on."},
+    {"call_kind", (PyCFunction)(void (*)(void))py_call_kind, METH_FASTCALL,
+     "call_kind($module, head, variant, block, device, /)\n--\n\n"
+     "Return the kind of device that a call of (family, op, items, result) runs on."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
      "call($module, problem, variant, block, device, /)\n--\n\n"
      "Run a family whose output is an array; see gpuopt/arrays/inout.py."},

@@ -68,7 +68,7 @@ struct py_state {
     PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array; /* numpy.ma.MaskedArray, at first use */
-    PyObject *bench_type, *view_type;
+    PyObject *bench_type, *view_type, *plan_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */
     long recorders;                    /* number in force in all contexts */
@@ -137,6 +137,10 @@ PyObject *py_host_threads(PyObject *module, PyObject *nothing);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
+/* call/py_entry.c and call/py_plan.c */
+int py_entry_add(PyObject *module);
+int py_plan_add(PyObject *module, struct py_state *state);
+
 /* py_choice.c: derives device, rung and signature of a call. */
 static inline int py_given(PyObject *value) { return value && value != Py_None; }
 
@@ -173,7 +177,6 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 
 /* py_reduce.c */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *py_axis_kind(PyObject *module, PyObject *device);
 
 /* py_result.c */
 /* The result of reducing zero elements: `initial`, or the operation's identity. A 0-d array. */
@@ -199,7 +202,13 @@ struct py_family_call {
     int gaps; /* an input is strided */
 };
 int py_call_read(PyObject *tuple, struct py_family_call *read);
+/* Parts of such a tuple: family, op, items and result; the numbers. */
+int py_problem_read(PyObject *head, struct py_problem *problem);
+int py_numbers_read(PyObject *tuple, uint64_t numbers[OPS_NUMBERS_MAX]);
+int py_dtype_named(const char *name, enum dtype *dtype); /* -1 without an exception: unknown */
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* The kind of device of a call: (head, variant, block, device). */
+PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_gil.c. Between py_unlock and py_lock the GIL is free and the device polls for signals. */
 struct py_unlocked {

@@ -132,17 +132,6 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     return py_scalar(accumulator, problem.result, &value);
 }
 
-PyObject *py_axis_kind(PyObject *module, PyObject *device) {
-    const struct py_problem problem = {.family = reg_family("reduce_axis"),
-                                       .op = "sum",
-                                       .given = DTYPE_float32,
-                                       .result = DTYPE_float32};
-    struct py_target target;
-    if (py_choose(py_state_of(module), &problem, NULL, NULL, device, &target))
-        return NULL;
-    return PyUnicode_FromString(target.kind->kind);
-}
-
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
     struct py_array_in in;

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import FLOAT_NAMES, is_plain, run_plain
+from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 
 
@@ -36,20 +37,53 @@ def matmul_problem(a: ArrayLike, b: ArrayLike) -> Problem:
     return Problem("matmul", "matmul", dtype.name, dtype.name, inputs, shape, dtype, numbers)
 
 
-def _plain(
-    a: object, b: object, out: object, variant: object, block: object, device: object
-) -> Any:
-    """Run `matmul` on two matrices or vectors of one dtype."""
-    if not (is_plain(a) and is_plain(b)) or a.ndim not in (1, 2) or b.ndim not in (1, 2):
+def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | None:
+    """Plan a product of two matrices or vectors: by NumPy's BLAS on the cpu unless a rung is named.
+
+    A GPU, or a named rung, reads arrays of one dtype in C order.
+    """
+    pair = (a, b)
+    if not all(isinstance(each, np.ndarray) and each.ndim in (1, 2) for each in pair):
         return None
-    dtype, (*rows, k), (depth, *columns) = a.dtype, a.shape, b.shape
-    name = FLOAT_NAMES.get(dtype)
-    if name is None or b.dtype != dtype or k != depth:
+    if any(each.dtype.kind not in "biuf" for each in pair) or a.shape[-1] != b.shape[0]:
         return None
-    numbers = (rows[0] if rows else 1, columns[0] if columns else 1, k)
-    head, shape = ("matmul", "matmul", name, name), (*rows, *columns)
-    found = run_plain(head, (a, b), shape, dtype, numbers, out, variant, block, device)
-    return found if shape or out is not None or found is None else found[()]
+    name = np.result_type(a, b).newbyteorder("=").name
+    if name not in FLOATS or weak_numbers(pair):
+        return None
+    dtype, shape = np.dtype(name), (*a.shape[:-1], *b.shape[1:])
+    if out is not None and not named_like(out, shape, dtype):
+        return None
+    head = ("matmul", "matmul", name, name)
+    at = -1 if out is None else 3
+    if _core.call_kind(head, variant, None, device) == "cpu" and variant is None:
+        return _core.Plan("numpy", (np.matmul, None, None, -1, 0, 1, at, True))
+    every = pair if out is None else (*pair, out)
+    if any(each.dtype != dtype or not is_run(each) for each in every):
+        return None
+    if out is not None and not all(apart(out, each, False) for each in pair):
+        return None
+    numbers = (math.prod(a.shape[:-1]), math.prod(b.shape[1:]), a.shape[-1])
+    return kernel_plan(
+        [(head, numbers, (a.nbytes, b.nbytes), math.prod(shape) * dtype.itemsize)],
+        ((0, 0), (1, 0)),
+        (dtype, shape, None, None, False, True),
+        (variant, None, device),
+        out=at,
+    )
+
+
+def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
+    """Multiply anything: lists, subclasses, arrays on a device, other layouts."""
+    views = device_calls.inputs(device, a=a, b=b)
+    if views:
+        device_calls.alike(views)
+        call = device_calls.described(matmul_problem, views)
+        return device_calls.run(call, views, variant, None, out)
+    found = inout.run(matmul_problem(a, b), variant, None, device, out)
+    return found if out is not None or found.ndim else found[()]
+
+
+_run = _core.Entry("aakod", _plan, _matmul).run
 
 
 def matmul(
@@ -114,13 +148,4 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
-    direct = _plain(a, b, out, variant, None, device)
-    if direct is not None:
-        return direct
-    views = device_calls.inputs(device, a=a, b=b)
-    if views:
-        device_calls.alike(views)
-        call = device_calls.described(matmul_problem, views)
-        return device_calls.run(call, views, variant, None, out)
-    found = inout.run(matmul_problem(a, b), variant, None, device, out)
-    return found if out is not None or found.ndim else found[()]
+    return _run(a, b, variant, out, device)

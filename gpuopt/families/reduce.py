@@ -4,12 +4,69 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpuopt import _core
 from gpuopt.families import device_reduce, reduce_axis
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike, DTypeLike
+
+
+def _plan(
+    array: Any,
+    op: Any,
+    axis: Any,
+    keepdims: Any,
+    variant: Any,
+    dtype: Any,
+    out: Any,
+    initial: Any,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a reduction of a host array: of the whole array on the ladder, or along axes."""
+    if not isinstance(array, np.ndarray) or not isinstance(op, str):
+        return None
+    whole = axis is None and not keepdims and op not in reduce_axis.OTHERS
+    if whole and not reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
+        return _core.Plan("whole", ())
+    if initial is not ...:
+        return None
+    return reduce_axis.plan_axis(
+        array, op, axis, bool(keepdims), variant, dtype, out, block, device
+    )
+
+
+def _reduce(
+    array: Any,
+    op: Any,
+    axis: Any,
+    keepdims: Any,
+    variant: Any,
+    dtype: Any,
+    out: Any,
+    initial: Any,
+    block: Any,
+    device: Any,
+) -> Any:
+    """Reduce anything: lists, subclasses, arrays on a device, with `initial` along axes."""
+    view = device_reduce.view_of(array, "array")
+    if view is not None:
+        return device_reduce.reduce(
+            view, op, axis, keepdims, variant, dtype, out, initial, block, device
+        )
+    along = axis is not None or keepdims or (type(op) is str and op in reduce_axis.OTHERS)
+    if not along:
+        array = reduce_axis.once(array)
+    if along or reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
+        return reduce_axis.reduce_axis(
+            array, op, axis, keepdims, variant, dtype, out, initial, block, device
+        )
+    return _core.reduce(array, op, variant, dtype, out, initial, block, device)
+
+
+_run = _core.Entry("akkkktokkd", _plan, _reduce).run
 
 
 def reduce(
@@ -140,16 +197,4 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
-    view = device_reduce.view_of(array, "array")
-    if view is not None:
-        return device_reduce.reduce(
-            view, op, axis, keepdims, variant, dtype, out, initial, block, device
-        )
-    along = axis is not None or keepdims or (type(op) is str and op in reduce_axis.OTHERS)
-    if not along:
-        array = reduce_axis.once(array)
-    if along or reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
-        return reduce_axis.reduce_axis(
-            array, op, axis, keepdims, variant, dtype, out, initial, block, device
-        )
-    return _core.reduce(array, op, variant, dtype, out, initial, block, device)
+    return _run(array, op, axis, keepdims, variant, dtype, out, initial, block, device)

@@ -22,7 +22,7 @@ from gpuopt.families.axis_plan import (
     memory_order,
     scheme_of,
 )
-from gpuopt.families.host_calls import receives
+from gpuopt.families.plans import apart, is_run, kernel_plan
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 
@@ -64,6 +64,12 @@ def on_ladder(given: np.dtype, op: str, result: np.dtype | None) -> bool:
     return result.kind in "iu"
 
 
+def on_cpu(variant: Any, block: Any, device: str | None) -> bool:
+    """Return whether a call of the family reduce_axis runs on the cpu."""
+    head = ("reduce_axis", "sum", "float32", "float64")
+    return _core.call_kind(head, variant, block, device) == "cpu"
+
+
 def serves_whole(
     array: object,
     op: object,
@@ -92,7 +98,7 @@ def serves_whole(
         return True
     if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
         return False  # the ladder reads them as the result's dtype
-    return _core.axis_kind(device) != "cpu"
+    return not on_cpu(None, None, device)
 
 
 def check_op(op: object) -> None:
@@ -243,9 +249,7 @@ class _Plan:
         if self.turned is not None:
             array = array[self.turned]
         if out is not None:
-            if self.order is not None or not receives(out, self.shape, self.dtype, (array,)):
-                return None
-            made = out
+            raise NotImplementedError
         else:
             made = np.empty(self.made, self.dtype)
         if self.before:
@@ -304,56 +308,6 @@ def _plan(
         plan.made = tuple(shape[k] for k in there)
         plan.order = _backwards(there, layout.turned), tuple(there.index(k) for k in sorted(there))
     return plan
-
-
-@lru_cache(1024)
-def _planned(
-    op: str,
-    dtype: np.dtype,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    axis: int | tuple[int, ...] | None,
-    keepdims: bool,
-) -> _Plan | None:
-    """Return the plan for a call; None if a plan is not enough, or an argument is wrong."""
-    try:
-        check_op(op)
-        axes = axes_of(axis, len(shape), op)
-        if not supported(dtype) or not dtype.isnative or not math.prod(shape):
-            return None
-        result = result_dtype(op, dtype, None, None)
-        check_kind(op, dtype)
-    except (TypeError, ValueError):
-        return None
-    if computed_on(op, dtype, result, on_cpu=True) != dtype:
-        return None
-    plan = _plan(op, dtype, shape, strides, axes, keepdims, result)
-    return plan if plan and plan.dtype == result else None
-
-
-def _in_place(
-    array: object,
-    op: object,
-    axis: object,
-    keepdims: object,
-    out: object,
-    variant: Any,
-    block: Any,
-    device: Any,
-) -> Any:
-    """Reduce an array without a copy, by the plan for its layout; None if there is none."""
-    if type(array) is not np.ndarray or type(op) is not str:
-        return None
-    if not (
-        axis is None
-        or type(axis) is int
-        or (type(axis) is tuple and all(type(each) is int for each in axis))
-    ):
-        return None
-    if not array.flags.aligned:
-        return None
-    plan = _planned(op, array.dtype, array.shape, array.strides, axis, bool(keepdims))
-    return plan and plan.run(array, out, variant, block, device)
 
 
 def _without_gaps(array: np.ndarray) -> np.ndarray:
@@ -443,10 +397,6 @@ def reduce_axis(
     device: str | None,
 ) -> Any:
     """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
-    if dtype is None and initial is ...:
-        found = _in_place(array, op, axis, keepdims, out, variant, block, device)
-        if found is not None:
-            return found
     check_op(op)
     array = inout.array_in(array, "array")
     if not supported(array.dtype):
@@ -477,3 +427,66 @@ def reduce_axis(
         return found if found.ndim else found[()]
     np.copyto(out, found, casting="unsafe")
     return out
+
+
+def plan_axis(
+    array: np.ndarray,
+    op: str,
+    axis: object,
+    keepdims: bool,
+    variant: Any,
+    dtype: object,
+    out: np.ndarray | None,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a reduction of a host array; None for calls of the general function."""
+    check_op(op)
+    if not supported(array.dtype) or not array.size:
+        return None
+    axes = axes_of(axis, array.ndim, op)
+    native = array.dtype.newbyteorder("=")
+    result = result_dtype(op, native, dtype, None if out is None else out.dtype)
+    cpu = on_cpu(variant, block, device)
+    wanted = computed_on(op, native, result, on_cpu=cpu)
+    check_kind(op, wanted)
+    convert, order = None, None
+    items = array
+    dense = cpu or _without_gaps(array) is array or array.flags.c_contiguous
+    if wanted != array.dtype or not array.flags.aligned or not dense:
+        convert, items = wanted, np.empty_like(array, wanted)
+    scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, result)
+    if not scheme.passes:
+        convert, order = wanted, tuple(range(array.ndim))
+        items = np.empty(array.shape, wanted)
+        scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, result)
+    if scheme.between != result:
+        return None
+    left = tuple(
+        1 if k in axes else n for k, n in enumerate(array.shape) if keepdims or k not in axes
+    )
+    if out is not None:
+        free = dtype is None and (op in UFUNCS or op == "mean")
+        inout.check_out(out, left, out.dtype if free else result)
+    kept = [k for k in range(array.ndim) if k not in axes]
+    layout, view = scheme.layout, None
+    made = left
+    if not layout.straight:
+        made = tuple(array.shape[k] for k in layout.order if k not in axes)
+        steps = dict(zip(kept, layout.steps, strict=True))
+        apart_by = tuple(
+            steps.get(k, 1) * result.itemsize
+            for k in range(array.ndim)
+            if keepdims or k not in axes
+        )
+        view = (left, apart_by, layout.result * result.itemsize)
+    direct = out is not None and view is None and is_run(out) and out.dtype == result
+    direct = direct and (convert is not None or apart(out, array, False))
+    return kernel_plan(
+        [(one.kernel, one.numbers, (one.bytes,), one.result_bytes) for one in scheme.passes],
+        ((0, layout.start) if convert is None else (0, layout.start, convert, order),),
+        (result, made, None, view, False, True),
+        (variant, block, device),
+        out=-1 if out is None else 6,
+        direct=direct,
+    )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import KEPT, NUMBER_NAMES, Numbers, is_plain, run_plain
+from gpuopt.families.device_axes import in_c_order
+from gpuopt.families.plans import apart, is_run, kernel_plan, named_like
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
@@ -56,17 +57,10 @@ def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray
     return weights, weights.size // 2
 
 
-@in_default_float_state
-def stencil1d_problem(
-    a: np.ndarray,
-    radius: int = 3,
-    weights: ArrayLike | None = None,
-    mode: str = "constant",
-    cval: float = 0,
-) -> Problem:
-    """Describe a stencil along the last axis."""
-    dtype = _native(a, "a", NUMBERS)
-    weights, radius = _stencil_weights(weights, radius)
+def _head(
+    dtype: np.dtype, weights: np.ndarray | None, mode: str, cval: float
+) -> tuple[tuple[str, str, str, str], np.dtype, int]:
+    """Check mode and cval; return the kernel, the weights' dtype and the bits of cval."""
     if not isinstance(mode, str):
         raise TypeError(f"mode: must be a string, not {mode!r}")
     if mode not in MODES:
@@ -78,9 +72,8 @@ def stencil1d_problem(
     # Integers with integer weights and cval stay integers; else float64, as in SciPy.
     accumulator = given = dtype
     if dtype.kind == "i":
-        for name, value in (("cval", cval), ("weights", 0 if weights is None else weights)):
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name}: must be finite where a has integers")
+        if not np.isfinite(float(cval)):
+            raise ValueError("cval: must be finite where a has integers")
         limits = np.iinfo(dtype)
         fits = int(cval) == cval and limits.min <= cval <= limits.max
         if not fits or (weights is not None and weights.dtype.kind == "f"):
@@ -88,19 +81,28 @@ def stencil1d_problem(
     else:
         given = np.dtype(np.float64)
     op = "sum" if weights is None else "weighted"
+    beyond = inout.bits(int(cval) if given.kind == "i" else float(cval), given)
+    return ("stencil1d", op, dtype.name, accumulator.name), given, beyond
+
+
+@in_default_float_state
+def stencil1d_problem(
+    a: np.ndarray,
+    radius: int = 3,
+    weights: ArrayLike | None = None,
+    mode: str = "constant",
+    cval: float = 0,
+) -> Problem:
+    """Describe a stencil along the last axis."""
+    dtype = _native(a, "a", NUMBERS)
+    weights, radius = _stencil_weights(weights, radius)
+    head, given, beyond = _head(dtype, weights, mode, cval)
+    if weights is not None and dtype.kind == "i" and not np.isfinite(weights).all():
+        raise ValueError("weights: must be finite where a has integers")
     weights = np.empty(0, given) if weights is None else weights.astype(given, casting="unsafe")
-    beyond = inout.bits(int(cval) if given.kind == "i" else cval, given)
     outputs, numbers = stencil1d_numbers(a.shape, radius, mode, beyond)
-    return Problem(
-        "stencil1d",
-        op,
-        dtype.name,
-        accumulator.name,
-        (inout.contiguous(a, dtype), np.ascontiguousarray(weights)),
-        (*a.shape[:-1], outputs),
-        dtype,
-        numbers,
-    )
+    inputs = (inout.contiguous(a, dtype), np.ascontiguousarray(weights))
+    return Problem(*head, inputs, (*a.shape[:-1], outputs), dtype, numbers)
 
 
 def stencil1d_numbers(
@@ -141,39 +143,107 @@ def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
 
 
-@lru_cache(KEPT)
-def _stencil(
-    dtype: np.dtype, shape: tuple[int, ...], radius: int, mode: str
-) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers, np.ndarray] | None:
-    if mode not in MODES:
-        return None
-    outputs, numbers = stencil1d_numbers(shape, radius, mode, 0)
-    name = NUMBER_NAMES[dtype]
-    return ("stencil1d", "sum", name, name), (*shape[:-1], outputs), numbers, np.empty(0, dtype)
+MOVED = 1 << 18  # bytes from which on an axis is moved by the transpose ladder
 
 
-def _plain(
-    a: object,
-    radius: object,
-    mode: object,
-    cval: object,
-    axis: object,
-    out: object,
+def _plan(
+    a: Any,
+    radius: Any,
+    weights: Any,
+    mode: Any,
+    cval: Any,
+    axis: Any,
     variant: Any,
+    out: Any,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a stencil on a host array; another axis than the last is copied to the end."""
+    if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
+        return None
+    dtype = _native(a, "a", NUMBERS)
+    axis = _axis(axis, a.ndim)
+    weights, radius = _stencil_weights(weights, radius)
+    head, given, beyond = _head(dtype, weights, mode, cval)
+    there, back = _to_the_end(axis, a.ndim)
+    moved = axis != a.ndim - 1
+    turned = tuple(a.shape[k] for k in there)
+    outputs, numbers = stencil1d_numbers(turned, radius, mode, beyond)
+    made = (*turned[:-1], outputs)
+    shape = tuple(made[k] for k in back)
+    if (moved and a.nbytes > MOVED) or (out is not None and not named_like(out, shape, dtype)):
+        return None
+    _core.call_kind(head, variant, block, device)
+    in_place = not moved and is_run(a) and a.dtype == dtype
+    items = (0, 0) if in_place else (0, 0, dtype, there)
+    taps: Any = np.empty(0, given)
+    if weights is not None:
+        finite = dtype.kind == "i" and weights.dtype.kind == "f"
+        ready = is_run(weights) and weights.dtype == given and not finite
+        taps = (2, 0) if ready else (2, 0, given, None, False, finite)
+    size = 0 if weights is None else weights.size
+    direct = out is not None and not moved and is_run(out) and out.dtype == dtype
+    if direct:
+        direct = not in_place or apart(out, a, False)
+        direct = direct and (weights is None or apart(out, weights, False))
+    steps = tuple(in_c_order(made, dtype)[k] for k in back)
+    return kernel_plan(
+        [
+            (
+                head,
+                numbers,
+                (math.prod(turned) * dtype.itemsize, size * given.itemsize),
+                math.prod(made) * dtype.itemsize,
+            )
+        ],
+        (items, taps),
+        (dtype, made, None, (shape, steps, 0) if moved else None, moved, False),
+        (variant, block, device),
+        out=-1 if out is None else 7,
+        direct=direct,
+    )
+
+
+def _stencil1d(
+    a: Any,
+    radius: Any,
+    weights: Any,
+    mode: Any,
+    cval: Any,
+    axis: Any,
+    variant: Any,
+    out: Any,
     block: Any,
     device: Any,
 ) -> Any:
-    """Run `stencil1d` without weights along the last axis, with 0 beyond the ends."""
-    if not is_plain(a) or type(radius) is not int or type(cval) is not int or type(axis) is not int:
-        return None
-    last = axis in (-1, a.ndim - 1)
-    if not 0 <= radius < 2**31 or cval or not last or not a.ndim or a.dtype not in NUMBER_NAMES:
-        return None
-    known = _stencil(a.dtype, a.shape, radius, mode) if type(mode) is str else None
-    if known is None:
-        return None
-    head, shape, numbers, weights = known
-    return run_plain(head, (a, weights), shape, a.dtype, numbers, out, variant, block, device)
+    """Run a stencil on anything: lists, subclasses, arrays on a device."""
+    views = device_calls.inputs(device, a=a)
+    if views:
+        ndim = len(views["a"].shape)
+        axis = _axis(axis, ndim)
+        if axis != ndim - 1:
+            there, back = _to_the_end(axis, ndim)
+            moved = stencil1d(
+                transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
+                variant=variant, block=block,
+            )  # fmt: skip
+            return transpose(moved, back, out=out)
+        call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
+        return device_calls.run(call, views, variant, block, out)
+    a = inout.array_in(a, "a")
+    _native(a, "a", NUMBERS)
+    axis = _axis(axis, a.ndim)
+    if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
+        moved_out = np.moveaxis(out, axis, -1)
+    else:
+        moved_out = out
+    there, back = _to_the_end(axis, a.ndim)
+    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
+    result = inout.run(problem, variant, block, device, moved_out)
+    return out if out is not None else _turned(result, back)
+
+
+_run = _core.Entry("akakkkkokd", _plan, _stencil1d).run
 
 
 def stencil1d(
@@ -267,31 +337,4 @@ def stencil1d(
     array([[ 3,  6,  5],
            [30, 60, 50]])
     """
-    if weights is None:
-        direct = _plain(a, radius, mode, cval, axis, out, variant, block, device)
-        if direct is not None:
-            return direct
-    views = device_calls.inputs(device, a=a)
-    if views:
-        ndim = len(views["a"].shape)
-        axis = _axis(axis, ndim)
-        if axis != ndim - 1:
-            there, back = _to_the_end(axis, ndim)
-            moved = stencil1d(
-                transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
-                variant=variant, block=block,
-            )  # fmt: skip
-            return transpose(moved, back, out=out)
-        call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
-        return device_calls.run(call, views, variant, block, out)
-    a = inout.array_in(a, "a")
-    _native(a, "a", NUMBERS)
-    axis = _axis(axis, a.ndim)
-    if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
-        moved_out = np.moveaxis(out, axis, -1)
-    else:
-        moved_out = out
-    there, back = _to_the_end(axis, a.ndim)
-    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
-    result = inout.run(problem, variant, block, device, moved_out)
-    return out if out is not None else _turned(result, back)
+    return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)

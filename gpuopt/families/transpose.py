@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
 from gpuopt.families import device_calls
-from gpuopt.families.host_calls import KEPT, Numbers, is_plain, run_plain
+from gpuopt.families.axis_plan import memory_order
+from gpuopt.families.plans import apart, kernel_plan, named_like
 from gpuopt.util.errors import AxisError
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
-MOVED = frozenset("?bBhHiIlLqQefdD")  # aligned to their size
+COPIED = 1 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
 IN_PLACE = (None, "serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
 
@@ -89,25 +89,46 @@ def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool
     )
 
 
-@lru_cache(KEPT)
-def _transposed(
-    dtype: np.dtype, shape: tuple[int, ...], axes: tuple[int, ...] | None
-) -> tuple[tuple[str, str, str, str], tuple[int, ...], Numbers]:
-    order = permutation(axes, len(shape))
-    word = WORDS[dtype.itemsize]
-    numbers = (len(shape), *shape, *order)
-    return ("transpose", "move", word, word), tuple(shape[k] for k in order), numbers
+def _is_dense(a: np.ndarray, order: list[int], turned: list[int]) -> bool:
+    """Return whether the elements fill one aligned run of memory in an order of axes."""
+    if turned or not a.flags.aligned or a.ctypes.data % min(a.itemsize, 8):
+        return False
+    return bool(a.transpose(order).flags.c_contiguous)
 
 
-def _plain(a: object, axes: object, out: object, block: object, device: object) -> Any:
-    """Run `transpose` on the best rung."""
-    known = axes is None or (type(axes) is tuple and all(type(each) is int for each in axes))
-    if not known or not is_plain(a) or a.dtype.char not in MOVED:
+def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
+    """Plan a transpose on the best rung."""
+    if variant is not None or not isinstance(a, np.ndarray):
         return None
-    if not a.dtype.isnative:
+    word = WORDS.get(a.dtype.itemsize)
+    order = permutation(axes, a.ndim)
+    shape = tuple(a.shape[k] for k in order)
+    if word is None or (out is not None and not named_like(out, shape, a.dtype)):
         return None
-    head, shape, numbers = _transposed(a.dtype, a.shape, axes)
-    return run_plain(head, (a,), shape, a.dtype, numbers, out, None, block, device)
+    head = ("transpose", "move", word, word)
+    on_cpu = _core.call_kind(head, None, block, device) == "cpu"
+    direct = out is None or (
+        out.dtype == a.dtype
+        and out.flags.c_contiguous
+        and not out.ctypes.data % min(a.itemsize, 8)
+        and apart(out, a, False)
+    )
+    at = -1 if out is None else 3  # of `out` among the arguments
+    memory, turned = memory_order(a.shape, a.strides)
+    if direct and _is_dense(a, memory, turned):
+        there = tuple(memory.index(k) for k in order)
+        numbers = (a.ndim, *(a.shape[k] for k in memory), *there)
+        return kernel_plan(
+            [(head, numbers, (a.nbytes,), a.nbytes)],
+            ((0, 0),),
+            (a.dtype, shape, None, None, False, False),
+            (None, block, device),
+            out=at,
+        )
+    in_place = out is not None and not apart(out, a, False)
+    if on_cpu and block is None and not in_place and a.nbytes <= COPIED:
+        return _core.Plan("copy", (0, order, at))
+    return None
 
 
 def transpose(
@@ -189,9 +210,11 @@ def transpose(
     >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
     (10, 3, 48, 64)
     """
-    direct = _plain(a, axes, out, block, device) if variant is None else None
-    if direct is not None:
-        return direct
+    return _run(a, axes, variant, out, block, device)
+
+
+def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
+    """Transpose anything: lists, subclasses, arrays on a device, named rungs, in place."""
     copy = variant is not None and _names_rung(variant, 0, "copy")
     views = device_calls.inputs(device, a=a)
     if views:
@@ -219,3 +242,6 @@ def transpose(
         result = inout.run(problem, variant, block, device)
         np.copyto(out, result.view(a.dtype), casting="same_kind")
     return out
+
+
+_run = _core.Entry("akkokd", _plan, _transpose).run

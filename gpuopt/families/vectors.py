@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
 from gpuopt.arrays.libraries import View, view_of
 from gpuopt.families import device_calls
-from gpuopt.families.device_axes import put, spread
-from gpuopt.families.host_calls import FLOAT_NAMES, NUMBER_NAMES, is_plain, run_plain
+from gpuopt.families.device_axes import in_c_order, put, spread
+from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
@@ -26,17 +27,16 @@ def _once(array: np.ndarray) -> np.ndarray:
     return array[tuple(slice(None) if step else slice(1) for step in array.strides)]
 
 
-def _axes(shape: tuple[int, ...], views: tuple[np.ndarray, ...]) -> list[tuple[int, ...]]:
-    """Return the axes of views, the last first: size, and the views' steps in elements.
+def _axes(shape: tuple[int, ...], item: int, *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the axes of some arrays, the last first: size, and the arrays' steps in elements.
 
-    Neighbouring axes are merged where all views allow it.
+    Neighbouring axes are merged where all arrays allow it.
     """
     axes: list[tuple[int, ...]] = []
-    strides = zip(*(each.strides for each in views), strict=True)
-    for size, apart in reversed([*zip(shape, strides, strict=True)]):
+    for size, *strided in reversed([*zip(shape, *strides, strict=True)]):
         if size == 1:
             continue
-        steps = tuple(step // each.itemsize for step, each in zip(apart, views, strict=True))
+        steps = tuple(step // item for step in strided)
         if axes and steps == tuple(axes[-1][0] * step for step in axes[-1][1:]):
             axes[-1] = (axes[-1][0] * size, *axes[-1][1:])
         else:
@@ -62,7 +62,8 @@ def _vector_problem(
     inputs = tuple(run if run.shape == shape else np.broadcast_to(run, shape) for run in runs)
     numbers = [math.prod(shape), inout.bits(a, dtype)]
     if not all(each.flags.c_contiguous for each in inputs):
-        axes = _axes(shape, inputs)
+        result = in_c_order(shape, dtype)
+        axes = _axes(shape, dtype.itemsize, *(each.strides for each in inputs), result)
         if len(axes) <= _AXES:
             numbers += [len(axes), *(number for axis in axes for number in axis)]
         else:
@@ -143,26 +144,147 @@ def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
     return saxpy_problem(a, x, y)
 
 
-def _plain(
+# --- plans of calls on host arrays
+
+
+def _k_order(
+    shape: tuple[int, ...], dtype: np.dtype, operands: list[Any]
+) -> tuple[int, ...] | None:
+    """Return the strides of the result that NumPy would make; None for C order."""
+    arrays = [each for each in operands if isinstance(each, np.ndarray)]
+    if not math.prod(shape) or all(each.flags.c_contiguous for each in arrays):
+        return None
+    roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    made = np.nditer([*arrays, None], ["multi_index"], roles, None, "K", "no").operands[-1]
+    return None if made.flags.c_contiguous or min(made.strides) < 0 else made.strides
+
+
+def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of an operand that is broadcast to a shape; 0 for a number."""
+    if not isinstance(value, np.ndarray):
+        return (0,) * len(shape)
+    return np.broadcast_to(value, shape).strides
+
+
+def _planned_vector(
     family: str,
-    a: object,
-    x: object,
-    y: object,
-    out: object,
-    variant: object,
-    block: object,
-    device: object,
-) -> Any:
-    """Run `add`, which ignores a, or `saxpy` on two arrays of one shape and dtype."""
-    if not (is_plain(x) and is_plain(y)) or type(a) not in (int, float):
+    dtypes: tuple[str, ...],
+    operands: list[Any],
+    factor: object,
+    variant: Any,
+    out: np.ndarray | None,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a sum of two operands, arrays or numbers; None for calls of the general function.
+
+    The first operand is argument 1 of the call if there is a factor, else argument 0.
+    """
+    first = 0 if factor is None else 1
+    every = operands if factor is None else [factor, *operands]
+    arrays = [each for each in operands if isinstance(each, np.ndarray)]
+    if not arrays or any(each is None for each in operands) or weak_numbers(every):
         return None
-    dtype, shape = x.dtype, x.shape
-    name = (NUMBER_NAMES if family == "add" else FLOAT_NAMES).get(dtype)
-    if name is None or y.dtype != dtype or y.shape != shape:
+    if isinstance(factor, np.ndarray) or any(each.dtype.kind not in "biuf" for each in arrays):
         return None
-    numbers = (x.size, inout.bits(a, dtype) if family == "saxpy" else 0)
-    head = (family, family, name, name)
-    return run_plain(head, (x, y), shape, dtype, numbers, out, variant, block, device)
+    found = np.result_type(
+        *(each.dtype if isinstance(each, np.ndarray) else type(each)(0) for each in every)
+    )
+    if found.newbyteorder("=").name not in dtypes:
+        return None
+    dtype = np.dtype(found.newbyteorder("=").name)
+    try:
+        shape = np.broadcast_shapes(*(each.shape for each in arrays))
+    except ValueError:
+        return None
+    if out is not None and not named_like(out, shape, dtype):
+        return None
+    head = (family, family, dtype.name, dtype.name)
+    on_cpu = _core.call_kind(head, variant, block, device) == "cpu"
+    ready = all(
+        each.dtype == dtype and each.flags.aligned
+        for each in (arrays if out is None else [*arrays, out])
+    )
+    at = len(every) + 1  # of `out` among the arguments
+    strides = _k_order(shape, dtype, operands) if out is None else out.strides
+    steps = [_steps_of(each, shape) for each in operands]
+    made = in_c_order(shape, dtype) if strides is None else strides
+    straight = len(arrays) == 2 and all(
+        each.shape == shape and each.flags.c_contiguous for each in arrays
+    )
+    if out is not None and not all(apart(out, each, on_cpu) for each in arrays):
+        ready = False
+    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
+    axes = _axes(
+        tuple(shape[k] for k in order),
+        dtype.itemsize,
+        *(tuple(each[k] for k in order) for each in (*steps, made)),
+    )
+    contiguous = straight and (out is None or out.flags.c_contiguous)
+    if not ready or len(axes) > _AXES or not (on_cpu or contiguous):
+        if not on_cpu or variant is not None or block is not None:
+            return None
+        multiply = np.multiply if factor is not None else None
+        x, y = first, first + 1
+        return _core.Plan(
+            "numpy",
+            (np.add, multiply, {"dtype": dtype}, 0, x, y, -1 if out is None else at, False),
+        )
+    numbers = [math.prod(shape), 0]
+    if not contiguous and axes != [(numbers[0], 1, 1, 1)]:
+        numbers += [len(axes), *(number for axis in axes for number in axis)]
+    inputs = tuple(
+        (first + k, 0, *(() if isinstance(each, np.ndarray) else (dtype, None, True)))
+        for k, each in enumerate(operands)
+    )
+    sizes = tuple(getattr(each, "nbytes", dtype.itemsize) for each in operands)
+    return kernel_plan(
+        [(head, tuple(numbers), sizes, numbers[0] * dtype.itemsize)],
+        inputs,
+        (dtype, shape, strides if out is None else None, None, False, False),
+        (variant, block, device),
+        out=-1 if out is None else at,
+        factor=-1 if factor is None else 0,
+        factor_dtype=dtype.name,
+    )
+
+
+def _plan_add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
+    return _planned_vector("add", NUMBERS, [x, y], None, variant, out, block, device)
+
+
+def _plan_saxpy(
+    a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any
+) -> _core.Plan | None:
+    return _planned_vector("saxpy", FLOATS, [x, y], a, variant, out, block, device)
+
+
+def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
+    """Add any operands: lists, subclasses, arrays on a device."""
+    # The result's library is that of the first array.
+    given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
+    views = _on_device(NUMBERS, device, **given)
+    if views:
+        call = device_calls.described(add_problem, views)
+        return device_calls.run(call, views, variant, block, out, in_place=True)
+    return inout.run(add_problem(x, y), variant, block, device, out)
+
+
+def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
+    views = _on_device(FLOATS, device, x=x, y=y)
+    if views:
+        if type(a) in (int, float):
+            call = device_calls.described(_saxpy_of, views)
+            size, _ = call.numbers
+            call = call.with_numbers((size, inout.bits(a, call.dtype)))
+        else:
+            call = device_calls.described(_saxpy_by, views, a)
+        return device_calls.run(call, views, variant, block, out, in_place=True)
+    return inout.run(saxpy_problem(a, x, y), variant, block, device, out)
+
+
+_run_add = _core.Entry("aakokd", _plan_add, _add).run
+_run_saxpy = _core.Entry("aaakokd", _plan_saxpy, _saxpy).run
 
 
 def add(
@@ -228,16 +350,7 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
-    direct = _plain("add", 0, x, y, out, variant, block, device)
-    if direct is not None:
-        return direct
-    # The result's library is that of the first array.
-    given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
-    views = _on_device(NUMBERS, device, **given)
-    if views:
-        call = device_calls.described(add_problem, views)
-        return device_calls.run(call, views, variant, block, out, in_place=True)
-    return inout.run(add_problem(x, y), variant, block, device, out)
+    return _run_add(x, y, variant, out, block, device)
 
 
 def saxpy(
@@ -291,16 +404,4 @@ def saxpy(
             a = float(a)
         except OverflowError:
             raise OverflowError("a: is too large for float64") from None
-    direct = _plain("saxpy", a, x, y, out, variant, block, device)
-    if direct is not None:
-        return direct
-    views = _on_device(FLOATS, device, x=x, y=y)
-    if views:
-        if type(a) in (int, float):
-            call = device_calls.described(_saxpy_of, views)
-            size, _ = call.numbers
-            call = call.with_numbers((size, inout.bits(a, call.dtype)))
-        else:
-            call = device_calls.described(_saxpy_by, views, a)
-        return device_calls.run(call, views, variant, block, out, in_place=True)
-    return inout.run(saxpy_problem(a, x, y), variant, block, device, out)
+    return _run_saxpy(a, x, y, variant, out, block, device)

@@ -29,6 +29,7 @@ LAYERS = {  # a folder, and those that its files may include besides their own
     "devices/cpu/reduce": {*BASE, "devices/cpu"},
     "ops": BASE,
     "python": {".", "ops", "sim/core"},  # sim_preset.def, a table
+    "python/call": {".", "ops", "python"},
 }
 
 

@@ -1,6 +1,6 @@
 /* cpu_vector.c: add and saxpy on the CPU, rungs `serial`, `openmp` and `simd` of both. Their
- * signatures are those of vector.cu. A broadcast operand is read in place: one block of it at a
- * time is laid out in the first-level cache. Knows no Python.
+ * signatures are those of vector.cu. Strided and broadcast arrays are read and written in place.
+ * Knows no Python.
  */
 
 #ifdef GPUOPT_RUNGS
@@ -18,7 +18,6 @@ RUNG(-1, "simd", "cpu_vector_simd",
 #else
 
 #include "../../float_state.h"
-#include "cpu_gather.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_stream.h"
@@ -29,7 +28,7 @@ RUNG(-1, "simd", "cpu_vector_simd",
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* elements that a thread processes at a time */
 enum { BYTES_PER_NS = 32 };                   /* read and written by one thread, estimated */
 enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
-enum { LAID_OUT = 1024 }; /* elements of a broadcast operand in that cache */
+enum { X, Y, OUT, ARRAYS };
 
 typedef int32_t type_int32;
 typedef int64_t type_int64;
@@ -45,143 +44,163 @@ typedef double wrapping_float64;
 #define APPLY_add(type, a, x, y) ((type_##type)((wrapping_##type)(x) + (wrapping_##type)(y)))
 #define APPLY_saxpy(type, a, x, y) ((a) * (x) + (y))
 
-#define SIMD_PART(isa, target, bytes, prefix, here, op, type)                                 \
-    target static void part_##op##_##type##_##isa(const void *x_, const void *y_, void *out_, \
-                                                  const void *a, uint64_t n, bool stream) {   \
-        const type_##type *x = x_, *y = y_;                                                   \
-        type_##type buffer[STREAMED], *out = out_;                                            \
-        for (uint64_t i = 0; i < n && stream; i += STREAMED) {                                \
-            const uint64_t count = n - i < STREAMED ? n - i : STREAMED;                       \
-            any_part_##op##_##type(x + i, y + i, buffer, a, count);                           \
-            cpu_stream(out + i, buffer, count * sizeof *out);                                 \
-        }                                                                                     \
-        if (!stream)                                                                          \
-            any_part_##op##_##type(x, y, out, a, n);                                          \
-    }
-#define SIMD_NAME(isa, target, bytes, prefix, here, op, type) part_##op##_##type##_##isa,
+/* One row of elements, `steps` elements apart in x, y and out. */
+typedef void row_function(const void *x, const void *y, void *out, const int64_t *steps,
+                          const void *a, uint64_t n);
 
-#define PART_OF(op, type)                                                                  \
-    CPU_INLINE void any_part_##op##_##type(const void *x_, const void *y_, void *out_,     \
-                                           const void *a_, uint64_t n) {                   \
-        const type_##type *x = x_, *y = y_;                                                \
-        type_##type *restrict out = out_, a;                                               \
-        memcpy(&a, a_, sizeof a);                                                          \
-        (void)a;                                                                           \
-        for (uint64_t i = 0; i < n; i++)                                                   \
-            out[i] = APPLY_##op(type, a, x[i], y[i]);                                      \
-    }                                                                                      \
-    static void part_##op##_##type(const void *x, const void *y, void *out, const void *a, \
-                                   uint64_t n) {                                           \
-        any_part_##op##_##type(x, y, out, a, n);                                           \
-    }                                                                                      \
-    CPU_ISAS(SIMD_PART, op, type)                                                          \
-    static const struct worker worker_##op##_##type = {                                    \
-        part_##op##_##type, {CPU_ISAS(SIMD_NAME, op, type)}, sizeof(type_##type)};
+#if defined(__GNUC__) && !defined(__clang__)
+#define NO_DEPENDENCES _Pragma("GCC ivdep")
+#else
+#define NO_DEPENDENCES _Pragma("clang loop vectorize(assume_safety)")
+#endif
+
+/* `out` is an input or apart from both: no iteration depends on another. */
+#define LOOP(op, type, x_item, y_item, out_item) \
+    NO_DEPENDENCES                               \
+    for (uint64_t i = 0; i < n; i++)             \
+        out_item = APPLY_##op(type, a, x_item, y_item);
+
+#define ROW_BODY(op, type)                                                                       \
+    CPU_INLINE void any_row_##op##_##type(const void *x_, const void *y_, void *out_,            \
+                                          const int64_t *steps, const void *a_, uint64_t n) {    \
+        const type_##type *x = x_, *y = y_, one_x = *x, one_y = *y;                              \
+        type_##type *out = out_, a;                                                              \
+        const int64_t sx = steps[X], sy = steps[Y], so = steps[OUT];                             \
+        memcpy(&a, a_, sizeof a);                                                                \
+        (void)a;                                                                                 \
+        if (so == 1 && sx == 1 && sy == 1) {                                                     \
+            LOOP(op, type, x[i], y[i], out[i])                                                   \
+        } else if (so == 1 && sx == 1 && sy == 0) {                                              \
+            LOOP(op, type, x[i], one_y, out[i])                                                  \
+        } else if (so == 1 && sx == 0 && sy == 1) {                                              \
+            LOOP(op, type, one_x, y[i], out[i])                                                  \
+        } else if (so == 1 && sx == 2 && sy == 1) { /* gcc vectorizes a known step */            \
+            LOOP(op, type, x[2 * i], y[i], out[i])                                               \
+        } else if (so == 1 && sx == 1 && sy == 2) {                                              \
+            LOOP(op, type, x[i], y[2 * i], out[i])                                               \
+        } else {                                                                                 \
+            LOOP(op, type, x[(int64_t)i * sx], y[(int64_t)i * sy], out[(int64_t)i * so])         \
+        }                                                                                        \
+    }                                                                                            \
+    static void row_##op##_##type(const void *x, const void *y, void *out, const int64_t *steps, \
+                                  const void *a, uint64_t n) {                                   \
+        any_row_##op##_##type(x, y, out, steps, a, n);                                           \
+    }                                                                                            \
+    CPU_ISAS(ROW_OF, op, type)                                                                   \
+    static const struct worker worker_##op##_##type = {                                          \
+        row_##op##_##type, {CPU_ISAS(ROW_NAME, op, type)}, sizeof(type_##type)};
+
+#define ROW_OF(isa, target, bytes, prefix, here, op, type)                                \
+    target static void row_##op##_##type##_##isa(const void *x, const void *y, void *out, \
+                                                 const int64_t *steps, const void *a,     \
+                                                 uint64_t n) {                            \
+        any_row_##op##_##type(x, y, out, steps, a, n);                                    \
+    }
+#define ROW_NAME(isa, target, bytes, prefix, here, op, type) row_##op##_##type##_##isa,
 
 struct worker {
-    void (*part)(const void *x, const void *y, void *out, const void *a, uint64_t n);
-    void (*simd[CPU_ISA_COUNT])(const void *x, const void *y, void *out, const void *a, uint64_t n,
-                                bool stream);
+    row_function *row, *simd[CPU_ISA_COUNT];
     uint64_t size; /* bytes of an element */
 };
 
-PART_OF(add, int32)
-PART_OF(add, int64)
-PART_OF(add, float32)
-PART_OF(add, float64)
-PART_OF(saxpy, float32)
-PART_OF(saxpy, float64)
+ROW_BODY(add, int32)
+ROW_BODY(add, int64)
+ROW_BODY(add, float32)
+ROW_BODY(add, float64)
+ROW_BODY(saxpy, float32)
+ROW_BODY(saxpy, float64)
 
 static int threads_for(uint64_t n, const struct worker *worker) {
     return cpu_team_threads(3 * (double)n * (double)worker->size / BYTES_PER_NS);
 }
 
-/* x or y. The box has no axes for contiguous memory. */
-struct operand {
-    struct device_box box;
-    bool one; /* a single element, repeated */
-};
-
 struct vectors {
     const struct worker *worker;
-    struct operand x, y;
+    row_function *row;
+    char *arrays[ARRAYS];
     const void *a;
-    void *out;
     uint64_t n;
-    bool simd, stream;
+    bool stream;
+    int axes; /* at least 1, the last first */
+    uint64_t sizes[DEVICE_AXES];
+    int64_t steps[DEVICE_AXES][ARRAYS]; /* in elements */
 };
 
-/* Axes of (size, step of x, step of y) follow their count, which is 0 if neither operand is
- * broadcast. Axes that are one to this operand are merged. */
-static struct operand operand_of(void **arguments, int which) {
+/* Arguments as in the kernels of vector.cu: x, y, out, n, a; then the number of axes, and for each
+ * its size and steps. No axes: all arrays are contiguous. */
+static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, void **arguments) {
     const uint64_t count = *(const uint64_t *)arguments[5];
-    struct operand operand = {.box.first = (const void *)(uintptr_t) *
-                                           (const device_address *)arguments[which]};
-    struct device_axes *axes = &operand.box.axes;
-    for (uint64_t k = 0; k < count; k++) {
-        const uint64_t size = *(const uint64_t *)arguments[6 + 3 * k];
-        const int64_t step = *(const int64_t *)arguments[7 + 3 * k + (uint64_t)which];
-        const int last = axes->count - 1;
-        if (last >= 0 && step == (int64_t)axes->sizes[last] * axes->steps[last]) {
-            axes->sizes[last] *= size;
-        } else {
-            axes->sizes[axes->count] = size;
-            axes->steps[axes->count++] = step;
+    v->worker = kernel->data;
+    v->row = v->worker->row;
+    for (int k = 0; k < ARRAYS; k++)
+        v->arrays[k] = (char *)(uintptr_t) * (const device_address *)arguments[k];
+    v->n = *(const uint64_t *)arguments[3];
+    v->a = arguments[4];
+    v->stream = false;
+    v->axes = count ? (int)count : 1;
+    v->sizes[0] = v->n;
+    for (int k = 0; k < ARRAYS; k++)
+        v->steps[0][k] = 1;
+    for (uint64_t axis = 0; axis < count; axis++) {
+        v->sizes[axis] = *(const uint64_t *)arguments[6 + 4 * axis];
+        for (uint64_t k = 0; k < ARRAYS; k++)
+            v->steps[axis][k] = *(const int64_t *)arguments[7 + 4 * axis + k];
+    }
+}
+
+/* Streaming stores need a contiguous result. */
+static void run_streamed(const struct vectors *v, const char *x, const char *y, char *out,
+                         const int64_t *steps, uint64_t n) {
+    double buffer[STREAMED]; /* of the widest type */
+    const int64_t size = (int64_t)v->worker->size;
+    for (uint64_t i = 0; i < n; i += STREAMED) {
+        const uint64_t count = n - i < STREAMED ? n - i : STREAMED;
+        const int64_t at = (int64_t)i * size;
+        v->row(x + at * steps[X], y + at * steps[Y], buffer, steps, v->a, count);
+        cpu_stream(out + at, buffer, count * (uint64_t)size);
+    }
+}
+
+/* The elements from `begin` on, row by row. */
+static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
+    uint64_t at[DEVICE_AXES], left = begin;
+    char *from[ARRAYS];
+    const int64_t size = (int64_t)v->worker->size;
+    memcpy(from, v->arrays, sizeof from);
+    for (int axis = 0; axis < v->axes; axis++) {
+        at[axis] = left % v->sizes[axis];
+        left /= v->sizes[axis];
+        for (int k = 0; k < ARRAYS; k++)
+            from[k] += (int64_t)at[axis] * v->steps[axis][k] * size;
+    }
+    while (count) {
+        const uint64_t row = v->sizes[0] - at[0] < count ? v->sizes[0] - at[0] : count;
+        if (v->stream)
+            run_streamed(v, from[X], from[Y], from[OUT], v->steps[0], row);
+        else
+            v->row(from[X], from[Y], from[OUT], v->steps[0], v->a, row);
+        count -= row;
+        int64_t back = (int64_t)at[0];
+        for (int axis = 0; count && axis + 1 < v->axes; axis++) {
+            for (int k = 0; k < ARRAYS; k++)
+                from[k] += (v->steps[axis + 1][k] - back * v->steps[axis][k]) * size;
+            at[axis] = 0;
+            if (++at[axis + 1] < v->sizes[axis + 1])
+                break;
+            back = (int64_t)at[axis + 1];
         }
     }
-    operand.one = axes->count == 1 && axes->steps[0] == 0;
-    if (axes->count == 1 && axes->steps[0] == 1)
-        axes->count = 0;
-    return operand;
 }
 
-/* Arguments as in the kernels of vector.cu: x, y, out, n, a; then the axes. */
-static struct vectors vectors_of(const struct cpu_kernel *kernel, void **arguments) {
-    return (struct vectors){
-        .worker = kernel->data,
-        .x = operand_of(arguments, 0),
-        .y = operand_of(arguments, 1),
-        .a = arguments[4],
-        .out = (void *)(uintptr_t) * (const device_address *)arguments[2],
-        .n = *(const uint64_t *)arguments[3],
-    };
-}
-
-static void run_part(const struct vectors *v, const void *x, const void *y, void *out,
-                     uint64_t count) {
-    if (v->simd)
-        v->worker->simd[cpu_isa()](x, y, out, v->a, count, v->stream);
-    else
-        v->worker->part(x, y, out, v->a, count);
-}
-
-/* An operand's elements from `index` on, as contiguous memory: in place, or in the buffer, which
- * keeps the single element of a first block. */
-static const void *laid_out(const struct operand *operand, size_t size, uint64_t index,
-                            uint64_t count, bool first, char *buffer) {
-    if (!operand->box.axes.count)
-        return (const char *)operand->box.first + index * size;
-    if (first || !operand->one)
-        gather_box(buffer, &operand->box, size, index, count);
-    return buffer;
-}
-
-static void part_of(const struct vectors *v, uint64_t part) {
-    double buffers[2][LAID_OUT]; /* of the widest type */
-    const uint64_t begin = part * PART, end = v->n - begin < PART ? v->n : begin + PART;
-    const size_t size = v->worker->size;
-    const uint64_t most = v->x.box.axes.count || v->y.box.axes.count ? LAID_OUT : PART;
-    for (uint64_t i = begin, count; i < end; i += count) {
-        count = end - i < most ? end - i : most;
-        run_part(v, laid_out(&v->x, size, i, count, i == begin, (char *)buffers[0]),
-                 laid_out(&v->y, size, i, count, i == begin, (char *)buffers[1]),
-                 (char *)v->out + i * size, count);
-    }
+static void run_part(const struct vectors *v, uint64_t part) {
+    const uint64_t begin = part * PART;
+    run_range(v, begin, v->n - begin < PART ? v->n - begin : PART);
 }
 
 static enum status cpu_vector(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
-    const struct vectors v = vectors_of(kernel, arguments);
+    struct vectors v;
+    read_arguments(&v, kernel, arguments);
     const uint64_t parts = (v.n + PART - 1) / PART;
     const int threads = kernel->parallel ? threads_for(v.n, v.worker) : 1;
     for (uint64_t first = 0; first < parts; first += PARTS_PER_POLL) {
@@ -189,7 +208,7 @@ static enum status cpu_vector(struct device *device, const struct cpu_kernel *ke
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t part = first; part < last; part++) {
             const float_state before = float_state_enter();
-            part_of(&v, part);
+            run_part(&v, part);
             float_state_leave(before);
         }
         const enum status status = device_poll(device);
@@ -202,16 +221,17 @@ static enum status cpu_vector(struct device *device, const struct cpu_kernel *ke
 static void part_task(const void *state, uint64_t part, struct cpu_worker *worker) {
     const struct vectors *v = state;
     (void)worker;
-    part_of(v, part);
+    run_part(v, part);
     if (v->stream)
         cpu_stream_end();
 }
 
 static enum status cpu_vector_simd(struct device *device, const struct cpu_kernel *kernel,
                                    void **arguments) {
-    struct vectors v = vectors_of(kernel, arguments);
-    v.simd = true;
-    v.stream = cpu_streams(v.n * v.worker->size);
+    struct vectors v;
+    read_arguments(&v, kernel, arguments);
+    v.row = v.worker->simd[cpu_isa()];
+    v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.worker->size);
     return cpu_team_run(device, threads_for(v.n, v.worker), (v.n + PART - 1) / PART, part_task, &v);
 }
 
