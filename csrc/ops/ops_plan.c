@@ -12,7 +12,11 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
         REG_FAMILIES(FAMILY)
 #undef FAMILY
     };
-    memset(plan, 0, offsetof(struct ops_plan, wide));
+    /* The steps are large; a rung on the cpu has one. */
+    memset(plan->steps, 0,
+           sizeof *plan->steps * (choice->rung->flags & RUNG_HOST ? 1 : OPS_STEPS_MAX));
+    memset(&plan->step_count, 0,
+           offsetof(struct ops_plan, wide) - offsetof(struct ops_plan, step_count));
     const enum status status =
         planners[choice->family - reg_families](queue, choice, problem, plan);
     if (status)

@@ -283,7 +283,8 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
         return NULL;
     }
     if (reduces) {
-        PyObject *number = py_scalar(accumulator, self->problem.result, data);
+        PyObject *number =
+            py_scalar(py_state_of(self->module), accumulator, self->problem.result, data);
         Py_DECREF(result);
         return number;
     }

@@ -11,6 +11,7 @@ static int module_exec(PyObject *module) {
     PyObject *numpy = PyImport_ImportModule("numpy");
     for (int i = 0; numpy && i < PY_OP_COUNT; i++)
         state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
+    state->copyto = numpy ? PyObject_GetAttrString(numpy, "copyto") : NULL;
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
         py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
@@ -27,6 +28,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     for (int i = 0; i < PY_OP_COUNT; i++)
         Py_VISIT(state->ufuncs[i]);
     Py_VISIT(state->masked_array);
+    Py_VISIT(state->copyto);
+    Py_VISIT(state->quiet);
     for (int i = 0; i < PY_GPU_NAMES; i++)
         Py_VISIT(state->gpu_names[i]);
     Py_VISIT(state->bench_type);
@@ -43,6 +46,8 @@ static int module_clear(PyObject *module) {
     for (int i = 0; i < PY_OP_COUNT; i++)
         Py_CLEAR(state->ufuncs[i]);
     Py_CLEAR(state->masked_array);
+    Py_CLEAR(state->copyto);
+    Py_CLEAR(state->quiet);
     for (int i = 0; i < PY_GPU_NAMES; i++)
         Py_CLEAR(state->gpu_names[i]);
     Py_CLEAR(state->bench_type);
@@ -118,6 +123,9 @@ static PyMethodDef module_methods[] = {
      "float_state($module, before, /)\n--\n\n"
      "For None, enter the floating-point state that results are defined in, and return the\n"
      "caller's, or None if it is the same. Otherwise restore the returned state."},
+    {"initial", (PyCFunction)(void (*)(void))py_initial, METH_FASTCALL,
+     "initial($module, value, dtype, /)\n--\n\n"
+     "Return the `initial` of a reduction as a 0-d array of a dtype; raise if it does not fit."},
     {"float32_bits", py_float32_bits, METH_O,
      "float32_bits($module, value, /)\n--\n\nReturn the bits of a float, rounded to nearest."},
     {"host_threads", py_host_threads, METH_NOARGS,

@@ -68,6 +68,8 @@ struct py_state {
     PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array; /* numpy.ma.MaskedArray, at first use */
+    PyObject *copyto;       /* numpy.copyto */
+    PyObject *quiet;        /* of py_quietly, at first use */
     PyObject *bench_type, *view_type, *plan_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */
@@ -180,15 +182,26 @@ PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
 
 /* py_result.c */
 /* The result of reducing zero elements: `initial`, or the operation's identity. A 0-d array. */
-PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result);
+PyObject *py_of_nothing(struct py_state *state, enum py_operation operation, PyObject *initial,
+                        enum dtype result);
 /* Computes initial op value as a 0-d array of the result's dtype. */
 PyObject *py_with_initial(struct py_state *state, enum py_operation operation, PyObject *initial,
                           enum dtype accumulator, enum dtype result, const void *value);
 /* Converts an accumulator to a 0-d array of dtype `result`, as NumPy's astype does; or to a NumPy
  * scalar.
  */
-PyObject *py_cast(enum dtype accumulator, enum dtype result, const void *value);
-PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value);
+PyObject *py_cast(struct py_state *state, enum dtype accumulator, enum dtype result,
+                  const void *value);
+PyObject *py_scalar(struct py_state *state, enum dtype accumulator, enum dtype result,
+                    const void *value);
+
+/* Calls a function of NumPy's without its warnings, which kernels do not give either. */
+PyObject *py_quietly(struct py_state *state, PyObject *function, PyObject *arguments,
+                     PyObject *keywords);
+/* Copies an array into another, converted to its dtype, without warnings. */
+int py_copy(struct py_state *state, PyArrayObject *to, PyArrayObject *from);
+/* `initial` as a 0-d array of a dtype: (value, dtype). */
+PyObject *py_initial(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py passes it: the
  * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */

@@ -41,13 +41,13 @@ static int check_out_cast(PyObject *out, enum dtype result) {
 }
 
 /* Turns a 0-d array into the caller's result: `out`, filled, or a scalar. Steals the array. */
-static PyObject *deliver(PyObject *array, PyObject *out) {
+static PyObject *deliver(struct py_state *state, PyObject *array, PyObject *out) {
     PyObject *result = NULL;
     if (!array)
         return NULL;
     if (!py_given(out))
         result = PyArray_ToScalar(PyArray_DATA((PyArrayObject *)array), (PyArrayObject *)array);
-    else if (!PyArray_CopyInto((PyArrayObject *)out, (PyArrayObject *)array))
+    else if (!py_copy(state, (PyArrayObject *)out, (PyArrayObject *)array))
         result = Py_NewRef(out);
     Py_DECREF(array);
     return result;
@@ -115,7 +115,7 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
     if (py_choose(state, &problem, values[VARIANT], values[BLOCK], values[DEVICE], &target))
         return NULL;
     if (in->n == 0)
-        return deliver(py_of_nothing(operation, initial, problem.result), out);
+        return deliver(state, py_of_nothing(state, operation, initial, problem.result), out);
 
     const enum dtype accumulator = target.choice.signature->accumulator;
     union {
@@ -126,10 +126,11 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
         return NULL;
     if (py_given(initial))
         return deliver(
-            py_with_initial(state, operation, initial, accumulator, problem.result, &value), out);
+            state, py_with_initial(state, operation, initial, accumulator, problem.result, &value),
+            out);
     if (py_given(out))
-        return deliver(py_cast(accumulator, problem.result, &value), out);
-    return py_scalar(accumulator, problem.result, &value);
+        return deliver(state, py_cast(state, accumulator, problem.result, &value), out);
+    return py_scalar(state, accumulator, problem.result, &value);
 }
 
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {

@@ -73,7 +73,7 @@ static PyObject *run(struct py_place *place, const struct reduction *given) {
     if (stays)
         return Py_NewRef(Py_None);
     if (!py_given(given->initial))
-        return py_scalar(accumulator, given->problem.result, &value);
+        return py_scalar(place->state, accumulator, given->problem.result, &value);
     return deliver(place, given->to,
                    py_with_initial(place->state, given->operation, given->initial, accumulator,
                                    given->problem.result, &value));
@@ -103,9 +103,10 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
         py_place_open(state, arguments[DEVICE], arguments[STREAMS], &place))
         return NULL;
     PyObject *result =
-        given.n ? run(&place, &given)
-                : deliver(&place, given.to,
-                          py_of_nothing(given.operation, given.initial, given.problem.result));
+        given.n
+            ? run(&place, &given)
+            : deliver(&place, given.to,
+                      py_of_nothing(state, given.operation, given.initial, given.problem.result));
     if (py_place_join(&place, arguments[STREAMS], !result))
         Py_CLEAR(result);
     py_place_close(&place);
@@ -408,8 +409,9 @@ static PyObject *prepared_value(struct prepared *self, PyObject *view) {
     PyObject *streams = streams_of(&view, 1);
     const int failed = !streams || queue_call(state, &self->target, streams, &call, &whole);
     Py_XDECREF(streams);
-    return failed ? NULL
-                  : py_scalar(self->target.choice.signature->accumulator, self->result, &value);
+    return failed
+               ? NULL
+               : py_scalar(state, self->target.choice.signature->accumulator, self->result, &value);
 }
 
 static PyMethodDef prepared_methods[] = {

@@ -55,26 +55,86 @@ static PyObject *scalar(enum dtype dtype, const void *value) {
     return result;
 }
 
+/* A context in which NumPy warns of nothing; None for a NumPy whose settings belong to threads. */
+static PyObject *quiet_context(void) {
+    PyObject *context = NULL, *run = NULL, *pair = NULL, *keywords = NULL, *done = NULL;
+    if (PyArray_GetNDArrayCFeatureVersion() < NPY_2_0_API_VERSION)
+        return Py_NewRef(Py_None);
+    PyObject *module = PyImport_ImportModule("contextvars");
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *seterr = numpy ? PyObject_GetAttrString(numpy, "seterr") : NULL;
+    if (module && seterr)
+        context = PyObject_CallMethod(module, "Context", NULL);
+    if (context) {
+        run = PyObject_GetAttrString(context, "run");
+        pair = PyTuple_Pack(1, seterr);
+        keywords = Py_BuildValue("{s:s}", "all", "ignore");
+    }
+    if (run && pair && keywords)
+        done = PyObject_Call(run, pair, keywords);
+    if (!done)
+        Py_CLEAR(context);
+    Py_XDECREF(done);
+    Py_XDECREF(keywords);
+    Py_XDECREF(pair);
+    Py_XDECREF(run);
+    Py_XDECREF(seterr);
+    Py_XDECREF(numpy);
+    Py_XDECREF(module);
+    return context;
+}
+
+PyObject *py_quietly(struct py_state *state, PyObject *function, PyObject *arguments,
+                     PyObject *keywords) {
+    if (!state->quiet && !(state->quiet = quiet_context()))
+        return NULL;
+    if (state->quiet == Py_None)
+        return PyObject_Call(function, arguments, keywords);
+    PyObject *result = NULL, *copy = PyObject_CallMethod(state->quiet, "copy", NULL);
+    PyObject *run = copy ? PyObject_GetAttrString(copy, "run") : NULL;
+    const Py_ssize_t count = PyTuple_Size(arguments);
+    PyObject *all = run ? PyTuple_New(count + 1) : NULL;
+    if (all) {
+        PyTuple_SetItem(all, 0, Py_NewRef(function));
+        for (Py_ssize_t k = 0; k < count; k++)
+            PyTuple_SetItem(all, k + 1, Py_NewRef(PyTuple_GetItem(arguments, k)));
+        result = PyObject_Call(run, all, keywords);
+    }
+    Py_XDECREF(all);
+    Py_XDECREF(run);
+    Py_XDECREF(copy);
+    return result;
+}
+
+int py_copy(struct py_state *state, PyArrayObject *to, PyArrayObject *from) {
+    if (PyArray_CanCastTypeTo(PyArray_DESCR(from), PyArray_DESCR(to), NPY_SAFE_CASTING))
+        return PyArray_CopyInto(to, from);
+    PyObject *arguments = Py_BuildValue("(OOs)", (PyObject *)to, (PyObject *)from, "unsafe");
+    PyObject *done = arguments ? py_quietly(state, state->copyto, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 /* Casts the array to `dtype` as NumPy's astype does. Steals the array. */
-static PyObject *cast_0d(PyObject *array, enum dtype dtype) {
-    PyArray_Descr *descr = py_descr(dtype);
-    PyObject *cast = NULL;
-    if (array && descr)
-        cast = PyArray_CastToType((PyArrayObject *)array, descr, 0); /* steals the descr */
-    else
-        Py_XDECREF((PyObject *)descr);
+static PyObject *cast_0d(struct py_state *state, PyObject *array, enum dtype dtype) {
+    PyObject *cast = array ? array_0d(dtype, NULL) : NULL;
+    if (cast && py_copy(state, (PyArrayObject *)cast, (PyArrayObject *)array))
+        Py_CLEAR(cast);
     Py_XDECREF(array);
     return cast;
 }
 
-PyObject *py_cast(enum dtype accumulator, enum dtype result, const void *value) {
+PyObject *py_cast(struct py_state *state, enum dtype accumulator, enum dtype result,
+                  const void *value) {
     const float_state before = float_state_enter();
-    PyObject *cast = cast_0d(array_0d(accumulator, value), result);
+    PyObject *cast = cast_0d(state, array_0d(accumulator, value), result);
     float_state_leave(before);
     return cast;
 }
 
-PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value) {
+PyObject *py_scalar(struct py_state *state, enum dtype accumulator, enum dtype result,
+                    const void *value) {
     if (accumulator == result)
         return scalar(result, value);
     if (accumulator == DTYPE_float64 &&
@@ -86,24 +146,72 @@ PyObject *py_scalar(enum dtype accumulator, enum dtype result, const void *value
         float_state_leave(before);
         return scalar(result, &narrow);
     }
-    PyObject *array = py_cast(accumulator, result, value);
+    PyObject *array = py_cast(state, accumulator, result, value);
     PyObject *number = array ? scalar(result, PyArray_DATA((PyArrayObject *)array)) : NULL;
     Py_XDECREF(array);
     return number;
 }
 
-/* Converts `initial` to an element of the result's dtype, as NumPy does. */
-static PyObject *initial_0d(PyObject *initial, enum dtype result) {
-    PyArray_Descr *descr = py_descr(result);
-    PyObject *array =
-        descr ? PyArray_FromAny(initial, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL) : NULL;
-    if (descr && !array)
+static PyObject *out_of_range(PyObject *initial, PyArray_Descr *descr) {
+    PyErr_Format(PyExc_OverflowError, "initial: %R is out of bounds for %S", initial, descr);
+    return NULL;
+}
+
+/* A number as a Python integer, which NumPy checks against the bounds of an integer type, where
+ * NumPy would convert its own scalars without a check. */
+static PyObject *checked(PyObject *initial, PyArray_Descr *descr) {
+    if (!PyTypeNum_ISINTEGER(descr->type_num))
+        return Py_NewRef(initial);
+    PyObject *number = PyArray_IsScalar(initial, Generic) || PyArray_IsZeroDim(initial)
+                           ? PyObject_CallMethod(initial, "item", NULL)
+                           : Py_NewRef(initial);
+    if (number && PyFloat_Check(number)) { /* NaN raises ValueError, as in NumPy */
+        PyObject *whole =
+            isinf(PyFloat_AsDouble(number)) ? out_of_range(initial, descr) : PyNumber_Long(number);
+        Py_DECREF(number);
+        number = whole;
+    }
+    return number;
+}
+
+/* Converts `initial` to an element of the dtype, as NumPy does. */
+static PyObject *initial_as(PyObject *initial, PyArray_Descr *descr) {
+    PyObject *number = checked(initial, descr), *array = NULL;
+    if (number) {
+        Py_INCREF((PyObject *)descr);
+        array = PyArray_FromAny(number, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+    }
+    Py_XDECREF(number);
+    if (!array && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        out_of_range(initial, descr);
+    } else if (!array) {
         py_name_argument("initial");
+    }
     if (array && PyArray_NDIM((PyArrayObject *)array) != 0) {
         PyErr_Format(PyExc_ValueError, "initial: must be a scalar, not an array of %d dimensions",
                      PyArray_NDIM((PyArrayObject *)array));
         Py_CLEAR(array);
     }
+    return array;
+}
+
+static PyObject *initial_0d(PyObject *initial, enum dtype result) {
+    PyArray_Descr *descr = py_descr(result);
+    PyObject *array = descr ? initial_as(initial, descr) : NULL;
+    Py_XDECREF((PyObject *)descr);
+    return array;
+}
+
+PyObject *py_initial(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    (void)module;
+    PyArray_Descr *descr = NULL;
+    if (count != 2 || !PyArray_DescrConverter(arguments[1], &descr)) {
+        PyErr_SetString(PyExc_TypeError, "initial() takes a value and a dtype");
+        return NULL;
+    }
+    PyObject *array = initial_as(arguments[0], descr);
+    Py_DECREF((PyObject *)descr);
     return array;
 }
 
@@ -113,21 +221,22 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
                           enum dtype accumulator, enum dtype result, const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
     const float_state before = float_state_enter();
-    PyObject *left = cast_0d(initial_0d(initial, result), common);
-    PyObject *right = cast_0d(array_0d(accumulator, value), common);
-    PyObject *combined =
-        left && right ? PyObject_CallFunctionObjArgs(state->ufuncs[operation], left, right, NULL)
-                      : NULL;
+    PyObject *left = cast_0d(state, initial_0d(initial, result), common);
+    PyObject *right = cast_0d(state, array_0d(accumulator, value), common);
+    PyObject *pair = left && right ? PyTuple_Pack(2, left, right) : NULL;
+    PyObject *combined = pair ? py_quietly(state, state->ufuncs[operation], pair, NULL) : NULL;
     PyObject *array = combined ? PyArray_FROM_O(combined) : NULL;
     Py_XDECREF(left);
     Py_XDECREF(right);
     Py_XDECREF(combined);
-    array = array ? cast_0d(array, result) : NULL;
+    Py_XDECREF(pair);
+    array = array ? cast_0d(state, array, result) : NULL;
     float_state_leave(before);
     return array;
 }
 
-PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dtype result) {
+PyObject *py_of_nothing(struct py_state *state, enum py_operation operation, PyObject *initial,
+                        enum dtype result) {
     static const int identities[PY_OP_COUNT] = {[PY_OP_prod] = 1, [PY_OP_and] = -1};
     if (py_given(initial))
         return initial_0d(initial, result);
@@ -139,7 +248,7 @@ PyObject *py_of_nothing(enum py_operation operation, PyObject *initial, enum dty
         return NULL;
     }
     PyObject *identity = PyLong_FromLong(identities[operation]);
-    PyObject *array = identity ? cast_0d(PyArray_FROM_O(identity), result) : NULL;
+    PyObject *array = identity ? cast_0d(state, PyArray_FROM_O(identity), result) : NULL;
     Py_XDECREF(identity);
     return array;
 }

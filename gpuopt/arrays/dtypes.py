@@ -44,9 +44,15 @@ def named_dtype(dtype: DTypeLike) -> np.dtype:
     if isinstance(dtype, str) and dtype == "bfloat16":  # NumPy's only once ml_dtypes is imported
         return bfloat16()
     try:
-        return np.dtype(dtype)
+        found = np.dtype(dtype)
     except (TypeError, ValueError):
         raise TypeError(f"dtype: {dtype!r} is not a dtype; use a name, as 'float32'") from None
+    if not found.isnative:
+        raise TypeError(
+            f"dtype: {dtype!r} is in a foreign byte order, but results are in the machine's; pass "
+            f"{found.name!r}, and convert the result"
+        )
+    return found
 
 
 def kind_of(dtype: np.dtype) -> str:

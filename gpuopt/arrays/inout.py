@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -90,14 +91,37 @@ def array_in(value: object, name: str) -> np.ndarray:
     # Only a subclass can be masked: numpy.ma need not be imported to know of the others.
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and _masked(value):
         raise TypeError(
-            f"{name}: masked arrays are not supported; pass {name}.filled(value) instead"
+            f"{name}: masked arrays are not supported; pass {name}.compressed(), or "
+            f"{name}.filled(value)"
+        )
+    if isinstance(value, np.matrix):
+        raise TypeError(
+            f"{name}: numpy.matrix is not supported, since its results have two dimensions; pass "
+            f"numpy.asarray({name})"
         )
     if isinstance(value, np.ndarray):
         return np.asarray(value)
+    if type(value).__module__.partition(".")[0] == "pandas":
+        _check_missing(value, name)
     try:
         return np.asarray(value)
     except (TypeError, ValueError) as error:  # a ragged list
         raise type(error)(f"{name}: {error}") from None
+
+
+def _check_missing(value: Any, name: str) -> None:
+    """Raise ValueError for missing values of pandas' nullable types, which NumPy makes NaN."""
+    dtypes = value.dtypes if hasattr(value, "dtypes") else getattr(value, "dtype", None)
+    nullable = [each for each in np.atleast_1d(np.array(dtypes, object)) if _has_na(each)]
+    if nullable and np.any(value.isna()):
+        raise ValueError(
+            f"{name}: has missing values of pandas' {nullable[0]}; pass {name}.dropna(), or "
+            f"{name}.fillna(value)"
+        )
+
+
+def _has_na(dtype: Any) -> bool:
+    return type(getattr(dtype, "na_value", None)).__name__ == "NAType"
 
 
 def common(

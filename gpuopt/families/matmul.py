@@ -56,7 +56,9 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
     head = ("matmul", "matmul", name, name)
     at = -1 if out is None else 3
     if _core.call_kind(head, variant, None, device) == "cpu" and variant is None:
-        return _core.Plan("numpy", (np.matmul, None, None, -1, 0, 1, at, True))
+        if out is not None and not (is_run(out) and out.dtype == dtype):
+            return None
+        return _core.Plan("numpy", (np.matmul, None, None, -1, 0, 1, at, True, False))
     every = pair if out is None else (*pair, out)
     if any(each.dtype != dtype or not is_run(each) for each in every):
         return None
@@ -79,8 +81,18 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
         device_calls.alike(views)
         call = device_calls.described(matmul_problem, views)
         return device_calls.run(call, views, variant, None, out)
-    found = inout.run(matmul_problem(a, b), variant, None, device, out)
-    return found if out is not None or found.ndim else found[()]
+    problem = matmul_problem(a, b)
+    head = (problem.family, problem.op, problem.items, problem.result)
+    if variant is not None or _core.call_kind(head, None, None, device) != "cpu":
+        found = inout.run(problem, variant, None, device, out)
+        return found if out is not None or found.ndim else found[()]
+    if out is not None:
+        inout.check_out(out, problem.shape, problem.dtype)
+    with np.errstate(all="ignore"):
+        found = np.matmul(*problem.inputs)
+        if out is not None:
+            np.copyto(out, found, casting="same_kind")
+    return found if out is None else out
 
 
 _run = _core.Entry("aakod", _plan, _matmul).run

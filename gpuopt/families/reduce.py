@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.arrays import inout
 from gpuopt.families import device_reduce, reduce_axis
+from gpuopt.util.float_state import in_default_float_state
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -29,6 +31,8 @@ def _plan(
     if not isinstance(array, np.ndarray) or not isinstance(op, str):
         return None
     whole = axis is None and not keepdims and op not in reduce_axis.OTHERS
+    if initial is not ... and not (whole and initial and op != "prod"):  # 0 may be negative
+        return None
     if whole and not reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
         return _core.Plan("whole", ())
     if initial is not ...:
@@ -56,16 +60,20 @@ def _reduce(
         return device_reduce.reduce(
             view, op, axis, keepdims, variant, dtype, out, initial, block, device
         )
+    plain = inout.array_in(array, "array")
+    if type(array) is not np.ndarray and type(op) is str:
+        return _run(plain, op, axis, keepdims, variant, dtype, out, initial, block, device)
     along = axis is not None or keepdims or (type(op) is str and op in reduce_axis.OTHERS)
-    if not along:
-        array = reduce_axis.once(array)
-    if along or reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
-        return reduce_axis.reduce_axis(
-            array, op, axis, keepdims, variant, dtype, out, initial, block, device
+    if along or reduce_axis.serves_whole(plain, op, variant, dtype, out, block, device):
+        found = reduce_axis.reduce_axis(
+            plain, op, axis, keepdims, variant, dtype, out, initial, block, device
         )
-    return _core.reduce(array, op, variant, dtype, out, initial, block, device)
+    else:
+        found = _core.reduce(plain, op, variant, dtype, out, initial, block, device)
+    return found if initial is ... else _started(found, plain, op, axis, keepdims, initial)
 
 
+_started = in_default_float_state(reduce_axis.from_the_start)
 _run = _core.Entry("akkkktokkd", _plan, _reduce).run
 
 

@@ -195,12 +195,17 @@ def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = Fa
         return given
     if op in TRUTHS:
         return np.dtype(bool) if given.kind == "c" and given.itemsize == 16 else given
+    narrow = not on_cpu and given.itemsize == 2 and kind_of(given) == "f"  # adds up float32
     if op == "mean":
-        return result if result.kind == "c" or given.kind == "c" else given
+        if result.kind == "c" or given.kind == "c" or (narrow and result.itemsize == 8):
+            return result
+        floats = kind_of(given) == "f" and kind_of(result) == "f"
+        return result if floats and result.itemsize < given.itemsize else given
     if op not in ("sum", "prod"):
         return result
     whole = given.kind in "biu" and result.kind in "iu"
     wider = kind_of(given) == kind_of(result) and result.itemsize >= given.itemsize
+    wider = wider and not (narrow and result.itemsize == 8)
     wanted = given if whole or wider else result
     if on_cpu and wanted.kind in "iuc":
         return wanted
@@ -213,109 +218,64 @@ def computed_on(op: str, given: np.dtype, result: np.dtype, *, on_cpu: bool = Fa
     return wanted
 
 
-def _cast(array: np.ndarray, op: str, result: np.dtype, on_cpu: bool) -> np.ndarray:
-    """Return the array in a dtype that the operation accepts; usually without a copy."""
-    wanted = computed_on(op, array.dtype, result, on_cpu=on_cpu)
-    if array.dtype.kind == "c" and wanted.kind == "b":
-        return array != 0
-    return array.astype(wanted, copy=False)
-
-
-class _Plan:
-    """A reduction along axes of a layout that is read in place.
-
-    Attributes
-    ----------
-    turned : tuple of slice or None
-        The slices that make all strides positive.
-    before : list of Pass
-        Passes before the last; `head` and `numbers` describe the last.
-    head : tuple of str
-    numbers : tuple of int
-    dtype : dtype
-        The results'.
-    made : tuple of int
-        The results' shape, with the axes in the order of memory.
-    order : tuple or None
-        The slices and then the permutation that restore the caller's axes; None: not needed.
-    shape : tuple of int
-        The shape of the caller's result.
-    """
-
-    __slots__ = ("before", "dtype", "head", "made", "numbers", "order", "shape", "turned")
-
-    def run(self, array: np.ndarray, out: object, variant: Any, block: Any, device: Any) -> Any:
-        """Return the result; None if the device or `out` does not support this path."""
-        if self.turned is not None:
-            array = array[self.turned]
-        if out is not None:
-            raise NotImplementedError
-        else:
-            made = np.empty(self.made, self.dtype)
-        if self.before:
-            array = self.halfway(array, variant, block, device)
-            if array is None:
-                return None
-        problem = (*self.head, ((array,),), made, self.numbers)
-        if _core.call(problem, variant, block, device) is False:
-            return None
-        if out is not None:
-            return out
-        if self.order is not None:
-            made = made[self.order[0]].transpose(self.order[1]).reshape(self.shape)
-        return made if made.ndim else made[()]
-
-    def halfway(
-        self, array: np.ndarray, variant: Any, block: Any, device: Any
-    ) -> np.ndarray | None:
-        """Return the results of the passes before the last; None as `run`."""
-        for one in self.before:
-            between = np.empty(one.results, one.dtype)
-            problem = (*one.kernel, ((array,),), between, one.numbers)
-            if _core.call(problem, variant, block, device) is False:
-                return None
-            array = between
-        return array
-
-
-def _backwards(axes: list[int], turned: list[int]) -> tuple[slice, ...]:
-    return tuple(slice(None, None, -1 if k in turned else None) for k in axes)
-
-
-def _plan(
+def _plan_of(
+    array: np.ndarray,
     op: str,
-    dtype: np.dtype,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
     axes: tuple[int, ...],
     keepdims: bool,
     result: np.dtype,
-) -> _Plan | None:
-    """Plan a reduction of a non-empty array; None if it cannot be read in place."""
-    layout, passes, between, _ = scheme_of(shape, strides, dtype, op, axes, result)
-    if not passes:
-        return None
-    plan = _Plan()
-    *plan.before, last = passes
-    plan.head, plan.numbers = last.kernel, last.numbers
+    wide: np.dtype,
+    how: tuple[Any, Any, Any],
+    out: np.ndarray | None = None,
+) -> tuple[_core.Plan, np.dtype]:
+    """Plan a reduction of a non-empty array, which is argument 0 of the call; `out` is argument 6.
+
+    Return the plan and the dtype that it returns: `wide` (the result's dtype, or one that is
+    rounded to it), or one that the caller converts. `how` is (variant, block, device).
+    """
+    cpu = on_cpu(*how)
+    wanted = computed_on(op, array.dtype.newbyteorder("="), result, on_cpu=cpu)
+    convert, order, items = None, None, array
+    # The cpu reads strided elements; a GPU gets a copy of them.
+    if wanted != array.dtype or not array.flags.aligned or not (cpu or _is_dense(array)):
+        convert, items = wanted, np.empty_like(array, wanted, subok=False)
+    scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide)
+    if not scheme.passes:
+        convert, order, items = wanted, tuple(range(array.ndim)), np.empty(array.shape, wanted)
+        scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide)
     # Equal dtypes may have two characters, NumPy's l and q: keep the result's.
-    plan.dtype = result if between == result else between
-    plan.turned = _backwards(range(len(shape)), layout.turned) if layout.turned else None
-    left = tuple(1 if k in axes else n for k, n in enumerate(shape) if keepdims or k not in axes)
-    plan.shape, plan.made, plan.order = left, left, None
+    dtype, layout = wide if scheme.between == wide else scheme.between, scheme.layout
+    left = [k for k in range(array.ndim) if keepdims or k not in axes]
+    shape = tuple(1 if k in axes else array.shape[k] for k in left)
+    made, view = shape, None
     if not layout.straight:
-        there = [k for k in layout.order if k not in axes]
-        plan.made = tuple(shape[k] for k in there)
-        plan.order = _backwards(there, layout.turned), tuple(there.index(k) for k in sorted(there))
-    return plan
+        made = tuple(array.shape[k] for k in layout.order if k not in axes)
+        kept = [k for k in range(array.ndim) if k not in axes]
+        steps = dict(zip(kept, layout.steps, strict=True))
+        strides = tuple(steps.get(k, 1) * dtype.itemsize for k in left)
+        view = (shape, strides, layout.result * dtype.itemsize)
+    direct = out is not None and view is None and is_run(out) and out.dtype == dtype
+    direct = direct and (convert is not None or apart(out, array, False))
+    plan = kernel_plan(
+        [(one.kernel, one.numbers, (one.bytes,), one.result_bytes) for one in scheme.passes],
+        ((0, layout.start) if convert is None else (0, layout.start, convert, order),),
+        (dtype, made, None, view, False, True),
+        how,
+        out=-1 if out is None else 6,
+        direct=direct,
+    )
+    return plan, dtype
 
 
-def _without_gaps(array: np.ndarray) -> np.ndarray:
-    """Return the array aligned and without gaps, in its own order of axes; usually no copy."""
-    order, turned = memory_order(array.shape, array.strides)
-    back = (*_backwards(range(array.ndim), turned), ...)
-    run = np.require(array[back].transpose(order), requirements=["C_CONTIGUOUS", "ALIGNED"])
-    return run.transpose(np.argsort(order))[back]
+def _is_dense(array: np.ndarray) -> bool:
+    """Return whether the elements fill one run of memory, in any order of axes and directions."""
+    order, _ = memory_order(array.shape, array.strides)
+    size = array.itemsize
+    for k in reversed(order):
+        if array.shape[k] > 1 and abs(array.strides[k]) != size:
+            return False
+        size *= array.shape[k]
+    return True
 
 
 def _reduced(
@@ -324,29 +284,14 @@ def _reduced(
     axes: tuple[int, ...],
     result: np.dtype,
     wide: np.dtype,
-    variant: Any,
-    block: Any,
-    device: Any,
+    how: tuple[Any, Any, Any],
 ) -> np.ndarray:
     """Return the reduction of a non-empty array, as an array over the kept axes.
 
     Its dtype is `wide`: the result's, or one that the caller rounds to it.
     """
-    for on_cpu in (True, False):  # the device is not chosen yet
-        items = _cast(array, op, result, on_cpu)
-        items = items.astype(items.dtype.newbyteorder("="), copy=False)
-        if op in PLACES and len(axes) > 1:
-            items = np.ascontiguousarray(items)  # indices count in C order
-        items = _without_gaps(items)
-        plan = _plan(op, items.dtype, items.shape, items.strides, axes, False, wide)
-        found = plan.run(items, None, variant, block, device)
-        if found is not None:
-            break
-    found = np.asarray(found)
-    if found.dtype != wide:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = found.astype(wide)
-    return found
+    plan, _ = _plan_of(array, op, axes, False, result, wide, how)
+    return np.asarray(plan.run(array)).astype(wide, copy=False)
 
 
 def with_initial(op: str, result: np.dtype) -> np.dtype:
@@ -358,13 +303,46 @@ def with_initial(op: str, result: np.dtype) -> np.dtype:
 
 def first_of(initial: Any, result: np.dtype) -> np.ndarray:
     """Return `initial` as a value of the result's dtype, by NumPy's rules."""
-    try:
-        first = np.array(initial, result)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"initial: {error}") from None
-    if first.ndim:
-        raise ValueError(f"initial: must be a scalar, not an array of {first.ndim} dimensions")
-    return first
+    if is_bfloat16(result):
+        return _core.initial(initial, np.dtype(np.float64)).astype(result)
+    return _core.initial(initial, result)
+
+
+def from_the_start(
+    found: Any, array: np.ndarray, op: str, axis: object, keepdims: bool, initial: Any
+) -> Any:
+    """Return results with `initial` as the starting value where its place among the others counts.
+
+    It does for a product that overflows or underflows, and for a sum of zeros that are all
+    negative. `found` is changed if it is an array.
+    """
+    results = np.asarray(found)
+    if initial is ... or op not in ("sum", "prod") or kind_of(results.dtype) not in "fc":
+        return found
+    axes = axes_of(axis, array.ndim, op)
+    if op == "prod" and initial is not None:
+        some = (results == 0) | ~np.isfinite(results)
+        if not some.any() or not array.size:
+            return found
+        wide = np.complex128 if results.dtype.kind == "c" else np.float64
+        # Not all at once: only a product in order is NumPy's.
+        again = np.multiply.reduce(
+            array.astype(wide, copy=False), axes, keepdims=keepdims, initial=initial
+        ).astype(results.dtype)
+    elif op == "sum" and results.dtype.kind == array.dtype.kind == "f":
+        if initial is not None and (initial != 0 or not np.signbit(initial)):
+            return found
+        some = results == 0
+        if not some.any():
+            return found
+        some &= np.signbit(array).all(axes, keepdims=keepdims)
+        again = np.negative(np.zeros_like(results))
+    else:
+        return found
+    if isinstance(found, np.ndarray):
+        np.copyto(found, again, where=some, casting="unsafe")
+        return found
+    return again[()] if some else found
 
 
 def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) -> np.ndarray:
@@ -381,6 +359,39 @@ def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) 
             )
         return np.full(shape, first_of(initial, result), result)
     return np.full(shape, np.array(IDENTITIES[op]).astype(result), result)
+
+
+def check_out(out: Any, shape: tuple[int, ...], op: str, dtype: object, result: np.dtype) -> None:
+    """Raise NumPy's errors for an unusable `out`; indices go to any integer type."""
+    free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
+    if op in PLACES and isinstance(out, np.ndarray):
+        if out.dtype.kind not in "iu":
+            raise TypeError(f"out: must be of an integer type for op={op!r}, not {out.dtype}")
+        free = True
+    inout.check_out(out, shape, out.dtype if free and isinstance(out, np.ndarray) else result)
+
+
+def _whole_mean(
+    array: np.ndarray,
+    axis: object,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    variant: Any,
+    result: np.dtype,
+    out: np.ndarray | None,
+    block: Any,
+    device: Any,
+) -> Any:
+    """Return a mean in an integer dtype: the elements are converted first, as in NumPy."""
+    items = array.astype(result, casting="unsafe")
+    total = reduce_axis(items, "sum", axis, keepdims, variant, result, None, ..., block, device)
+    count = math.prod(array.shape[k] for k in axes)
+    found = np.true_divide(total, count).astype(result, casting="unsafe")
+    if out is None:
+        return found if found.ndim else found[()]
+    check_out(out, found.shape, "mean", result, result)
+    np.copyto(out, found, casting="unsafe")
+    return out
 
 
 @in_default_float_state
@@ -406,18 +417,19 @@ def reduce_axis(
         raise ValueError(f"initial: op={op!r} takes none")
     given = out.dtype if isinstance(out, np.ndarray) else None
     result = result_dtype(op, array.dtype.newbyteorder("="), dtype, given)
+    if op == "mean" and dtype is not None and result.kind in "biu":
+        return _whole_mean(array, axis, axes, keepdims, variant, result, out, block, device)
     kept = tuple(size for k, size in enumerate(array.shape) if k not in axes)
     shape = tuple(1 if k in axes else s for k, s in enumerate(array.shape)) if keepdims else kept
     if out is not None:
-        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
-        inout.check_out(out, shape, given if free and given is not None else result)
+        check_out(out, shape, op, dtype, result)
     check_kind(op, computed_on(op, array.dtype, result))
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
         wide = result if initial is ... or initial is None else with_initial(op, result)
-        found = _reduced(array, op, axes, result, wide, variant, block, device)
+        found = _reduced(array, op, axes, result, wide, (variant, block, device))
     if initial is not ... and initial is not None:
         with np.errstate(all="ignore"):
             first = first_of(initial, result).astype(found.dtype)
@@ -447,46 +459,13 @@ def plan_axis(
     axes = axes_of(axis, array.ndim, op)
     native = array.dtype.newbyteorder("=")
     result = result_dtype(op, native, dtype, None if out is None else out.dtype)
-    cpu = on_cpu(variant, block, device)
-    wanted = computed_on(op, native, result, on_cpu=cpu)
-    check_kind(op, wanted)
-    convert, order = None, None
-    items = array
-    dense = cpu or _without_gaps(array) is array or array.flags.c_contiguous
-    if wanted != array.dtype or not array.flags.aligned or not dense:
-        convert, items = wanted, np.empty_like(array, wanted)
-    scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, result)
-    if not scheme.passes:
-        convert, order = wanted, tuple(range(array.ndim))
-        items = np.empty(array.shape, wanted)
-        scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, result)
-    if scheme.between != result:
+    if op == "mean" and dtype is not None and result.kind in "biu":
         return None
-    left = tuple(
-        1 if k in axes else n for k, n in enumerate(array.shape) if keepdims or k not in axes
-    )
+    how = (variant, block, device)
+    check_kind(op, computed_on(op, native, result, on_cpu=on_cpu(*how)))
     if out is not None:
-        free = dtype is None and (op in UFUNCS or op == "mean")
-        inout.check_out(out, left, out.dtype if free else result)
-    kept = [k for k in range(array.ndim) if k not in axes]
-    layout, view = scheme.layout, None
-    made = left
-    if not layout.straight:
-        made = tuple(array.shape[k] for k in layout.order if k not in axes)
-        steps = dict(zip(kept, layout.steps, strict=True))
-        apart_by = tuple(
-            steps.get(k, 1) * result.itemsize
-            for k in range(array.ndim)
-            if keepdims or k not in axes
-        )
-        view = (left, apart_by, layout.result * result.itemsize)
-    direct = out is not None and view is None and is_run(out) and out.dtype == result
-    direct = direct and (convert is not None or apart(out, array, False))
-    return kernel_plan(
-        [(one.kernel, one.numbers, (one.bytes,), one.result_bytes) for one in scheme.passes],
-        ((0, layout.start) if convert is None else (0, layout.start, convert, order),),
-        (result, made, None, view, False, True),
-        (variant, block, device),
-        out=-1 if out is None else 6,
-        direct=direct,
-    )
+        left = [k for k in range(array.ndim) if keepdims or k not in axes]
+        shape = tuple(1 if k in axes else array.shape[k] for k in left)
+        check_out(out, shape, op, dtype, result)
+    plan, made = _plan_of(array, op, axes, keepdims, result, result, how, out)
+    return plan if made == result else None

@@ -233,12 +233,12 @@ def _stencil1d(
     a = inout.array_in(a, "a")
     _native(a, "a", NUMBERS)
     axis = _axis(axis, a.ndim)
-    if out is not None and isinstance(out, np.ndarray) and out.ndim == a.ndim:
-        moved_out = np.moveaxis(out, axis, -1)
-    else:
-        moved_out = out
     there, back = _to_the_end(axis, a.ndim)
     problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
+    moved_out = None
+    if out is not None:
+        inout.check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
+        moved_out = np.moveaxis(out, axis, -1)
     result = inout.run(problem, variant, block, device, moved_out)
     return out if out is not None else _turned(result, back)
 

@@ -18,7 +18,7 @@ from gpuopt.families.plans import apart, kernel_plan, named_like
 from gpuopt.util.errors import AxisError
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
-COPIED = 1 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
+COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
 IN_PLACE = (None, "serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
 
@@ -35,7 +35,10 @@ def permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(ndim))[::-1]
     try:
-        numbers = tuple(map(operator.index, axes))
+        given = tuple(axes)
+        if any(isinstance(each, (bool, np.bool_)) for each in given):
+            raise TypeError
+        numbers = tuple(map(operator.index, given))
     except TypeError:
         raise TypeError(f"axes: must be a sequence of integers, not {axes!r}") from None
     for number in numbers:

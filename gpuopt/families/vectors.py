@@ -46,12 +46,13 @@ def _axes(shape: tuple[int, ...], item: int, *strides: tuple[int, ...]) -> list[
 
 def _together(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape that two shapes broadcast to."""
-    try:
-        return np.broadcast_shapes(x, y)
-    except ValueError:
-        raise ValueError(
-            f"x, y: operands could not be broadcast together with shapes {x} {y}"
-        ) from None
+    axes = max(len(x), len(y))  # NumPy's own function ends at 32
+    shape = []
+    for one, other in zip((1,) * (axes - len(x)) + x, (1,) * (axes - len(y)) + y, strict=True):
+        if one != other and 1 not in (one, other):
+            raise ValueError(f"x, y: operands could not be broadcast together with shapes {x} {y}")
+        shape.append(one if other == 1 else other)
+    return tuple(shape)
 
 
 def _vector_problem(
@@ -166,6 +167,23 @@ def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return np.broadcast_to(value, shape).strides
 
 
+_SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a core's cache
+
+
+def _loop_order(shape: tuple[int, ...], made: tuple[int, ...], item: int) -> list[int]:
+    """Return the axes from the outermost loop in: the result's order of memory.
+
+    A much longer axis replaces a short innermost one where all arrays stay in the cache.
+    """
+    order = sorted(range(len(shape)), key=lambda k: (shape[k] > 1, -abs(made[k])))
+    longest = max(order, key=lambda k: shape[k], default=0)
+    last = shape[order[-1]] if order else _SHORT
+    if last < _SHORT and math.prod(shape) * item <= _NEAR and shape[longest] > 4 * last:
+        order.remove(longest)
+        order.append(longest)
+    return order
+
+
 def _planned_vector(
     family: str,
     dtypes: tuple[str, ...],
@@ -193,10 +211,7 @@ def _planned_vector(
     if found.newbyteorder("=").name not in dtypes:
         return None
     dtype = np.dtype(found.newbyteorder("=").name)
-    try:
-        shape = np.broadcast_shapes(*(each.shape for each in arrays))
-    except ValueError:
-        return None
+    shape = _together(*map(np.shape, operands))
     if out is not None and not named_like(out, shape, dtype):
         return None
     head = (family, family, dtype.name, dtype.name)
@@ -214,7 +229,7 @@ def _planned_vector(
     )
     if out is not None and not all(apart(out, each, on_cpu) for each in arrays):
         ready = False
-    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
+    order = _loop_order(shape, made, dtype.itemsize)
     axes = _axes(
         tuple(shape[k] for k in order),
         dtype.itemsize,
@@ -225,10 +240,10 @@ def _planned_vector(
         if not on_cpu or variant is not None or block is not None:
             return None
         multiply = np.multiply if factor is not None else None
-        x, y = first, first + 1
+        reuses = out is None and factor is not None and np.shape(operands[0]) == shape
+        places = (0, first, first + 1, -1 if out is None else at)
         return _core.Plan(
-            "numpy",
-            (np.add, multiply, {"dtype": dtype}, 0, x, y, -1 if out is None else at, False),
+            "numpy", (np.add, multiply, {"dtype": dtype}, *places, False, reuses and shape != ())
         )
     numbers = [math.prod(shape), 0]
     if not contiguous and axes != [(numbers[0], 1, 1, 1)]:

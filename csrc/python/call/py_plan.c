@@ -45,7 +45,7 @@ struct kernel {
 struct numpy {
     PyObject *function, *first, *keywords; /* first(factor, x, **keywords), then function */
     int factor, x, y, out;                 /* arguments, or -1 */
-    int scalar;
+    int scalar, reuses; /* the result may be a scalar; it takes the memory of the first one's */
 };
 
 struct copy {
@@ -210,8 +210,8 @@ static int make_kernel(struct plan *self, PyObject *fields) {
 static int make_numpy(struct plan *self, PyObject *fields) {
     struct numpy *numpy = &self->numpy;
     PyObject *function, *first, *keywords;
-    if (!PyArg_ParseTuple(fields, "OOOiiiip", &function, &first, &keywords, &numpy->factor,
-                          &numpy->x, &numpy->y, &numpy->out, &numpy->scalar))
+    if (!PyArg_ParseTuple(fields, "OOOiiiipp", &function, &first, &keywords, &numpy->factor,
+                          &numpy->x, &numpy->y, &numpy->out, &numpy->scalar, &numpy->reuses))
         return -1;
     numpy->function = Py_NewRef(function);
     numpy->first = Py_NewRef(first);
@@ -317,7 +317,8 @@ static int is_finite(PyArrayObject *array) {
 }
 
 /* A copy of an argument as the input's dtype: in C order of its axes, or in its own order. */
-static PyArrayObject *converted(const struct input *input, PyArrayObject *array) {
+static PyArrayObject *converted(struct py_state *state, const struct input *input,
+                                PyArrayObject *array) {
     PyArrayObject *copy = NULL;
     Py_INCREF((PyObject *)input->convert);
     if (input->axes) {
@@ -327,13 +328,13 @@ static PyArrayObject *converted(const struct input *input, PyArrayObject *array)
             copy = (PyArrayObject *)PyArray_NewLikeArray(turned, NPY_CORDER, input->convert, 0);
         else
             Py_DECREF((PyObject *)input->convert);
-        if (copy && PyArray_CopyInto(copy, turned))
+        if (copy && py_copy(state, copy, turned))
             Py_CLEAR(copy);
         Py_XDECREF((PyObject *)turned);
         return copy;
     }
     copy = (PyArrayObject *)PyArray_NewLikeArray(array, NPY_KEEPORDER, input->convert, 0);
-    if (copy && PyArray_CopyInto(copy, array))
+    if (copy && py_copy(state, copy, array))
         Py_CLEAR(copy);
     return copy;
 }
@@ -346,8 +347,8 @@ struct running {
 };
 
 /* Returns -1 with an exception, or without one if a number does not fit. */
-static int place_inputs(const struct kernel *kernel, PyObject *const *arguments,
-                        struct running *run) {
+static int place_inputs(struct py_state *state, const struct kernel *kernel,
+                        PyObject *const *arguments, struct running *run) {
     for (unsigned k = 0; k < run->first.input_count; k++) {
         const struct input *input = &kernel->inputs[k];
         PyObject *value = input->argument < 0 ? input->constant : arguments[input->argument];
@@ -359,7 +360,7 @@ static int place_inputs(const struct kernel *kernel, PyObject *const *arguments,
             continue;
         }
         if (input->convert) {
-            array = run->kept[k] = converted(input, array);
+            array = run->kept[k] = converted(state, input, array);
             if (!array || (input->finite && !is_finite(array)))
                 return -1;
         }
@@ -446,8 +447,8 @@ static PyArrayObject *new_array(PyArray_Descr *descr, const struct layout *layou
 }
 
 /* Turns the written array into what the caller gets: itself, a view of it, or `out`. */
-static PyObject *deliver(const struct kernel *kernel, PyObject *const *arguments,
-                         struct running *run) {
+static PyObject *deliver(struct py_state *state, const struct kernel *kernel,
+                         PyObject *const *arguments, struct running *run) {
     PyArrayObject *found = (PyArrayObject *)Py_NewRef((PyObject *)run->made);
     if (kernel->viewed) {
         PyArrayObject *view = new_array(kernel->descr, &kernel->view, found);
@@ -458,7 +459,7 @@ static PyObject *deliver(const struct kernel *kernel, PyObject *const *arguments
         return NULL;
     if (kernel->out >= 0) {
         PyObject *out = arguments[kernel->out];
-        const int failed = !kernel->direct && PyArray_CopyInto((PyArrayObject *)out, found);
+        const int failed = !kernel->direct && py_copy(state, (PyArrayObject *)out, found);
         Py_DECREF((PyObject *)found);
         return failed ? NULL : Py_NewRef(out);
     }
@@ -471,17 +472,18 @@ static PyObject *deliver(const struct kernel *kernel, PyObject *const *arguments
 }
 
 static PyObject *run_kernel(struct plan *self, PyObject *const *arguments) {
+    struct py_state *state = py_state_of(self->module);
     const struct kernel *kernel = self->kernel;
     struct running run = {.first = kernel->calls[0]};
     PyObject *result = NULL;
     const float_state before = float_state_enter(); /* of conversions */
-    const int placed = place_inputs(kernel, arguments, &run);
+    const int placed = place_inputs(state, kernel, arguments, &run);
     float_state_leave(before);
     if (!placed)
         run.made = kernel->direct ? (PyArrayObject *)Py_NewRef(arguments[kernel->out])
                                   : new_array(kernel->descr, &kernel->made, NULL);
-    if (run.made && !run_on(py_state_of(self->module), kernel, &run))
-        result = deliver(kernel, arguments, &run);
+    if (run.made && !run_on(state, kernel, &run))
+        result = deliver(state, kernel, arguments, &run);
     Py_XDECREF((PyObject *)run.made);
     for (int k = 0; k < OPS_INPUTS_MAX; k++)
         Py_XDECREF((PyObject *)run.kept[k]);
@@ -490,17 +492,21 @@ static PyObject *run_kernel(struct plan *self, PyObject *const *arguments) {
 
 /* --- running NumPy's functions, where no kernel reads the arguments in place */
 
-static PyObject *run_numpy(const struct numpy *numpy, PyObject *const *arguments) {
-    PyObject *x = Py_NewRef(arguments[numpy->x]), *result = NULL;
+static PyObject *run_numpy(struct py_state *state, const struct numpy *numpy,
+                           PyObject *const *arguments) {
+    PyObject *x = Py_NewRef(arguments[numpy->x]), *result = NULL, *pair;
     const float_state before = float_state_enter();
     if (numpy->first != Py_None) {
-        PyObject *pair = PyTuple_Pack(2, arguments[numpy->factor], x);
-        replace(&x, pair ? PyObject_Call(numpy->first, pair, numpy->keywords) : NULL);
+        pair = PyTuple_Pack(2, arguments[numpy->factor], x);
+        replace(&x, pair ? py_quietly(state, numpy->first, pair, numpy->keywords) : NULL);
         Py_XDECREF(pair);
     }
-    if (x)
-        result = PyObject_CallFunctionObjArgs(numpy->function, x, arguments[numpy->y],
-                                              numpy->out < 0 ? NULL : arguments[numpy->out], NULL);
+    if (x) {
+        PyObject *out = numpy->out >= 0 ? arguments[numpy->out] : numpy->reuses ? x : NULL;
+        pair = PyTuple_Pack(out ? 3 : 2, x, arguments[numpy->y], out);
+        result = pair ? py_quietly(state, numpy->function, pair, NULL) : NULL;
+        Py_XDECREF(pair);
+    }
     Py_XDECREF(x);
     float_state_leave(before);
     if (!result && PyErr_ExceptionMatches(PyExc_OverflowError))
@@ -510,14 +516,15 @@ static PyObject *run_numpy(const struct numpy *numpy, PyObject *const *arguments
     return result;
 }
 
-static PyObject *run_copy(const struct copy *copy, PyObject *const *arguments) {
+static PyObject *run_copy(struct py_state *state, const struct copy *copy,
+                          PyObject *const *arguments) {
     PyArray_Dims order = {(npy_intp *)(uintptr_t)copy->order, copy->axes};
     PyArrayObject *turned =
         (PyArrayObject *)PyArray_Transpose((PyArrayObject *)arguments[copy->argument], &order);
     PyObject *result = NULL;
     if (turned && copy->out < 0)
         result = PyArray_NewCopy(turned, NPY_CORDER);
-    else if (turned && !PyArray_CopyInto((PyArrayObject *)arguments[copy->out], turned))
+    else if (turned && !py_copy(state, (PyArrayObject *)arguments[copy->out], turned))
         result = Py_NewRef(arguments[copy->out]);
     Py_XDECREF((PyObject *)turned);
     return result;
@@ -529,9 +536,9 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments) {
     case KERNEL:
         return run_kernel(self, arguments);
     case NUMPY:
-        return run_numpy(&self->numpy, arguments);
+        return run_numpy(py_state_of(self->module), &self->numpy, arguments);
     case COPY:
-        return run_copy(&self->copy, arguments);
+        return run_copy(py_state_of(self->module), &self->copy, arguments);
     default: {
         /* of gpuopt.reduce: array, op, variant, dtype, out, initial, block, device */
         PyObject *const whole[] = {arguments[0], arguments[1], arguments[4], arguments[5],
@@ -541,15 +548,43 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments) {
     }
 }
 
+/* Runs a plan that names no argument beyond these. */
+static PyObject *plan_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    const struct plan *plan = (struct plan *)self;
+    int most = plan->kind == KERNEL ? plan->kernel->out : (int)count;
+    for (int k = 0; plan->kind == KERNEL && k < OPS_INPUTS_MAX; k++)
+        if (plan->kernel->inputs[k].argument > most)
+            most = plan->kernel->inputs[k].argument;
+    for (Py_ssize_t k = 0; k < count; k++)
+        if (!PyArray_Check(arguments[k]))
+            most = (int)count;
+    if (most >= count) {
+        PyErr_SetString(PyExc_TypeError, "run() takes the arrays of a kernel's plan");
+        return NULL;
+    }
+    PyObject *result = py_plan_run(self, arguments);
+    if (!result && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "run(): a number does not fit the arrays' dtype");
+    return result;
+}
+
+static PyMethodDef plan_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))plan_run, METH_FASTCALL,
+     "run($self, /, *arrays)\n--\n\nRun the plan of a kernel once."},
+    {NULL, NULL, 0, NULL},
+};
+
 /* __extension__: ISO C has no function pointers in void pointers, which the C API requires. */
 static PyType_Slot plan_slots[] = {
     {Py_tp_new, __extension__(void *) plan_new},
     {Py_tp_dealloc, __extension__(void *) plan_dealloc},
+    {Py_tp_methods, plan_methods},
     {Py_tp_doc,
      "Plan(kind, fields)\n--\n\n"
      "How to run all calls of one key; arguments are named by their index.\n"
      "\"kernel\": (passes, inputs, result, out, direct, factor, factor's dtype, variant, block,\n"
-     "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar).\n"
+     "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar, "
+     "reuses).\n"
      "\"copy\": (array, order of axes, out)."},
     {0, NULL},
 };
